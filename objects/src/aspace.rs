@@ -1,8 +1,8 @@
-//! Address spaces: which mapping an address is in, found in O(log n) whatever tree of VMARs it hangs in.
+//! Address spaces: finding the mapping at an address in O(log n), whatever the tree of VMARs.
 //!
-//! A mapping stands in its VMAR, among the other children. An address space that has more VMARs than one knows them *flat*: from
-//! which address on which VMAR is the innermost. So a look-up finds the VMAR and then the mapping, and never goes down a
-//! tree that a program may have made as deep as it liked.
+//! A mapping is among the children of its VMAR. An address space with more VMARs than the root also has a *flat* index:
+//! the innermost VMAR from each address up. So a look-up finds the VMAR and then the mapping, and never descends a tree
+//! that a program may have made arbitrarily deep.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -19,35 +19,34 @@ use crate::slab::Key;
 use crate::vmar::{Child, Lots, Vmar, VmarFlags};
 use crate::vmo::Vmo;
 
-/// A run of pages of a VMO in an address space.
+/// A mapping: a run of pages of a VMO in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
     /// First address.
     pub base: u64,
     /// Length in bytes, whole pages.
     pub len: u64,
-    /// The VMO, always one with pages of its own.
+    /// The VMO, always one with its own pages.
     pub vmo: Id<Vmo>,
-    /// Where in it.
+    /// Offset in that VMO.
     pub offset: u64,
-    /// The VMO that was named when it was mapped: itself, or a window onto it, such as a file that is a slice of an
-    /// image.
+    /// The VMO that the program mapped: the same one, or a window onto it, such as a file that is a slice of an image.
     pub named: Id<Vmo>,
-    /// Where in that one.
+    /// Offset in the VMO that the program mapped.
     pub named_offset: u64,
-    /// What it allows now.
+    /// Current permissions.
     pub perm: Perm,
-    /// What it may be made to allow.
+    /// Maximum permissions.
     pub max: Perm,
-    /// The VMAR that it hangs in.
+    /// Its VMAR.
     pub vmar: Id<Vmar>,
-    /// It can be neither changed nor removed: the vDSO's code.
+    /// It can be neither changed nor removed (the vDSO's code).
     pub fixed: bool,
-    /// Accesses beyond the pages of the VMO's content are faults.
+    /// Accesses beyond the pages of the VMO's content fault.
     pub content_only: bool,
-    /// What it shows is a copy that nobody else has, made when a debugger wrote where the program must not.
+    /// Its VMO is a private copy, made when a debugger wrote where the program must not.
     pub copied: bool,
-    /// Pages of it may be mapped in the machine: it was touched, or filled.
+    /// Some of its pages may be mapped in the machine, because it was touched or prefaulted.
     pub(crate) shown: bool,
 }
 
@@ -61,41 +60,41 @@ impl Mapping {
 /// An address space.
 pub struct AddressSpace {
     pub(crate) machine: Aspace,
-    /// The mapping that a fault was in last: the next often is, too. None after any change.
+    /// The mapping of the last fault, which the next one often hits, too. None after any change.
     pub(crate) last: Option<Mapping>,
-    /// The VMAR that is all of it, until that is destroyed.
+    /// Its root VMAR, until that is destroyed.
     pub root: Option<Id<Vmar>>,
-    /// Which VMAR is the innermost from an address on. Before the first it is the root.
+    /// The innermost VMAR from an address up. Below the first entry it is the root.
     innermost: BTreeMap<u64, Id<Vmar>>,
-    /// Where the vDSO's image starts, once its code is mapped; else 0.
+    /// Base of the vDSO's image, once its code is mapped; else 0.
     pub vdso_base: u64,
-    /// The range of the mapping that is [`Mapping::fixed`]; there is one at most.
+    /// The range of the mapping that is [`Mapping::fixed`]; there is at most one.
     pub(crate) fixed: Option<(u64, u64)>,
     pub(crate) lots: Lots,
-    /// The part of it that is another one's, if it shows one ([`crate::shared`]).
+    /// The part of another address space that it shows, if any ([`crate::shared`]).
     pub(crate) shows: Option<Shows>,
-    /// Those that show a part of it.
+    /// Address spaces that show a part of this one.
     pub(crate) shown_in: Vec<Key>,
-    /// The process that is charged for what it takes, once there is one.
+    /// The process that is charged for it, once there is one.
     pub(crate) payer: Option<Id<Process>>,
-    /// Its mappings.
+    /// Number of mappings.
     pub(crate) mapped: u64,
-    /// Bytes that are paid for them and for its tables.
+    /// Bytes charged for mappings and page tables.
     paid: u64,
-    /// While it ends: up to where nothing is mapped any more, and the VMAR that goes next.
+    /// Progress of its destruction: the address up to which nothing is mapped any more, and the next VMAR to destroy.
     ending: (u64, Option<Id<Vmar>>),
 }
 
-/// VMARs and mappings that go at a time, when an address space ends.
+/// Number of VMARs and mappings destroyed per step when an address space is destroyed.
 const STEPS: u32 = 8;
-/// Bytes that a mapping takes.
+/// Bytes charged for a mapping.
 pub(crate) const MAPPING: u64 = 256;
-/// Bytes by which is paid, and that may be paid too much.
+/// Granularity of the charge in bytes; at most `SPARE` is charged too much.
 const STEP: u64 = 12 * PAGE;
 const SPARE: u64 = 4 * STEP;
 
 impl AddressSpace {
-    /// The innermost VMAR that an address is in.
+    /// The innermost VMAR at an address.
     #[inline]
     pub(crate) fn vmar_at(&self, address: u64) -> Option<Id<Vmar>> {
         if self.innermost.is_empty() {
@@ -104,24 +103,24 @@ impl AddressSpace {
         self.innermost.range(..=address).next_back().map(|(_, &vmar)| vmar).or(self.root)
     }
 
-    /// Whether a range lies in a VMAR and in none within that.
+    /// Whether a range lies in a VMAR and contains no other VMAR.
     pub(crate) fn is_all_of(&self, vmar: Id<Vmar>, base: u64, end: u64) -> bool {
         self.vmar_at(base) == Some(vmar) && self.innermost.range(base.saturating_add(1)..end).next().is_none()
     }
 
-    /// Whether there is no VMAR but the root.
+    /// Whether there are no VMARs but the root.
     #[cfg(test)]
     pub(crate) fn is_plain(&self) -> bool {
         self.innermost.is_empty()
     }
 
-    /// A VMAR comes into being in another one, where nothing is.
+    /// A VMAR was created in another one, in a free range.
     pub(crate) fn vmar_begins(&mut self, vmar: Id<Vmar>, base: u64, end: u64, parent: Id<Vmar>) {
         self.innermost.insert(base, vmar);
         self.innermost.entry(end).or_insert(parent);
     }
 
-    /// A VMAR goes, with all within it: its range is its parent's again.
+    /// A VMAR is destroyed with everything in it: its range belongs to its parent again.
     pub(crate) fn vmar_ends(&mut self, base: u64, end: u64, parent: Id<Vmar>) {
         while let Some((&at, _)) = self.innermost.range(base..end).next() {
             self.innermost.remove(&at);
@@ -142,7 +141,7 @@ impl<M: Machine> Kernel<M> {
         self.aspaces.get(key)
     }
 
-    /// The mapping that an address is in.
+    /// The mapping at an address.
     #[inline]
     pub fn mapping_at(&self, aspace: Key, address: u64) -> Option<&Mapping> {
         let vmar = self.aspaces.get(self.space_of(aspace, address))?.vmar_at(address)?;
@@ -152,7 +151,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The first mapping that begins at an address or above.
+    /// The first mapping that begins at or above an address.
     pub fn mapping_from(&self, aspace: Key, mut address: u64) -> Option<&Mapping> {
         let mut at = self.aspaces.get(self.space_of(aspace, address))?.vmar_at(address)?;
         loop {
@@ -173,7 +172,7 @@ impl<M: Machine> Kernel<M> {
         core::iter::successors(self.mapping_from(aspace, 0), move |mapping| self.mapping_from(aspace, mapping.end()))
     }
 
-    /// Changes the mapping that an address is in, but not where it is and what it shows.
+    /// Changes the mapping at an address, except its range and VMO.
     pub(crate) fn mapping_change(&mut self, aspace: Key, address: u64, change: impl FnOnce(&mut Mapping)) {
         let Some(space) = self.aspaces.get_mut(self.space_of(aspace, address)) else { return };
         space.last = None;
@@ -183,7 +182,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// [`Kernel::mapping_at`] for a fault, kept for the next one.
+    /// [`Kernel::mapping_at`] for a fault; caches the result for the next one.
     #[inline]
     pub(crate) fn fault_in(&mut self, aspace: Key, address: u64) -> Option<Mapping> {
         let space = self.aspaces.get_mut(self.space_of(aspace, address))?;
@@ -199,23 +198,23 @@ impl<M: Machine> Kernel<M> {
         space.last
     }
 
-    /// Whether an address in a mapping that ends with the content of its VMO lies beyond that content's last page.
+    /// Whether an address is beyond the last content page of a mapping that ends with its VMO's content.
     #[cold]
     pub(crate) fn is_beyond_content(&self, mapping: &Mapping, address: u64) -> bool {
         let page = (mapping.named_offset + (address - mapping.base)) / PAGE;
         self.vmo_content_size(mapping.named).is_ok_and(|size| page >= size.div_ceil(PAGE))
     }
 
-    /// Sees to it that a process is charged for the mappings of its address space, and for what the machine needs for it, where
-    /// they may become more.
+    /// Charges a process for its address space's mappings, and for the machine's tables, before an operation that may
+    /// add some.
     ///
     /// # Errors
-    /// `NO_MEMORY`: its job may not have so much.
+    /// `NO_MEMORY`: the job's memory limit.
     #[inline]
     pub(crate) fn aspace_pays(&mut self, key: Key) -> Result<(), Status> {
         let Some(space) = self.aspaces.get(key) else { return Ok(()) };
         let owed = space.mapped * MAPPING + self.machine.aspace_bytes(space.machine);
-        // Neither too little, nor much too much.
+        // The charge must be neither too low nor much too high.
         if space.paid.wrapping_sub(owed) <= SPARE { Ok(()) } else { self.aspace_pays_anew(key, owed) }
     }
 
@@ -237,8 +236,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A new address space, of which a part may be another one's; in the machine there may be one for it already, which goes on an
-    /// error.
+    /// Creates an address space, a part of which may show another one. `machine` is an existing address space of the
+    /// machine, which is destroyed on an error.
     pub(crate) fn aspace_create(&mut self, machine: Option<Aspace>, shows: Option<Shows>) -> Result<Key, Status> {
         let machine = match machine {
             Some(machine) => machine,
@@ -273,7 +272,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The same with a root VMAR.
+    /// Like [`Kernel::aspace_create`], with a root VMAR.
     pub(crate) fn aspace_create_with(
         &mut self,
         machine: Option<Aspace>,
@@ -289,7 +288,7 @@ impl<M: Machine> Kernel<M> {
         Ok((key, vmar))
     }
 
-    /// An address space begins to end: nobody runs in it, and nothing is mapped in it any more.
+    /// Begins to destroy an address space: detaches its root VMAR and ends its charge. No thread makes calls in it.
     pub(crate) fn aspace_ends(&mut self, key: Key) {
         let Some(space) = self.aspaces.get_mut(key) else { return };
         space.ending.1 = space.root.take();
@@ -299,8 +298,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A piece of an address space that ends goes: what the machine has mapped, then VMARs and mappings, then it itself. Says
-    /// whether there is more.
+    /// One step of destroying an address space: first the machine's mappings, then VMARs and mappings, then the address
+    /// space itself. Says whether there is more.
     pub(crate) fn aspace_end_some(&mut self, key: Key) -> bool {
         let Some(space) = self.aspaces.get_mut(key) else { return false };
         let (machine, (at, vmar)) = (space.machine, space.ending);
@@ -327,7 +326,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// Ends an address space in which nothing has been mapped yet.
+    /// Destroys an address space in which nothing was mapped yet.
     pub(crate) fn aspace_destroy(&mut self, key: Key) {
         self.aspace_ends(key);
         while self.aspace_end_some(key) {}

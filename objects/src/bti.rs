@@ -1,16 +1,16 @@
-//! Bus transaction initiators and what they have pinned.
+//! Bus transaction initiators (BTIs) and their pinned memory.
 //!
-//! A *BTI* stands for a device that reaches memory by itself. Memory that it shall reach is pinned, for which there is a
-//! token, the *PMT*. As long as that lasts the pages stay where they are:
+//! A *BTI* represents a device that accesses memory by itself. Memory for it is pinned, which creates a token, the
+//! *PMT*. As long as the pin lasts, the pages do not move:
 //!
-//! 1. `bti_pin` pins the pages and makes the token.
-//! 2. `pmt_unpin` says that the device is done with them: the pin ends, and with it the token.
-//! 3. If instead the last handle of the token is closed, nobody has said so, and the device may still be at work: its
-//!    driver has crashed, say. The token goes into the *quarantine* of its BTI, with the pin.
-//! 4. `bti_release_quarantine` says that the device has been brought to rest: the pins in quarantine end.
+//! 1. `bti_pin` pins the pages and creates the token.
+//! 2. `pmt_unpin` says that the device no longer uses them: the pin ends, and the token with it.
+//! 3. If the last handle of the token is closed without that, the device may still access the pages, for example
+//!    because its driver has crashed. The token goes into the *quarantine* of its BTI, with the pin.
+//! 4. `bti_release_quarantine` says that the device is quiescent: the pins in quarantine end.
 //!
-//! A BTI whose handles are gone while its quarantine holds something stays, and so do the pages: memory that a device
-//! may yet write to is better lost than given to somebody else.
+//! A BTI without handles stays while its quarantine holds something, and so do the pages: leaking memory that a device
+//! may still write to is better than reusing it.
 
 use alloc::boxed::Box;
 
@@ -29,22 +29,22 @@ use crate::vmo::{Pin, Vmo};
 pub struct Bti {
     /// Its name.
     pub name: Name,
-    /// What stands between it and memory.
+    /// Its IOMMU.
     iommu: Id<Iommu>,
-    /// How the bus calls it.
+    /// Its number on the bus.
     pub number: u64,
-    /// Tokens that there are, those in quarantine too.
+    /// Number of tokens, including those in quarantine.
     pub tokens: u64,
-    /// Those in quarantine,
+    /// Tokens in quarantine,
     quarantine: List<Quarantined>,
-    /// and how many.
+    /// and their number.
     pub quarantined: u64,
 }
 
 /// Pinned memory.
 pub struct Pmt {
     bti: Id<Bti>,
-    /// The pages, until they are unpinned.
+    /// The pinned pages, until they are unpinned.
     pin: Option<Pin>,
     pub(crate) quarantine: Link,
 }
@@ -62,10 +62,10 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// `bti_pin` (1): whole pages of a VMO, which are made if need be.
+    /// `bti_pin` (1): pins whole pages of a VMO, and commits them if necessary.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no pages, or not whole ones. `OUT_OF_RANGE`. `NO_MEMORY`. What the VMO's pager fails with.
+    /// `INVALID_ARGS`: no pages, or not whole pages. `OUT_OF_RANGE`. `NO_MEMORY`. Errors of the VMO's pager.
     pub fn bti_pin(&mut self, bti: Id<Bti>, vmo: Id<Vmo>, offset: u64, len: u64) -> Result<Id<Pmt>, Status> {
         let pin = self.vmo_pin(vmo, offset, len)?;
         let pmt = Pmt { bti, pin: None, quarantine: Link::default() };
@@ -82,20 +82,20 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// Where a device finds one of the pages of a token.
+    /// The address at which a device accesses a page of a token.
     pub fn pmt_address(&self, id: Id<Pmt>, page: u64) -> Option<u64> {
         let pin = self.objects.get(id).ok()?.pin.as_ref()?;
         Some(self.machine.frame_address(self.vmo_pinned_frame(pin, page)?))
     }
 
-    /// `pmt_unpin` (2), also the end of (4).
+    /// `pmt_unpin` (2), also used by (4).
     pub fn pmt_unpin(&mut self, id: Id<Pmt>) {
         if let Some(pin) = self.objects.get_mut(id).ok().and_then(|pmt| pmt.pin.take()) {
             self.vmo_unpin(pin);
         }
     }
 
-    /// The last handle of a token is gone (3).
+    /// The last handle of a token is closed (3).
     pub(crate) fn pmt_unreachable(&mut self, id: Id<Pmt>) {
         let Ok(&Pmt { pin: Some(_), bti, .. }) = self.objects.get(id) else { return };
         self.objects.enlist(bti, |bti| &mut bti.quarantine, id.object());
@@ -120,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The last handle of a BTI is gone: nobody can release what its quarantine holds, now or later.
+    /// The last handle of a BTI is closed: its quarantine can no longer be released.
     pub(crate) fn bti_unreachable(&mut self, id: Id<Bti>) {
         let Ok(bti) = self.objects.get(id) else { return };
         if bti.quarantined != 0 {
@@ -134,7 +134,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn pmt_end(&mut self, pmt: Pmt) {
-        // One that no handle ever stood for.
+        // A token that never had a handle.
         if let Some(pin) = pmt.pin {
             self.vmo_unpin(pin);
         }
@@ -192,7 +192,7 @@ mod tests {
             self.kernel.reap();
         }
 
-        /// Tokens, and those in quarantine.
+        /// Number of tokens, and of those in quarantine.
         fn counts(&self) -> (u64, u64) {
             let bti = self.kernel.objects.get(self.bti).unwrap();
             (bti.tokens, bti.quarantined)
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(pin(&mut w, 0, 4 * PAGE), Some(Status::NO_MEMORY));
         assert_eq!(w.counts(), (0, 0));
         w.kernel.vmo_decommit(w.vmo, 0, 4 * PAGE).unwrap();
-        // A token that nobody got.
+        // A token without handles.
         let pmt = w.kernel.bti_pin(w.bti, w.vmo, 0, PAGE).unwrap();
         w.kernel.doom(pmt.object());
         w.kernel.reap();

@@ -1,7 +1,7 @@
-//! Buffers for bytes on their way, kept for the next ones.
+//! A pool of message buffers for reuse.
 //!
-//! Small messages come and go all the time. A few buffers of those that were read are kept, so that the next message needs
-//! no memory to be found, cleared and given back; and one large one, for long messages and for what sockets hold.
+//! Small messages are frequent. The pool keeps a few buffers of messages that were read, so that the next message needs
+//! no allocation and no clearing; and one large buffer, for long messages and for sockets' rings.
 
 use alloc::vec::Vec;
 
@@ -10,11 +10,11 @@ use abi::Status;
 use crate::handle::Handle;
 use crate::refusal::Grows;
 
-/// How many are kept.
+/// Number of small buffers kept.
 const MOST: usize = 16;
-/// The largest of them.
+/// Largest size of a small buffer.
 const LARGEST: usize = 1024;
-/// The largest of all.
+/// Largest size of the large buffer.
 const HUGE: usize = crate::socket::CAPACITY;
 
 /// See the module's description.
@@ -22,12 +22,12 @@ const HUGE: usize = crate::socket::CAPACITY;
 pub struct Buffers {
     kept: Vec<Vec<u8>>,
     large: Vec<u8>,
-    /// For messages' handles, empty.
+    /// Empty handle lists of messages.
     lists: Vec<Vec<Handle>>,
 }
 
 impl Buffers {
-    /// A buffer of a length, to be written: there may be anything in it.
+    /// A buffer of `len` bytes to write into, with arbitrary content.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -42,7 +42,7 @@ impl Buffers {
         }
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     #[inline(always)]
     pub fn give(&mut self, buffer: Vec<u8>) {
         let fits = (1..=LARGEST).contains(&buffer.capacity());
@@ -53,7 +53,7 @@ impl Buffers {
         }
     }
 
-    /// An empty list with room for so many handles.
+    /// An empty list with room for `count` handles.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -66,7 +66,7 @@ impl Buffers {
         Ok(list)
     }
 
-    /// Takes a list back, if nothing is in it.
+    /// Returns a list to the pool, if it is empty.
     #[inline]
     pub fn give_list(&mut self, list: Vec<Handle>) {
         if list.capacity() > 0 && list.is_empty() && self.lists.len() < MOST {

@@ -1,17 +1,17 @@
-//! Channels: two ends, each with a queue of messages that carry bytes and handles.
+//! Channels: two ends, each with a queue of messages that contain bytes and handles.
 //!
-//! `channel_call` writes a message under a transaction number that the kernel chooses and waits for the answer that
-//! bears it:
+//! `channel_call` writes a message with a transaction number chosen by the kernel, and waits for the answer with the
+//! same number:
 //!
-//! 1. The caller's end notes number and thread ([`Channel::callers`]); the message goes to the peer's queue.
-//! 2. The thread is blocked.
-//! 3. A message written to the caller's end whose first four bytes are a number noted there goes straight to that
-//!    thread instead of into the queue. The peer's closing, the deadline and the closing of the handle end the wait too.
+//! 1. The caller's end stores number and thread ([`Channel::callers`]); the message goes to the peer's queue.
+//! 2. The thread blocks.
+//! 3. A message written to the caller's end whose first four bytes are a stored number goes directly to that thread
+//!    instead of into the queue. The closing of the peer, the deadline and the closing of the handle also end the wait.
 //!
-//! An end has one handle, as nobody may duplicate it. If that lies in a message, and the end with the message in its queue
-//! has its handle in a message in turn, and so on, somebody must hold the last of them, or nobody could ever read any. So
-//! each end notes in whose queue its handle lies ([`Channel::within`]), and a write that would close such a chain to a
-//! circle is refused.
+//! An end has one handle, since channel handles cannot be duplicated. If that handle is in a message in the queue of
+//! another end, whose handle is in a message in turn, and so on, the last handle of the chain must be in a process, or
+//! no process could ever read any of the messages. So each end stores the end in whose queue its handle is
+//! ([`Channel::within`]), and a write that would close the chain to a cycle fails.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -34,14 +34,14 @@ use crate::usermem::Place;
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
-/// How deep ends may lie in messages of each other where one of them is written to.
+/// Maximum length of such a chain at an end that is written to.
 const MAX_DEPTH: usize = 1000;
-/// Messages that may wait in one end before the writer is taken for a runaway.
+/// Number of messages in a queue at which the writer counts as a runaway.
 const MAX_QUEUED: usize = 3500;
 
-/// Ends that are over and kept for the next ones.
+/// Number of unused ends kept for reuse.
 const MOST_SPARE: usize = 32;
-/// Messages for which one of them may have room.
+/// Largest queue capacity of an end kept for reuse.
 const SPARE_ROOM: usize = 16;
 
 /// What one `channel_write` sent.
@@ -49,12 +49,12 @@ const SPARE_ROOM: usize = 16;
 pub struct Message {
     /// The bytes.
     pub data: Vec<u8>,
-    /// The handles, in being: whoever drops a message closes them.
+    /// The handles, which are in no table. Dropping a message must close them.
     pub handles: Vec<Handle>,
 }
 
 impl Message {
-    /// Bytes that it takes while it waits to be read.
+    /// Bytes charged for it in a queue.
     fn cost(&self) -> u64 {
         (size_of::<Message>() + self.data.len() + self.handles.len() * size_of::<Handle>()) as u64
     }
@@ -68,52 +68,52 @@ impl Message {
 #[derive(Default)]
 pub struct Channel {
     pub(crate) peer: Option<Id<Channel>>,
-    /// The other end's number, also when it is gone.
+    /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
     queue: VecDeque<Message>,
-    /// Bytes that the messages in the queue take.
+    /// Bytes that the queued messages take.
     owed: u64,
-    /// Bytes that the end is charged for on their behalf: see [`STEP`].
+    /// Bytes that the end is charged for them: see [`STEP`].
     paid: u64,
-    /// What is counted for it.
+    /// What is counted against quotas for it.
     pub(crate) counted: Held,
     callers: Few<u32, Id<Thread>>,
     next_txid: u32,
-    /// The end in whose queue its handle lies.
+    /// The end in whose queue its handle is.
     within: Option<Id<Channel>>,
 }
 
-/// Where the answer to a `channel_call` goes: addresses in the caller's memory.
+/// Destinations of the answer to a `channel_call`: addresses in the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct CallBuffers {
-    /// The answer's bytes.
+    /// Address for the bytes.
     pub bytes: u64,
-    /// Room for them.
+    /// Room for bytes.
     pub num_bytes: u32,
-    /// The answer's handles.
+    /// Address for the handles.
     pub handles: u64,
-    /// Room for them.
+    /// Room for handles.
     pub num_handles: u32,
-    /// Each handle is a `zx_handle_info_t`.
+    /// Handles are written as `zx_handle_info_t`.
     pub etc: bool,
-    /// Where the number of bytes goes.
+    /// Address for the number of bytes.
     pub actual_bytes: u64,
-    /// Where the number of handles goes.
+    /// Address for the number of handles.
     pub actual_handles: u64,
 }
 
-/// Bytes of a handle in a reader's array: of a `zx_handle_info_t`, or of the bare value.
+/// Size of a handle in a reader's array: a `zx_handle_info_t` or a bare value.
 fn handle_size(etc: bool) -> usize {
     if etc { 16 } else { 4 }
 }
 
 impl Channel {
-    /// Whether no message waits to be read.
+    /// Whether no message is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes a handle out of the messages of an end that nobody can read from any more.
+    /// Takes a handle out of the messages of an end that has no handle any more.
     pub(crate) fn let_go(&mut self) -> Option<Handle> {
         while let Some(message) = self.queue.front_mut() {
             if let Some(handle) = message.handles.pop() {
@@ -136,7 +136,7 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::CHANNEL_WRITABLE, ends)
     }
 
-    /// An end is over; what it is made of may be kept.
+    /// Destroys an end; may keep its box for reuse.
     #[inline]
     pub(crate) fn channel_end(&mut self, mut end: Box<Channel>) {
         let plain = end.queue.is_empty() && end.queue.capacity() <= SPARE_ROOM && end.callers.is_empty();
@@ -147,12 +147,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Writes a message to the other end. On an error the message's handles are closed.
+    /// Writes a message to the peer. On an error the message's handles are closed.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `NOT_SUPPORTED`: nobody could ever read the message,
-    /// because the other end lies in it, by whatever detour. `SHOULD_WAIT`: too many messages wait to be read, and this
-    /// one is not the answer to a call. `NO_MEMORY`, `NO_RESOURCES`: the job that made the other end may not have so much.
+    /// `OUT_OF_RANGE`: too many bytes or handles. `PEER_CLOSED`. `NOT_SUPPORTED`: no process could ever read the
+    /// message, because the peer's handle is in it, directly or through other queues. `SHOULD_WAIT`: too many messages
+    /// are queued, and this one does not answer a call. `NO_MEMORY`, `NO_RESOURCES`: limits of the job that created the
+    /// peer.
     #[inline(always)]
     pub fn channel_write(&mut self, end: Id<Channel>, message: Message) -> Result<(), Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());
@@ -180,7 +181,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The same where the other end waits for an answer, or where there is no room or no credit for the message yet.
+    /// Slow path: the peer waits for an answer, or the queue must grow, or must be charged for first.
     #[inline(never)]
     fn channel_write_otherwise(&mut self, peer: Id<Channel>, message: Message) -> Result<(), Status> {
         let to = self.objects.get_mut(peer)?;
@@ -209,8 +210,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Handles are about to lie in the queue of an end. Says no if it lies in one of their queues, by whatever detour, or
-    /// deeper than anybody looks.
+    /// Records that handles enter the queue of an end. Says no if that end's handle is in the queue of one of them,
+    /// directly or through others, or if the chain is longer than the maximum.
     #[inline(never)]
     fn channel_encloses(&mut self, end: Id<Channel>, handles: &[Handle]) -> bool {
         let mut next = Some(end);
@@ -219,7 +220,7 @@ impl<M: Machine> Kernel<M> {
             if handles.iter().any(|handle| handle.object == at.object()) {
                 return false;
             }
-            // Where somebody holds another handle, it can be read.
+            // If the end has another handle, a process can read it.
             if self.objects.any(at.object()).is_ok_and(|object| object.handles == 1) {
                 next = self.objects.get(at).ok().and_then(|channel| channel.within);
             }
@@ -231,7 +232,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Handles lie in the queue of an end, or in none any more.
+    /// Records the end in whose queue handles are, or that they are in none any more.
     fn channel_note_within(&mut self, handles: &[Handle], end: Option<Id<Channel>>) {
         for handle in handles {
             if let Ok(channel) = self.objects.typed::<Channel>(handle.object).and_then(|id| self.objects.get_mut(id)) {
@@ -240,10 +241,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The size of the next message: bytes, handles.
+    /// The size of the next message in bytes and handles.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`; `PEER_CLOSED` if there is none and will be none.
+    /// `SHOULD_WAIT`: no message; `PEER_CLOSED`: and there will be none.
     #[inline]
     pub fn channel_peek(&self, end: Id<Channel>) -> Result<(usize, usize), Status> {
         let channel = self.objects.get(end)?;
@@ -254,7 +255,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes the next message out.
+    /// Takes the next message off the queue.
     ///
     /// # Errors
     /// As [`Kernel::channel_peek`].
@@ -279,7 +280,7 @@ impl<M: Machine> Kernel<M> {
         Ok(message)
     }
 
-    /// Gives back most of what an end is charged for messages that have been read.
+    /// Reduces the charge of an end after messages were read.
     #[inline(never)]
     fn channel_paid_back(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
@@ -301,7 +302,7 @@ impl<M: Machine> Kernel<M> {
         Err(status)
     }
 
-    /// Charges an end for one message more, with which they take so much.
+    /// Charges an end for one more message; `owed` is the new total.
     ///
     /// # Errors
     /// `NO_MEMORY`, `NO_RESOURCES`.
@@ -319,11 +320,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Puts a message back that was read and could not be delivered.
+    /// Returns a message to the front of the queue after its delivery failed.
     pub fn channel_unread(&mut self, end: Id<Channel>, message: Message) {
         self.channel_note_within(&message.handles, Some(end));
         let Ok(channel) = self.objects.get_mut(end) else { return self.drop_message(message) };
-        // It has just left, so its place is still there, and what was counted for it.
+        // It has just left the queue, so its slot and its count are still there.
         channel.owed += message.cost();
         let missing = channel.owed.saturating_sub(channel.paid);
         channel.paid += missing;
@@ -340,7 +341,7 @@ impl<M: Machine> Kernel<M> {
         self.buffers.give_list(handles);
     }
 
-    /// `channel_call`: steps 1 and 2. The message's first four bytes are replaced by the transaction number.
+    /// `channel_call`: steps 1 and 2. Replaces the message's first four bytes by the transaction number.
     ///
     /// # Errors
     /// Those of [`Kernel::channel_write`]; the message's handles are closed.
@@ -353,7 +354,7 @@ impl<M: Machine> Kernel<M> {
         buffers: CallBuffers,
     ) -> Result<Waiting, Status> {
         let channel = self.objects.get_mut(end)?;
-        // Numbers that the kernel chooses have the top bit set; those that callers may use by hand do not.
+        // Numbers that the kernel chooses have the top bit set; numbers that programs use themselves do not.
         let txid = loop {
             channel.next_txid = channel.next_txid.wrapping_add(1);
             let txid = channel.next_txid | 0x8000_0000;
@@ -382,7 +383,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 3: the answer goes to the thread that waits for it, whose number was noted no longer.
+    /// Step 3: delivers the answer to the thread that waits for it; its number is no longer stored.
     fn channel_answered(&mut self, id: Id<Thread>, message: Message) {
         if !message.handles.is_empty() {
             self.channel_note_within(&message.handles, None);
@@ -393,7 +394,7 @@ impl<M: Machine> Kernel<M> {
         if thread.over() {
             self.disarm();
         }
-        // Mostly it is bytes alone, and there is room for them.
+        // Usually the answer has no handles, and its bytes fit.
         if let Some(aspace) = aspace
             && message.handles.is_empty()
             && self.check_delivery(aspace, process, &message, buffers).is_ok()
@@ -404,7 +405,7 @@ impl<M: Machine> Kernel<M> {
         self.channel_deliver(id, message, buffers);
     }
 
-    /// The same, for a thread that no longer waits for the answer. It may have to wait for the memory that it goes to.
+    /// The same for a thread whose wait is over. It may have to wait for the destination memory.
     pub(crate) fn channel_deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) {
         match self.deliver(thread, message, buffers) {
             Ok(()) => self.wake(thread, Status::OK),
@@ -420,10 +421,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Writes a message into the memory and the handle table of the thread that asked for it.
+    /// Writes a message to the memory and the handle table of a thread.
     ///
     /// # Errors
-    /// Those of [`Kernel::check_delivery`], with the message.
+    /// Those of [`Kernel::check_delivery`]; returns the message if it can be delivered later.
     fn deliver(
         &mut self,
         thread: Id<Thread>,
@@ -447,7 +448,7 @@ impl<M: Machine> Kernel<M> {
         self.deliver_handles(receiver, handles, to, buffers.etc).map_err(|status| (status, None))
     }
 
-    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles. Says where they go.
+    /// Writes the sizes and bytes of a message, and reserves room for its handles. Returns the address for the handles.
     fn check_delivery(
         &mut self,
         aspace: Key,
@@ -470,11 +471,11 @@ impl<M: Machine> Kernel<M> {
         Ok(to)
     }
 
-    /// Puts a message's handles into a process's table and their values, or descriptions, into an array in an address
+    /// Puts a message's handles into a process's table, and their values or descriptions into an array in an address
     /// space.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); what could not be delivered is closed then.
+    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); handles that could not be delivered are then closed.
     #[inline(never)]
     pub fn deliver_handles(
         &mut self,
@@ -529,7 +530,8 @@ impl<M: Machine> Kernel<M> {
         self.channel_peer_gone(peer);
     }
 
-    /// The last handle to an end is gone: [`Kernel::close_last`], at once where the end holds nothing and nothing hangs on it.
+    /// The last handle to an end is closed: [`Kernel::close_last`], with a fast path for an end that holds nothing and
+    /// is not referenced.
     #[inline(never)]
     pub(crate) fn channel_closed(&mut self, id: Id<Channel>) {
         let gone = self.objects.slab.vacate(id.object().key(), |object| match &object.body {
@@ -548,7 +550,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The other end is unreachable.
+    /// The peer is closed.
     #[inline]
     fn channel_peer_gone(&mut self, id: Id<Channel>) {
         let Ok(object) = self.objects.any_mut(id.object()) else { return };
@@ -562,7 +564,7 @@ impl<M: Machine> Kernel<M> {
         self.tell(id.object(), news);
     }
 
-    /// Nobody will answer those who wait for answers through an end.
+    /// Ends the calls that wait for answers through an end.
     #[inline(never)]
     fn channel_callers_end(&mut self, end: Id<Channel>, status: Status) {
         let Ok(channel) = self.objects.get_mut(end) else { return };

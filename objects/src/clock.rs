@@ -1,16 +1,15 @@
-//! Clocks: lines in time that their keepers may bend.
+//! Clocks: linear functions of time that their owners can adjust.
 //!
-//! A clock maps a *reference* (monotonic or boot time, which are one here) to a *synthetic* time by a line:
-//! `synthetic + floor((now - reference) * rate)`, the rate being so many parts per million off. An update begins a new
-//! line at the moment at which it is made. What the clock's options promise to its readers bounds what an update may
-//! do: a monotonic clock never shows less than it showed before, a continuous one never jumps, and no clock shows less
-//! than its backstop.
+//! A clock maps a *reference* (monotonic or boot time, which are the same here) to a *synthetic* time by a line:
+//! `synthetic + floor((now - reference) * rate)`; the rate deviates from 1 by a number of parts per million. An update
+//! starts a new line at its own time. The clock's options restrict updates: a monotonic clock never goes back, a
+//! continuous one never jumps, and no clock is below its backstop.
 //!
-//! All arithmetic is exact in 128 bits; what does not fit into a time is the nearest that does.
+//! All arithmetic is exact in 128 bits; results outside the range of a time saturate.
 //!
-//! A clock that can be mapped keeps its details in a page, too, which programs read without entering the system. The
-//! vDSO knows the format: a number that is odd while the page changes and another one after each change, and the details
-//! as `clock_get_details` tells them. A page that is mapped outlives its clock, which then runs on for ever.
+//! A mappable clock also keeps its details in a page, which programs read without a system call. The vDSO knows the
+//! format: a sequence number that is odd while the page changes and different after each change, and the details as
+//! `clock_get_details` returns them. A page that is mapped outlives its clock, which then runs on unchanged.
 
 use alloc::boxed::Box;
 
@@ -29,50 +28,50 @@ use crate::vmo::Vmo;
 use zerocopy::IntoBytes;
 
 const MILLION: u32 = 1_000_000;
-/// Bytes that a mapped clock takes.
+/// Size of a clock's mapping in bytes.
 pub const MAPPED_SIZE: u64 = PAGE;
-/// Where in its page the details are.
+/// Offset of the details in its page.
 const DETAILS: u64 = 8;
 
 /// A clock.
 pub struct Clock {
     /// `ZX_CLOCK_OPT_*`, as created.
     pub options: u64,
-    /// No reading is below this one.
+    /// Lower bound of all readings.
     pub backstop: i64,
-    /// Set once it has been started.
+    /// Its line, once it is started.
     pub line: Option<ClockLine>,
-    /// The error bound that its keeper stated, in nanoseconds, or `ZX_CLOCK_UNKNOWN_ERROR`.
+    /// The error bound set by its owner, in nanoseconds, or `ZX_CLOCK_UNKNOWN_ERROR`.
     error_bound: u64,
-    /// When value, rate and error bound were updated last, in ticks.
+    /// Times of the last updates of value, rate and error bound, in ticks.
     updated: [i64; 3],
-    /// Counts updates.
+    /// Number of updates.
     generation: u32,
-    /// The page that it is mapped by, if it can be.
+    /// The page for mapping it, if it is mappable.
     pub page: Option<Id<Vmo>>,
 }
 
-/// What a started clock shows.
+/// The function of a started clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockLine {
-    /// Time of the reference at which `reading` was right.
+    /// Reference time at which the reading was `reading`.
     pub reference: i64,
-    /// The reading then.
+    /// The reading at that time.
     pub reading: i64,
     /// Deviation of its rate, in parts per million, at most 1,000 either way.
     pub ppm: i32,
 }
 
-/// A change of a clock: what is given.
+/// The given values of a clock update.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ClockUpdate {
-    /// What it shall show ...
+    /// The new reading ...
     pub value: Option<i64>,
-    /// ... at this time of the reference; without it, now.
+    /// ... at this reference time; if not given, now.
     pub reference: Option<i64>,
-    /// The deviation of its rate, in parts per million.
+    /// The new deviation of its rate, in parts per million.
     pub ppm: Option<i32>,
-    /// The bound on its error, in nanoseconds.
+    /// The new error bound, in nanoseconds.
     pub error_bound: Option<u64>,
 }
 
@@ -81,7 +80,7 @@ fn saturate(time: i128) -> i64 {
 }
 
 impl ClockLine {
-    /// Nanoseconds that the clock advances in a million of the reference's.
+    /// Nanoseconds that the clock advances per million nanoseconds of the reference.
     fn rate(&self) -> u32 {
         MILLION.saturating_add_signed(self.ppm)
     }
@@ -91,7 +90,7 @@ impl ClockLine {
         i128::from(self.reading) + (passed * i128::from(self.rate())).div_euclid(i128::from(MILLION))
     }
 
-    /// The reading at a time of the reference.
+    /// The reading at a reference time.
     pub fn at(&self, reference: i64) -> i64 {
         saturate(self.exact(i128::from(reference)))
     }
@@ -104,7 +103,7 @@ impl ClockLine {
         }
     }
 
-    /// The same line over the counter instead of the reference. It begins at the first tick of the reference's time.
+    /// The same line as a function of the tick counter. It begins at the first tick at or after the reference time.
     fn transformation_of_ticks(&self, ticks: &Conversion) -> zx_clock_transformation_t {
         let (numerator, denominator) = (u128::from(ticks.numerator.max(1)), u128::from(ticks.denominator.max(1)));
         let (n, d) = (numerator as i128, denominator as i128);
@@ -120,8 +119,8 @@ impl ClockLine {
     }
 }
 
-/// The last convergent of a fraction's continued expansion whose parts have 32 bits: the fraction itself if it can be
-/// written so, and otherwise off by less than one in the product of two neighbours' denominators.
+/// The last convergent of a fraction's continued fraction whose parts fit in 32 bits: the fraction itself if that fits,
+/// otherwise with an error below the inverse product of two successive denominators.
 fn nearest_ratio(mut numerator: u128, mut denominator: u128) -> (u32, u32) {
     let (mut last, mut this) = ((0, 1), (1, 0));
     while denominator != 0 {
@@ -135,12 +134,12 @@ fn nearest_ratio(mut numerator: u128, mut denominator: u128) -> (u32, u32) {
 }
 
 impl Clock {
-    /// The reading at a time of the reference.
+    /// The reading at a reference time.
     pub fn at(&self, reference: i64) -> i64 {
         self.line.map_or(self.backstop, |line| line.at(reference).max(self.backstop))
     }
 
-    /// The line that an update leads to.
+    /// The line after an update.
     fn next_line(&self, update: &ClockUpdate, now: i64) -> Result<Option<ClockLine>, Status> {
         let bounds = ZX_CLOCK_UPDATE_MIN_RATE_ADJUST..=ZX_CLOCK_UPDATE_MAX_RATE_ADJUST;
         if update.ppm.is_some_and(|ppm| !bounds.contains(&ppm)) {
@@ -158,7 +157,7 @@ impl Clock {
         if has(ZX_CLOCK_OPT_CONTINUOUS) && (update.value.is_some() || update.reference.is_some()) {
             return Err(Status::INVALID_ARGS);
         }
-        // Whether these would be allowed could depend on how long the call takes: they never are.
+        // Whether these are allowed could depend on how long the call takes, so they never are.
         if has(ZX_CLOCK_OPT_MONOTONIC) && update.reference.is_some() != update.value.is_some() {
             return Err(Status::INVALID_ARGS);
         }
@@ -177,15 +176,15 @@ impl Clock {
         Ok(Some(line))
     }
 
-    /// The line, unless it begins below the backstop.
+    /// Checks that a line does not begin below the backstop.
     fn checked(&self, line: ClockLine, now: i64) -> Result<ClockLine, Status> {
         if line.at(now) < self.backstop { Err(Status::INVALID_ARGS) } else { Ok(line) }
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `clock_create`, for a process, whose job is charged for its page, or for nobody. With `started` it shows `started` plus
-    /// the monotonic time from the outset.
+    /// `clock_create`. The process's job, if a process is given, is charged for the page. If `started` is given, the
+    /// clock runs from the start and shows the monotonic time plus `started`.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -214,7 +213,7 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// A page for a clock, which is there from the start.
+    /// Allocates a committed page for a clock.
     fn clock_page(&mut self, process: Option<Id<Process>>) -> Result<Id<Vmo>, Status> {
         let page = self.vmo_create(MAPPED_SIZE, false)?;
         let charged = process.map_or(Ok(()), |process| self.charge_to(process, page));
@@ -228,8 +227,8 @@ impl<M: Machine> Kernel<M> {
         there.map(|()| page)
     }
 
-    /// Writes what readers of a mapped clock find, so that each finds all of the old or all of the new: the vDSO's
-    /// code tells the steps.
+    /// Publishes the details of a mapped clock, so that each reader sees either all old or all new values; the vDSO's
+    /// code describes the steps.
     fn clock_publish(&mut self, id: Id<Clock>) -> Result<(), Status> {
         let Some(page) = self.objects.get(id)?.page else { return Ok(()) };
         let details = self.clock_details(id)?;
@@ -245,24 +244,24 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The counter as programs read it.
+    /// The tick counter as programs read it.
     fn ticks(&self) -> i64 {
         self.machine.ticks().wrapping_add_unsigned(self.machine.conversion().offset)
     }
 
-    /// `clock_read`.
+    /// `clock_read`. A clock that is not started shows its backstop.
     ///
     /// # Errors
-    /// None that a caller can cause: a clock not started shows its backstop.
+    /// None that a caller can cause.
     pub fn clock_read(&self, id: Id<Clock>) -> Result<i64, Status> {
         Ok(self.objects.get(id)?.at(self.machine.now()))
     }
 
-    /// `clock_update`: the change is made now, as a whole or not at all.
+    /// `clock_update`: takes effect now, as a whole or not at all.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: the rate is out of bounds, or the change breaks what the clock's options promise. `BAD_STATE`:
-    /// the clock has not been started and no value is given.
+    /// `INVALID_ARGS`: the rate is out of range, or the update violates the clock's options. `BAD_STATE`: the clock has
+    /// not been started and no value is given.
     pub fn clock_update(&mut self, id: Id<Clock>, update: &ClockUpdate) -> Result<(), Status> {
         let (now, ticks) = (self.machine.now(), self.ticks());
         let clock = self.objects.get_mut(id)?;
@@ -276,7 +275,7 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.clock_publish(id)?;
-        // Whoever waits for updates learns of each; the signal does not stay.
+        // A pulse: observers see each update, but the signal does not stay set.
         self.signal(id.object(), Signals::NONE, Signals::CLOCK_STARTED | Signals::CLOCK_UPDATED);
         self.signal(id.object(), Signals::CLOCK_UPDATED, Signals::NONE);
         Ok(())
@@ -288,7 +287,7 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn clock_details(&self, id: Id<Clock>) -> Result<zx_clock_details_v1_t, Status> {
         let clock = self.objects.get(id)?;
-        // A clock that stands: nothing of the reference's time has an effect.
+        // A clock that is not started: its reading does not depend on the reference.
         let stands = zx_clock_transformation_t {
             reference_offset: 0,
             synthetic_offset: clock.backstop,
@@ -336,7 +335,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// The reading is the floor of the exact one, or the nearest time there is.
+        /// The reading is the floor of the exact value, or saturates.
         #[test]
         fn a_line_is_exact(line in line(), now: i64) {
             let passed = (i128::from(now) - i128::from(line.reference)) * i128::from(1_000_000 + line.ppm);
@@ -349,13 +348,13 @@ mod tests {
             }
         }
 
-        /// Later is never less.
+        /// Readings never decrease.
         #[test]
         fn a_line_rises(line in line(), a: i64, b: i64) {
             prop_assert!(line.at(a.min(b)) <= line.at(a.max(b)));
         }
 
-        /// A ratio that fits is not changed, but for common factors; another is very near.
+        /// A ratio that fits is only reduced; any other is approximated closely.
         #[test]
         fn ratios_are_near(n in 1_u64..1 << 52, d in 1_u64..1 << 52) {
             let (n, d) = (u128::from(n), u128::from(d));
@@ -371,7 +370,7 @@ mod tests {
             }
         }
 
-        /// Over the counter a clock shows what it shows over the reference, to a nanosecond and what the ratio loses.
+        /// The reading from ticks equals that from the reference, up to a nanosecond and the error of the ratio.
         #[test]
         fn ticks_agree(
             reference in 0_i64..1 << 50, reading in 0_i64..1 << 60, ppm in -1000..=1000,
@@ -386,11 +385,11 @@ mod tests {
             let direct = line.exact(nanoseconds);
             let rate = (i128::from(t.rate.synthetic_ticks), i128::from(t.rate.reference_ticks));
             let by_ticks = i128::from(t.synthetic_offset) + (i128::from(later) * rate.0).div_euclid(rate.1);
-            // The line begins up to a nanosecond into a tick; over a day the ratio is off by next to nothing.
+            // The line begins up to a nanosecond into a tick; over a day the error of the ratio is negligible.
             prop_assert!((direct - by_ticks).abs() <= 3, "{} {}", direct, by_ticks);
         }
 
-        /// Whatever updates are tried, a clock keeps what its options promise.
+        /// Whatever the updates, a clock keeps the promises of its options.
         #[test]
         fn promises_hold(
             options in prop::sample::select([0, ZX_CLOCK_OPT_MONOTONIC, ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS].as_slice()),
@@ -452,7 +451,7 @@ mod tests {
         assert_eq!(monotonic.next_line(&ClockUpdate { reference: Some(5), ..rate }, 5), refused);
         assert_eq!(plain.next_line(&ClockUpdate { reference: Some(5), ..Default::default() }, 5), refused);
         assert_eq!(plain.next_line(&ClockUpdate { ppm: Some(1001), ..Default::default() }, 5), refused);
-        // The new rate holds from a point of the old line that lies back.
+        // The new rate applies from an earlier point of the old line.
         let bent = plain.next_line(&ClockUpdate { reference: Some(0), ..rate }, 1_000_000).unwrap().unwrap();
         assert_eq!(bent.at(1_000_000), 1000 + 999_000);
     }

@@ -1,19 +1,20 @@
-//! Native components as clients: programs that the system has not made and that make its calls (`docs/native.md`).
+//! Native components as clients: programs that the server did not create and that make its system calls
+//! (`docs/native.md`).
 //!
-//! Such a component has a process with one thread, like any program. The address space is the component's own; its root VMAR
-//! is the *window*, which holds what the component maps through it and nothing else. So its mappings are those that the
-//! system made itself, and no call reaches the rest.
+//! Such a component has a process with one thread, like any program. The address space is the component's own; its root
+//! VMAR is the *window*, which contains only the component's mappings through this server. So the server only manages
+//! mappings that it made, and no call reaches the rest of the address space.
 //!
-//! 1. The component wants to be a client: what an earlier life, or an earlier connection of this one, left goes, then
-//!    [`Kernel::component_joins`] makes process and thread.
-//! 2. It is sent the ends of channels that programs want it to have ([`Kernel::component_connect`]) on a channel whose other
-//!    end is kept here.
-//! 3. It ends, or the process is killed: the process goes as any other ([`Kernel::component_left`]). The component itself is not
-//!    this system's to end: calls that it makes then fail.
+//! 1. The component asks to become a client: the state of an earlier life or an earlier connection is destroyed, then
+//!    [`Kernel::component_joins`] creates process and thread.
+//! 2. Channel ends that programs want to give to it ([`Kernel::component_connect`]) are sent on a channel whose other
+//!    end is stored here.
+//! 3. The component ends, or its process is killed: the process is destroyed like any other
+//!    ([`Kernel::component_left`]). The server cannot end the component itself; its later calls fail.
 //!
-//! Whoever holds handles to its process and thread learns what is known of them here, and can do nothing to the component
-//! but end this: no threads are made in it, it is neither suspended nor seen by debuggers, and its priority is its own. What the
-//! system does for a program's instructions it does not for its: it has no I/O ports.
+//! Holders of handles to its process and thread can query the server's state, and can do nothing to the component
+//! except end this connection: it gets no further threads, cannot be suspended or debugged, and keeps its own priority.
+//! The server does not emulate instructions for it: it has no I/O ports.
 
 use alloc::vec::Vec;
 
@@ -31,23 +32,24 @@ use crate::process::{Kind, Process};
 use crate::thread::Thread;
 use crate::vmar::Vmar;
 
-/// The name of the job of all components. `init` knows it by that name and lets it be (`services/init/src/tasks.rs`).
+/// The name of the job of all components. `init` recognises it by this name and leaves it alone
+/// (`services/init/src/tasks.rs`).
 const COMPONENTS: &[u8] = b"components";
 
 /// A component that is a client.
 pub(crate) struct Component {
     process: Id<Process>,
-    /// The end of the channel of step 2.
+    /// The server's end of the channel of step 2.
     clients: Option<Handle>,
 }
 
-/// What a component becomes.
+/// The objects of a component that became a client.
 pub struct Joined {
     /// Its process.
     pub process: Id<Process>,
-    /// Its thread, which is yet to be started.
+    /// Its thread, which is not started yet.
     pub thread: Id<Thread>,
-    /// The window.
+    /// Its root VMAR, the window.
     pub window: Id<Vmar>,
 }
 
@@ -55,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 1.
     ///
     /// # Errors
-    /// `BAD_STATE`: it does not wait for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component has been told.
+    /// `BAD_STATE`: it does not ask for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component was notified.
     pub fn component_joins(&mut self, component: u8) -> Result<Joined, Status> {
         self.component_ends(component);
         let (aspace, name) = self.machine.component_take(component).map_err(|_| Status::BAD_STATE)?;
@@ -74,7 +76,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The job of all such processes, a child of the root job that is there as long as there is one.
+    /// The job of all component processes, a child of the root job. It exists as long as there is one.
     fn components_job(&mut self) -> Result<Id<Job>, Status> {
         if let Some(known) = self.components.values().next() {
             return Ok(self.objects.get(known.process)?.job);
@@ -85,7 +87,7 @@ impl<M: Machine> Kernel<M> {
         Ok(job)
     }
 
-    /// Makes the channel of step 2; gives the component the other end.
+    /// Creates the channel of step 2; gives the component its end.
     ///
     /// # Errors
     /// `NO_MEMORY`, `BAD_STATE`.
@@ -101,12 +103,12 @@ impl<M: Machine> Kernel<M> {
         Ok(value)
     }
 
-    /// Step 2: hands a handle to the component that offers an endpoint, with the number of the offer as a message of four
-    /// bytes. The handle is gone in any case.
+    /// Step 2: sends a handle to the component that offers an endpoint, with the offer's number as a message of four
+    /// bytes. The handle is consumed in any case.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: the endpoint is no component's. `PEER_CLOSED`: the component has ended. `UNAVAILABLE`: it is no client
-    /// now. As [`Kernel::channel_write`].
+    /// `NOT_SUPPORTED`: the endpoint is not a component's. `PEER_CLOSED`: the component has ended. `UNAVAILABLE`: it is
+    /// not a client now. As [`Kernel::channel_write`].
     pub fn component_connect(&mut self, endpoint: Id<Endpoint>, handle: Handle) -> Result<(), Status> {
         let clients = self.objects.get(endpoint).and_then(|endpoint| {
             let (component, offer) = endpoint.offered()?;
@@ -134,7 +136,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The process that stands for a component has ended.
+    /// The process of a component has ended.
     pub(crate) fn component_left(&mut self, component: u8, process: Id<Process>) {
         if self.components.get(&component).is_some_and(|known| known.process == process)
             && let Some(Component { clients: Some(clients), .. }) = self.components.remove(&component)
@@ -143,10 +145,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sees to it that a process is a program's.
+    /// Checks that a process is not a component's.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it stands for a component.
+    /// `NOT_SUPPORTED`: it is a component's.
     pub(crate) fn no_component(&self, process: Id<Process>) -> Result<(), Status> {
         match self.objects.get(process)?.component {
             Some(_) => Err(Status::NOT_SUPPORTED),
@@ -206,7 +208,7 @@ mod tests {
             kernel.reap();
             assert_eq!((kernel.census(), kernel.machine.held()), before);
         }
-        // A connection ends the one before.
+        // A new connection ends the previous one.
         join(&mut kernel);
         join(&mut kernel);
         kernel.components_ended(1);
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(kernel.ioports_set(joined.process, 0x100, 8, true), Err(Status::NOT_SUPPORTED));
         assert_eq!(kernel.ioports_set(joined.process, 0x100, 0, true), Err(Status::INVALID_ARGS));
         assert_eq!(kernel.ioports_set(joined.process, 0x100, 8, false), Ok(()));
-        // A program beside it may.
+        // An ordinary program may.
         let job = kernel.root_job().unwrap();
         let (program, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
         assert_eq!(kernel.ioports_set(program, 0x100, 8, true), Ok(()));

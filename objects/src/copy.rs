@@ -1,7 +1,7 @@
-//! Copies between a VMO and a program's memory, from page to page, with nothing in between.
+//! Direct copies between a VMO and a program's memory, page by page.
 //!
-//! The page that is written is looked up before the one that is read: bringing it into being can take memory, and
-//! whatever gives memory back on the way must not take away a page that is about to be read. Both may be the same page.
+//! The destination page is looked up before the source page: committing it can take memory, and a reclaim at that point
+//! must not free a page that is about to be read. Both may be the same page.
 
 use abi::Status;
 
@@ -13,16 +13,16 @@ use crate::portions::COPIES;
 use crate::slab::Key;
 use crate::vmo::{Access, PAGE_WAIT, Vmo};
 
-/// How far a copy came, and why no further.
+/// Number of bytes copied, and the error that ended the copy, if any.
 pub(crate) type Copied = (u64, Result<(), Status>);
 
-/// Bytes from a place that can be copied at once to another: as far as both pages go.
+/// Number of bytes that can be copied in one piece: up to the end of either page.
 fn run(a: u64, b: u64, left: u64) -> usize {
     (PAGE - a % PAGE).min(PAGE - b % PAGE).min(left) as usize
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vmo_read`: copies out of a VMO, a window or not, into a program's memory.
+    /// `vmo_read`: copies out of a VMO or window into a program's memory.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: beyond its end. As [`Kernel::vmo_readable`], [`Kernel::vmo_require`], and [`Kernel::copy_out`].
@@ -31,7 +31,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_to_user(target, at, aspace, address, len).1
     }
 
-    /// A portion of [`Kernel::vmo_read_to`], of which `done` bytes are copied. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_read_to`] after `done` bytes. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmo_read_to`.
@@ -48,7 +48,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(done + part).filter(|&done| done < len))
     }
 
-    /// `vmo_write`: copies from a program's memory into a VMO, a window or not. On an error a part may have been written.
+    /// `vmo_write`: copies from a program's memory into a VMO or window. After an error, a part may have been written.
     ///
     /// # Errors
     /// As [`Kernel::vmo_read_to`], and [`Kernel::copy_in`].
@@ -64,7 +64,7 @@ impl<M: Machine> Kernel<M> {
         self.user_to_vmo(target, at, aspace, address, len).1
     }
 
-    /// A portion of [`Kernel::vmo_write_from`], as [`Kernel::vmo_read_portion`].
+    /// One slice of [`Kernel::vmo_write_from`], like [`Kernel::vmo_read_portion`].
     ///
     /// # Errors
     /// As `vmo_write_from`.
@@ -81,19 +81,19 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(done + part).filter(|&done| done < len))
     }
 
-    /// Where a range of a VMO lies that is about to be copied out of it or into it.
+    /// Checks a range of a VMO before a copy; returns the VMO and offset of its pages.
     fn vmo_to_copy(&mut self, id: Id<Vmo>, offset: u64, len: u64, access: Access) -> Result<(Id<Vmo>, u64), Status> {
         let limit = self.vmo_size(id)?;
         offset.checked_add(len).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
-        // What lies further on is looked at when its turn comes.
+        // Later parts are checked when the copy reaches them.
         self.vmo_require_part(id, offset, len, access)?;
         self.vmo_readable(id)?;
         self.vmo_resolve(id, offset)
     }
 
-    /// Copies out of a VMO with pages of its own, within its size, into a program's memory.
+    /// Copies out of a VMO with its own pages, within its size, into a program's memory.
     pub(crate) fn vmo_to_user(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
-        // What a pager must be asked for is asked for at once; otherwise it shows when its turn comes.
+        // Requests missing pages from a pager at once; other errors show when the copy reaches the page.
         if len > 0 && self.vmo_require(vmo, offset, len, Access::Read) == Err(PAGE_WAIT) {
             return (0, Err(PAGE_WAIT));
         }
@@ -120,13 +120,13 @@ impl<M: Machine> Kernel<M> {
         let page = self.user_page_next(held, aspace, to, Access::Write)?.ok_or(Status::INTERNAL)?;
         match self.vmo_page(vmo, at / PAGE, Access::Read)? {
             Some(from) => self.machine.frame_move(from, (at % PAGE) as usize, page, (to % PAGE) as usize, part),
-            // What was never written reads as zeroes.
+            // Pages that were never written read as zeroes.
             None => self.machine.frame_zero(page, (to % PAGE) as usize, part),
         }
         Ok(part as u64)
     }
 
-    /// Copies from a program's memory into a VMO with pages of its own, within its size.
+    /// Copies from a program's memory into a VMO with its own pages, within its size.
     pub(crate) fn user_to_vmo(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
         if len > 0 && self.vmo_require(vmo, offset, len, Access::Write) == Err(PAGE_WAIT) {
             return (0, Err(PAGE_WAIT));
@@ -151,7 +151,7 @@ impl<M: Machine> Kernel<M> {
         left: u64,
     ) -> Result<u64, Status> {
         let part = run(at, from, left);
-        // Nothing is committed for bytes that cannot be had.
+        // Looks up the source first: no page is committed for bytes that are not readable.
         let mut source = self.user_page_next(held, aspace, from, Access::Read)?;
         let page = match self.vmo_page_if_there(vmo, at / PAGE) {
             Some((page, true)) => page,

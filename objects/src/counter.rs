@@ -1,4 +1,4 @@
-//! Counters: a signed number whose sign is signalled.
+//! Counters: signed numbers whose sign is signalled.
 
 use alloc::boxed::Box;
 
@@ -18,7 +18,7 @@ fn sign(value: i64) -> Signals {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `counter_create`: a counter at 0.
+    /// `counter_create`: the initial value is 0.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -29,7 +29,7 @@ impl<M: Machine> Kernel<M> {
     /// `counter_add`.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: the sum does not fit, the counter keeps its value.
+    /// `OUT_OF_RANGE`: the sum overflows; the counter keeps its value.
     pub fn counter_add(&mut self, counter: Id<Counter>, n: i64) -> Result<(), Status> {
         let sum = self.objects.get(counter)?.value.checked_add(n).ok_or(Status::OUT_OF_RANGE)?;
         self.counter_write(counter, sum)

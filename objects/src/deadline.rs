@@ -1,13 +1,13 @@
-//! Deadlines: what is to happen when, in O(log n), with cancellation in O(1).
+//! Deadlines: setting in O(log n), cancellation in O(1).
 //!
-//! A cancelled deadline stays in its heap until its time or until such entries outnumber the rest; whoever set it
-//! gives each a number ([`Due::number`]) and ignores those with an old one.
+//! A cancelled entry stays in its heap until its time, or until such entries outnumber the rest. Each entry has a
+//! number ([`Due::number`]), by which its owner ignores old ones.
 //!
-//! There are two heaps. A program may have as many timers as it has handles, and have all of them go off at one time, so timers
-//! go off in portions, with pauses between them; waits, of which a thread has one, do not come after all of those.
+//! There are two heaps. A program may have as many timers as handles, all due at the same time, so timers fire in
+//! slices with pauses in between. Waits, of which a thread has one, do not queue behind all of those.
 //!
-//! Timers may have slack: one that is set goes off together with another one that is set for about the same time, if
-//! there is one. For that the times of set timers are kept in order as well.
+//! Timers may have slack: a new timer fires together with another one that is set for about the same time, if there is
+//! one. For that the times of set timers are also kept in order.
 
 use alloc::collections::binary_heap::PeekMut;
 use alloc::collections::btree_map::Entry;
@@ -19,27 +19,27 @@ use abi::Status;
 use crate::object::ObjectId;
 use crate::refusal::Grows;
 
-/// Something that is due at a time.
+/// A heap entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
-    /// Nanoseconds as in [`crate::machine::Machine::now`].
+    /// Time in nanoseconds, as in [`crate::machine::Machine::now`].
     pub at: i64,
-    /// Those due at the same time come in the order in which they were set.
+    /// Sequence number: entries with equal times come in the order in which they were set.
     order: u64,
-    /// A thread that waits, or a timer.
+    /// A waiting thread, or a timer.
     pub object: ObjectId,
-    /// Which of its waits or settings.
+    /// The number of the wait or timer setting.
     pub number: u32,
 }
 
 type Heap = BinaryHeap<Reverse<Due>>;
 
-/// Whose a deadline is.
+/// The kind of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whose {
-    /// A waiting thread's.
+    /// The end of a thread's wait.
     Wait,
-    /// A timer's.
+    /// The time of a timer.
     Timer,
 }
 
@@ -47,11 +47,11 @@ pub(crate) enum Whose {
 pub(crate) struct Deadlines {
     waits: Heap,
     timers: Heap,
-    /// No timer goes off before this time.
+    /// No timer fires before this time.
     pause: i64,
     order: u64,
     cancelled: usize,
-    /// When set timers fire, and how many at that time.
+    /// Times of set timers, with the number of timers at each.
     firing: BTreeMap<i64, u32>,
 }
 
@@ -66,7 +66,7 @@ impl Deadlines {
         heap.room(1)?;
         self.order += 1;
         heap.push(Reverse(Due { at, order: self.order, object, number }));
-        // It is the first of its kind, and none of the other kind comes before it.
+        // The entry is the first of its kind, and no entry of the other kind comes before it.
         let is_first = first(heap).is_some_and(|first| first.order == self.order);
         Ok(is_first
             && match whose {
@@ -75,8 +75,9 @@ impl Deadlines {
             })
     }
 
-    /// The time of a timer that may fire from `earliest` to `latest`: that of the set timer nearest to `deadline`, so
-    /// that both take one interruption, or `deadline` itself. It counts as set until [`Deadlines::timer_unset`].
+    /// Chooses the time for a timer that may fire from `earliest` to `latest`: the time of the set timer nearest to
+    /// `deadline`, so that both share one interrupt, or `deadline` itself. Counts as set until
+    /// [`Deadlines::timer_unset`].
     pub fn timer_set(&mut self, deadline: i64, earliest: i64, latest: i64) -> i64 {
         let before = self.firing.range(earliest..=deadline).next_back().map(|(&at, _)| at);
         let after = self.firing.range(deadline..=latest).next().map(|(&at, _)| at);
@@ -89,7 +90,7 @@ impl Deadlines {
         at
     }
 
-    /// A timer that was to fire then has fired, or will not.
+    /// A timer set for `at` has fired or was cancelled.
     pub fn timer_unset(&mut self, at: i64) {
         if let Entry::Occupied(mut timers) = self.firing.entry(at) {
             match timers.get().checked_sub(1) {
@@ -99,20 +100,20 @@ impl Deadlines {
         }
     }
 
-    /// Notes that one deadline that was set no longer counts. Says whether it is time to [`Deadlines::sweep`].
+    /// Records that one entry was cancelled. Says whether [`Deadlines::sweep`] is due.
     pub fn cancelled(&mut self) -> bool {
         self.cancelled += 1;
         self.cancelled > 64 && self.cancelled > (self.waits.len() + self.timers.len()) / 2
     }
 
-    /// Drops all entries that no longer count.
+    /// Removes all cancelled entries.
     pub fn sweep(&mut self, counts: impl Fn(&Due) -> bool) {
         self.waits.retain(|Reverse(due)| counts(due));
         self.timers.retain(|Reverse(due)| counts(due));
         self.cancelled = 0;
     }
 
-    /// The next entry due at `now`, taken out.
+    /// Takes out the next entry due at `now`.
     pub fn next(&mut self, now: i64) -> Option<Due> {
         let timer = first(&self.timers).filter(|_| self.pause <= now);
         if timer.is_some_and(|timer| first(&self.waits).is_none_or(|wait| timer < wait)) {
@@ -121,18 +122,18 @@ impl Deadlines {
         due(&mut self.waits, now)
     }
 
-    /// No timer is to go off before that time.
+    /// Delays all timers until a time.
     pub fn pause(&mut self, until: i64) {
         self.pause = until;
     }
 
-    /// When the next entry comes.
+    /// The time of the next entry.
     pub fn earliest(&self) -> Option<i64> {
         let timer = first(&self.timers).map(|timer| timer.at.max(self.pause));
         first(&self.waits).map(|wait| wait.at).into_iter().chain(timer).min()
     }
 
-    /// Notes that an entry that no longer counted came up.
+    /// Records that a cancelled entry was taken out.
     pub fn stale(&mut self) {
         self.cancelled = self.cancelled.saturating_sub(1);
     }
@@ -142,7 +143,7 @@ fn first(heap: &Heap) -> Option<&Due> {
     heap.peek().map(|Reverse(due)| due)
 }
 
-/// The first entry if it is due at `now`, taken out.
+/// Takes out the first entry if it is due at `now`.
 fn due(heap: &mut Heap, now: i64) -> Option<Due> {
     let first = heap.peek_mut().filter(|first| first.0.at <= now)?;
     Some(PeekMut::pop(first).0)

@@ -1,11 +1,12 @@
-//! The host link as `debug_read` and `debug_write` see it: bytes in, bytes out, and threads that wait for either.
+//! The host link for `debug_read` and `debug_write`: bytes in, bytes out, and waiting threads.
 //!
-//! A write goes in portions ([`crate::portions`]), as each byte that leaves costs time, and a port that takes all of them at once
-//! does not bound it. Bytes of one write stay together: others wait with theirs. A write that the machine cannot take any more of waits,
-//! with the rest of its data copied, until all is taken. A read waits until there is at least one byte.
+//! A write runs in slices ([`crate::portions`]), because each byte takes time to send, and a port that accepts all of
+//! them at once sets no limit. Bytes of one write stay together: other writers wait. If the machine accepts no more
+//! bytes, the write blocks with a copy of the rest until all are accepted. A read waits until there is at least one
+//! byte.
 //!
-//! The host takes what comes over the link for the word of one process. So one can claim it, and the bytes of others then do
-//! not go there.
+//! The host trusts the bytes on the link as those of one process. So a process can claim the link; the bytes of other
+//! processes then do not go there.
 
 use alloc::vec::Vec;
 
@@ -20,17 +21,17 @@ use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
-/// Bytes of a portion of a write.
+/// Number of bytes that one slice writes.
 pub const WRITES: usize = 256;
 
-/// The most that one read returns.
+/// Most bytes that one read returns.
 const READ_MAX: usize = 4096;
 
 /// What a thread waits for.
 pub(crate) enum SerialWait {
-    /// Bytes, for `len` of which there is room at `out`; their number goes to `actual`.
+    /// Input: room for `len` bytes at `out`; their number goes to `actual`.
     Read { out: u64, len: u64, actual: u64 },
-    /// All bytes to be taken; the first `taken` are.
+    /// Until all bytes are accepted; the first `taken` are.
     Write { data: Vec<u8>, taken: usize },
 }
 
@@ -38,17 +39,17 @@ pub(crate) enum SerialWait {
 pub(crate) struct Serial {
     readers: List<Waiters>,
     writers: List<Waiters>,
-    /// The thread that is in the midst of its bytes, if it still is in that call.
+    /// The thread in the middle of a write, if it is still in that call.
     writing: Option<Id<Thread>>,
-    /// The only process whose bytes go out.
+    /// The process that claimed the link.
     holder: Option<Id<Process>>,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// From now on the link is a process's alone, until it ends.
+    /// Claims the link for a process, until the process ends.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is another's.
+    /// `BAD_STATE`: another process has claimed it.
     pub fn serial_claim(&mut self, process: Id<Process>) -> Result<(), Status> {
         if self.serial.holder.is_some_and(|holder| holder != process && !self.process_is_dead(holder)) {
             return Err(Status::BAD_STATE);
@@ -57,12 +58,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether what a process writes goes to the link.
+    /// Whether a process's writes go to the link.
     pub fn serial_may_write(&self, process: Id<Process>) -> bool {
         self.serial.holder.is_none_or(|holder| holder == process)
     }
 
-    /// A portion of `debug_write`: says how many of its bytes are on their way. If it is not all of them, others write, or the
+    /// One slice of `debug_write`: returns how many bytes are accepted. If not all, another thread is writing, or the
     /// machine has no room.
     pub fn serial_write_portion(&mut self, thread: Id<Thread>, data: &[u8]) -> usize {
         let own = self.serial.writing == Some(thread);
@@ -73,7 +74,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.serial_write(data)
     }
 
-    /// `debug_write` waits until the rest of its bytes is on its way.
+    /// Blocks a thread's `debug_write` until the rest of its bytes is accepted.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -88,7 +89,7 @@ impl<M: Machine> Kernel<M> {
         self.block(thread, Wait::Serial(SerialWait::Write { data, taken: 0 }), ZX_TIME_INFINITE)
     }
 
-    /// A thread's bytes are all on their way, or it is in that call no more.
+    /// All bytes of a thread's write are accepted, or the thread left the call.
     pub fn serial_written(&mut self, thread: Id<Thread>) {
         if self.serial.writing == Some(thread) {
             self.serial.writing = None;
@@ -98,7 +99,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether some thread is between two portions of its bytes.
+    /// Whether a thread is between two slices of a write.
     fn serial_is_being_written(&self) -> bool {
         let between = |thread: &Thread| matches!(&thread.wait, Wait::Goes(going) if going.number == nr::DEBUG_WRITE);
         self.serial.writing.and_then(|writing| self.objects.get(writing).ok()).is_some_and(between)
@@ -122,7 +123,7 @@ impl<M: Machine> Kernel<M> {
         let aspace = self.aspace_of_thread(thread).ok()?;
         let mut buffer = [0; READ_MAX];
         let room = buffer.get_mut(..len.min(READ_MAX as u64) as usize)?;
-        // Bytes are taken only when they can be delivered.
+        // Takes bytes only when they can be delivered.
         if let Err(status) = self.check_out(aspace, out, room.len()).and_then(|()| self.check_out(aspace, actual, 8)) {
             return Some(status);
         }
@@ -136,7 +137,7 @@ impl<M: Machine> Kernel<M> {
         Some(written.err().unwrap_or(Status::OK))
     }
 
-    /// A thread's wait is over. A writer that was killed in the midst of its bytes leaves the rest unsaid.
+    /// A thread's wait is over. If a writer is killed, the rest of its bytes is dropped.
     pub(crate) fn serial_forget(&mut self, wait: &SerialWait, thread: Id<Thread>) {
         let list = match wait {
             SerialWait::Read { .. } => &mut self.serial.readers,
@@ -145,7 +146,7 @@ impl<M: Machine> Kernel<M> {
         list.remove(&mut self.objects.slab, thread.object().key());
     }
 
-    /// The machine has bytes, or room, again.
+    /// The machine has input, or room, again.
     pub fn serial_ready(&mut self) {
         while !self.serial_is_being_written()
             && let Some(writer) = self.objects.after(self.serial.writers, None)
@@ -170,7 +171,7 @@ impl<M: Machine> Kernel<M> {
                 continue;
             };
             match self.serial_deliver(thread, out, len, actual) {
-                // Who waited has seen to it once that the memory is there.
+                // The thread has checked once, before it waited, that the memory is present.
                 Some(PAGE_WAIT) => self.finish_wait(thread, Status::BAD_STATE),
                 Some(status) => self.finish_wait(thread, status),
                 None => break,
@@ -210,7 +211,7 @@ mod tests {
             World { kernel, threads }
         }
 
-        /// A portion of a thread's bytes, after which it goes on.
+        /// One slice of a thread's write; the thread continues afterwards.
         fn portion(&mut self, thread: usize, byte: u8) -> usize {
             let thread = self.threads[thread];
             self.kernel.going_take(thread);

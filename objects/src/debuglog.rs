@@ -1,4 +1,4 @@
-//! The debug log: records of text from the kernel and from programs, kept for a while, shown on the console.
+//! The debug log: text records from the kernel and programs, kept for readers and shown on the console.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,22 +14,22 @@ use crate::name::Name;
 use crate::object::{Body, Id, ObjectId};
 use crate::refusal::Grows;
 
-/// The longest text of one record.
+/// Maximum length of a record's text.
 pub const MAX_TEXT: usize = 216;
-/// Records kept for readers.
+/// Number of records kept for readers.
 const KEPT: usize = 512;
 
-/// How much a record matters; the letter stands on the console.
+/// Severity of a record; its letter is shown on the console.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Level {
-    /// For whoever looks for it.
+    /// Details for debugging.
     #[default]
     Debug,
-    /// As expected.
+    /// Normal operation.
     Info,
-    /// Odd.
+    /// Unexpected.
     Warning,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
@@ -43,7 +43,7 @@ impl Level {
         }
     }
 
-    /// As in `zx_log_record_t`.
+    /// Numeric severity, as in `zx_log_record_t`.
     pub fn severity(self) -> u8 {
         match self {
             Level::Debug => 0x20,
@@ -54,19 +54,19 @@ impl Level {
     }
 }
 
-/// Who writes a record. On the console a program's lines begin with its number, which the kernel's never do: so no program
-/// speaks as somebody else, whatever it calls itself and whatever it writes.
+/// The writer of a record. On the console a program's lines begin with its koid and the kernel's lines never do, so a
+/// program cannot imitate another writer, whatever its name and text.
 #[derive(Clone, Copy)]
 pub enum Speaker {
-    /// The kernel, in this matter.
+    /// The kernel, on this subject.
     Kernel(&'static str),
     /// A program.
     Program {
-        /// What it calls itself.
+        /// Its name.
         name: Name,
-        /// Number of its process.
+        /// Koid of its process.
         process: u64,
-        /// Number of the thread that writes.
+        /// Koid of the writing thread.
         thread: u64,
     },
 }
@@ -83,15 +83,15 @@ impl core::fmt::Display for Speaker {
 /// A record.
 #[derive(Clone)]
 pub struct Record {
-    /// Counts up; a gap means that records were dropped.
+    /// Sequence number; a gap means that records were dropped.
     pub sequence: u64,
     /// Nanoseconds as in [`Machine::now`].
     pub time: i64,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// Number of the process that wrote it; 0 is the kernel.
+    /// Koid of the process that wrote it; 0 for the kernel.
     pub process: u64,
-    /// Number of the thread that wrote it; 0 is the kernel.
+    /// Koid of the thread that wrote it; 0 for the kernel.
     pub thread: u64,
     /// The text, as it was written.
     pub text: Vec<u8>,
@@ -103,7 +103,7 @@ pub struct Log {
     records: VecDeque<Record>,
     sequence: u64,
     readers: Vec<ObjectId>,
-    /// What matters less stays away from the console.
+    /// Minimum severity for the console.
     console: Level,
 }
 
@@ -130,12 +130,12 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// Says from which level on records go to the console; at the start all do.
+    /// Sets the minimum severity for the console; initially all records are shown.
     pub fn set_console_level(&mut self, level: Level) {
         self.log.console = level;
     }
 
-    /// Writes a record: to the log, and as a line or lines to the console.
+    /// Writes a record to the log, and as one or more lines to the console.
     pub fn log(&mut self, level: Level, who: Speaker, text: &[u8]) {
         let (process, thread) = match who {
             Speaker::Kernel(_) => (0, 0),
@@ -147,7 +147,7 @@ impl<M: Machine> Kernel<M> {
         for part in text.split(|&b| b == b'\n').filter(|part| shown && !part.is_empty()) {
             line.clear();
             let us = time / 1000;
-            // Writing to a String cannot fail; running out of memory is seen to before each call.
+            // Writing to a String cannot fail; memory for it is reserved before each call.
             let _ = write!(line, "[{:3}.{:06}] {} {who}: ", us / 1_000_000, us % 1_000_000, level.letter());
             for &byte in part {
                 line.push(if byte == b'\t' || (0x20..0x7f).contains(&byte) { byte as char } else { '?' });
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::fake::FakeMachine;
 
-    /// Whatever a program calls itself and writes, each line begins with the time, a level and its number.
+    /// Whatever a program's name and text, each line begins with the time, a severity and its koid.
     #[test]
     fn a_program_speaks_as_itself() {
         let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
@@ -237,7 +237,7 @@ mod tests {
         kernel.log(Level::Info, who, b"\0\xff\n");
         let [first, second] = [(); 2].map(|()| kernel.debuglog_read(reader).unwrap());
         assert_eq!((first.process, first.thread), (0, 0));
-        // Its bytes are as it wrote them: they are told from others' by its number.
+        // The bytes are unchanged: readers identify the writer by the koid.
         assert_eq!((second.process, second.thread, second.text.as_slice()), (5, 6, &b"\0\xff\n"[..]));
     }
 }

@@ -1,5 +1,5 @@
-//! Work that has no end: sizes, ranges and chains that a program chooses must not decide how long a call takes, or how deep
-//! it goes. None of these tests looks at a clock; what is wrong here would not come to an end, or out of the stack.
+//! Unbounded work: sizes, ranges and chains chosen by a program must not determine how long a call takes, or how deep
+//! it recurses. None of these tests measures time; a bug would make them run forever or overflow the stack.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::vmo::{CloneKind, MAX_SIZE, Vmo};
 use crate::{Id, Kernel};
 
 const RW: Perm = Perm { read: true, write: true, execute: false };
-/// How deep chains are.
+/// Length of chains.
 const DEEP: usize = 10_000;
 const HUGE: u64 = 1 << 60;
 
@@ -38,7 +38,7 @@ impl World {
         Handle { object: vmo.object(), rights: Rights::NONE }
     }
 
-    /// Children of children, each made of the one before.
+    /// Children of children, each created from the previous one.
     fn chain(&mut self, size: u64, next: impl Fn(&mut Self, Id<Vmo>) -> Id<Vmo>) -> (Vec<Id<Vmo>>, Vec<Handle>) {
         let first = self.kernel.vmo_create(size, false).unwrap();
         let (mut vmos, mut handles) = (vec![first], vec![self.hold(first)]);
@@ -79,7 +79,7 @@ fn slices_of_slices() {
     let held = handles.pop().unwrap();
     w.close(handles);
     assert_eq!(w.word(last), 7);
-    // All go at once.
+    // All are destroyed at once.
     w.close([held]);
     w.end();
 }
@@ -194,16 +194,17 @@ fn mappings_without_end() {
     assert_eq!(k.vmar_op_range(root, RangeOp::Commit, base, len, true), Err(Status::NO_MEMORY));
     k.vmar_protect(root, base, len, Perm { write: false, ..RW }, true).unwrap();
     k.vmar_protect(root, base, len, RW, true).unwrap();
-    // This ends with memory, all of which it takes.
+    // This ends when all memory is used up.
     assert_eq!(k.check_out(space, USER_BASE, usize::MAX), Err(Status::NO_MEMORY));
     k.vmo_decommit(vmo, 0, HUGE).unwrap();
-    // Streams: zeroes without end go into a file that grows, and a file goes into the same memory again and again.
+    // Streams: endless zeroes are written to a file that grows, and a file is read into the same memory again and
+    // again.
     let file = k.vmo_create(0, true).unwrap();
     let stream = k.stream_create(file, ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE, 0, true).unwrap();
     let total = 100_000 * PAGE;
     let done = k.stream_write_all(stream, Where::Position, space, &[Part { address: base, len }]);
     assert!(done.is_ok_and(|done| done < total), "{done:?}");
-    // It has taken all memory.
+    // It has used up all memory.
     k.vmo_set_size(file, 0).unwrap();
     k.vmo_set_size(file, HUGE).unwrap();
     let into = [Part { address: base, len: 1 << 20 }; 4096];
@@ -218,7 +219,7 @@ fn mappings_without_end() {
     w.end();
 }
 
-/// Regions that lie in each other go some at a time, however short the outermost is.
+/// Nested regions are destroyed in slices, however short the outermost one is.
 #[test]
 fn regions_in_regions() {
     for destroy in [false, true] {

@@ -1,16 +1,16 @@
-//! Endpoints of the kernel beneath, as objects with handles (`docs/native.md`).
+//! Endpoints of the kernel below, as objects with handles (`docs/native.md`).
 //!
-//! An endpoint is the system's own, or one that a native component offers. Capabilities to it are *minted* into slots of
-//! threads, which then talk through it past the server. Each thread has a few slots for that ([`Slots`]); the lowest empty
-//! one is used. What stands where is known on both sides:
+//! An endpoint was created by this system or is offered by a native component. Capabilities to it are *minted* into
+//! slots of threads, which then communicate through it without the server. Each thread has a few slots for that
+//! ([`Slots`]); the lowest empty one is used. Both sides record what is where:
 //!
-//! 1. A thread's slot names the endpoint; the endpoint's list names the thread and the slot.
-//! 2. A slot is emptied when somebody asks for it, or when the last handle to its endpoint goes; a thread that is in a call
-//!    through it is made to notice.
-//! 3. A thread that ends leaves all lists; the machine takes its capabilities with it.
-//! 4. When a component ends, the machine's capabilities to its endpoint are gone already: the slots are emptied here, and
-//!    threads that wait for the component's answer are made to notice (2). The endpoint says so by a signal, and is none
-//!    that can be minted any more.
+//! 1. A thread's slot stores the endpoint; the endpoint's list stores the thread and the slot.
+//! 2. A slot is emptied by a call, or when the last handle to its endpoint is closed; a thread that is in a call
+//!    through it is interrupted.
+//! 3. A thread that ends leaves all lists; the machine destroys its capabilities.
+//! 4. When a component ends, the machine's capabilities to its endpoints are revoked already: the slots are emptied
+//!    here, and threads that wait for the component's reply are interrupted (2). The endpoint gets a signal, and can no
+//!    longer be minted.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -23,9 +23,9 @@ use crate::machine::{EndpointError, EndpointUse, Machine, MachineEndpoint};
 use crate::object::{Body, Id};
 use crate::thread::{Thread, ThreadState};
 
-/// Slots of a thread.
+/// Number of slots of a thread.
 const SLOTS: usize = (HAFNON_ENDPOINT_SLOTS_END - HAFNON_ENDPOINT_SLOTS_FROM) as usize;
-/// The most slots that one endpoint stands in: all of them are emptied at once.
+/// Maximum number of slots that hold one endpoint: all of them are emptied at once.
 pub const MINTED: usize = 512;
 
 /// The endpoints in the slots of a thread.
@@ -34,7 +34,7 @@ pub type Slots = [Option<Id<Endpoint>>; SLOTS];
 /// See the module's description.
 pub struct Endpoint {
     machine: MachineEndpoint,
-    /// Who offered it has ended.
+    /// The component that offered it has ended.
     closed: bool,
     minted: BTreeSet<(Id<Thread>, u8)>,
 }
@@ -53,7 +53,7 @@ impl Endpoint {
     /// The component that offers it, and the number of the offer.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is no component's. `PEER_CLOSED`: that has ended.
+    /// `NOT_SUPPORTED`: it is not a component's. `PEER_CLOSED`: the component has ended.
     pub(crate) fn offered(&self) -> Result<(u8, u8), Status> {
         match self.machine {
             _ if self.closed => Err(Status::PEER_CLOSED),
@@ -62,18 +62,18 @@ impl Endpoint {
         }
     }
 
-    /// The machine's part of it.
+    /// The machine's endpoint.
     pub(crate) fn of_machine(&self) -> MachineEndpoint {
         self.machine
     }
 
-    /// Whether it is a native component's.
+    /// Whether a native component offers it.
     pub fn is_found(&self) -> bool {
         matches!(self.machine, MachineEndpoint::Found { .. })
     }
 }
 
-/// A slot's number among all of a thread.
+/// Converts an index in [`Slots`] to a slot number.
 fn number(place: usize) -> u8 {
     place as u8 + HAFNON_ENDPOINT_SLOTS_FROM as u8
 }
@@ -93,10 +93,10 @@ impl<M: Machine> Kernel<M> {
         self.endpoint_of(machine).inspect_err(|_| self.machine.endpoint_destroy(machine))
     }
 
-    /// `endpoint_find`: one object for all that find the same.
+    /// `endpoint_find`: all look-ups of the same endpoint return the same object.
     ///
     /// # Errors
-    /// `NOT_FOUND`: nobody offers it. `UNAVAILABLE`: who does has ended. `NO_MEMORY`.
+    /// `NOT_FOUND`: no component offers it. `UNAVAILABLE`: the component has ended. `NO_MEMORY`.
     pub fn endpoint_find(&mut self, name: &[u8]) -> Result<Id<Endpoint>, Status> {
         let machine = self.machine.endpoint_find(name)?;
         if let Some(known) = self.found.get(&machine) {
@@ -107,11 +107,11 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// `endpoint_mint`: gives the slot.
+    /// `endpoint_mint`: returns the slot.
     ///
     /// # Errors
-    /// `BAD_STATE`: the thread does not run. `PEER_CLOSED`: who offers it has ended. `NO_RESOURCES`: there is no free slot.
-    /// `NOT_SUPPORTED`: the thread is a component's. `NO_MEMORY`.
+    /// `BAD_STATE`: the thread does not run. `PEER_CLOSED`: the component that offers it has ended. `NO_RESOURCES`:
+    /// there is no free slot. `NOT_SUPPORTED`: the thread is a component's. `NO_MEMORY`.
     pub fn endpoint_mint(
         &mut self,
         id: Id<Endpoint>,
@@ -135,7 +135,7 @@ impl<M: Machine> Kernel<M> {
         match self.machine.endpoint_mint(endpoint.machine, machine, slot, badge, for_what) {
             Ok(()) => {}
             Err(EndpointError::OutOfMemory) => return Err(Status::NO_MEMORY),
-            // It has ended, and will be told of as such.
+            // The component has ended; its end will be reported soon.
             Err(_) => return Err(Status::PEER_CLOSED),
         }
         self.objects.get_mut(id)?.minted.insert((thread, slot));
@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
     /// `endpoint_delete` (2).
     ///
     /// # Errors
-    /// `NOT_FOUND`: nothing was put there.
+    /// `NOT_FOUND`: the slot is empty.
     pub fn endpoint_delete(&mut self, thread: Id<Thread>, slot: u32) -> Result<(), Status> {
         let place = slot.checked_sub(HAFNON_ENDPOINT_SLOTS_FROM).ok_or(Status::NOT_FOUND)? as usize;
         let slots = self.objects.get(thread)?.endpoints.as_ref().ok_or(Status::NOT_FOUND)?;
@@ -180,7 +180,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread ends (3).
+    /// Step 3: a thread ends.
     pub(crate) fn endpoints_leave(&mut self, thread: Id<Thread>) {
         let slots = self.objects.get_mut(thread).ok().and_then(|t| t.endpoints.take());
         for (id, place) in slots.iter().flat_map(|slots| slots.iter()).zip(0..) {
@@ -190,7 +190,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Native components have ended (4), a bit for each.
+    /// Step 4: native components have ended, given as a bitmap.
     pub fn components_ended(&mut self, components: u64) {
         (0..u64::BITS as u8).filter(|n| components >> n & 1 != 0).for_each(|component| self.component_ends(component));
         let gone = |endpoint: &MachineEndpoint| matches!(endpoint, MachineEndpoint::Found { component, .. } if components >> *component & 1 != 0);

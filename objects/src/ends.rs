@@ -1,22 +1,24 @@
-//! What ends is carried out in portions.
+//! The reaper: destroys what has ended, in slices.
 //!
-//! Calls decide that something ends; it is carried out when they are done. Mostly that is little. But a program may end at once
-//! as much as it could make in a long time: a channel full of handles, a process with thousands of them, memory.
-//! Nobody is to wait for that.
+//! Calls decide what ends; the reaper destroys it when they are done. Usually that is little. But a program may release
+//! at once as much as it could create in a long time: a channel full of handles, a process with thousands of them,
+//! memory. Other threads must not have to wait for all of that.
 //!
-//! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
-//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first those are told who wait for what the call has
-//!    changed, if they are many ([`crate::wait`]), then the threads of processes are stopped, of all of them, then the rest goes.
-//!    A thread that is to be stopped can make no calls, and its faults are not served.
-//! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
-//! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::portions`], and each time a
-//!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is
-//!    answered. So for it all happened in its call, as it does in Zircon, and it takes the processor's time for it itself.
-//! 4. What nobody waits for, because its thread has ended or because nobody sees it but in how much memory is free, is
-//!    carried out when a timer rings: a portion, and then a pause that is [`PAUSE`] times as long ([`Kernel::left_due`]).
-//! 5. Who asks for memory that is not there while some is left: pages of VMOs that are gone come at once
-//!    ([`Kernel::with_left`]); before calls that are made while memory is short there is a portion of everything.
-//! 6. Who asks how much memory there is, or what is in being, is told when nothing is left.
+//! 1. A call puts what it ends on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`],
+//!    [`Kernel::vmo_left`]). They are processed at the end of the call, before another thread is served
+//!    ([`Kernel::reap`]): first observers of the call's changes are notified, if they are many ([`crate::wait`]), then
+//!    all threads of ended processes are stopped, then the rest is destroyed. A thread that is to be stopped can make
+//!    no calls, and its faults are not handled.
+//! 2. If that takes longer than a slice, the rest is *left*. What later calls end is processed before it.
+//! 3. The call that caused it is not answered yet. Its thread makes the call again, as in [`crate::portions`], and each
+//!    time runs a slice of what is left ([`Kernel::left_portion`]). When only memory of VMOs is left, the call is
+//!    answered. So for the thread, everything happened in its call, as in Zircon, and the thread's own processor time
+//!    pays for it.
+//! 4. What no thread waits for, because it has ended or because only the amount of free memory shows it, is processed
+//!    on a timer: one slice, then a pause [`PAUSE`] times as long ([`Kernel::left_due`]).
+//! 5. An allocation that fails while something is left first frees pages of destroyed VMOs ([`Kernel::with_left`]).
+//!    While memory is short, each call first runs a slice of everything.
+//! 6. A call that asks for the amount of memory or lists objects is answered when nothing is left.
 
 use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
@@ -31,40 +33,40 @@ use crate::process::Process;
 use crate::vmo::{NOTES, Vmo};
 use crate::wait::{Interests, Through};
 
-/// How long a portion is, in nanoseconds.
+/// Length of a slice, in nanoseconds.
 pub(crate) const PORTION: i64 = 250_000;
-/// How much longer than a portion is the pause after it.
+/// Length of the pause after a slice, in slices.
 const PAUSE: i64 = 3;
-/// The end of a thread is as much as so many ends of small objects.
+/// Destroying a thread costs as much as destroying this many small objects.
 const THREAD: u32 = 4;
-/// Work between two looks at the clock, in ends of small objects.
+/// Work between two checks of the time, in destroyed small objects.
 const LOOK: u32 = 16;
 
-/// What is left.
+/// The reaper's state.
 pub(crate) struct Ends {
     /// Processes whose threads are to be stopped.
     stopping: List<Stopping>,
-    /// Some of the first are this event's.
+    /// Some at the front of that list were added by this event.
     stops: bool,
-    /// The first objects of [`Kernel::doomed`] that are this event's: so many, or some more.
+    /// At least this many objects at the front of [`Kernel::doomed`] were added by this event.
     doomed: usize,
-    /// The first handles of [`Kernel::closing`] that are not this event's.
+    /// This many handles at the front of [`Kernel::closing`] were not added by this event.
     closing: usize,
-    /// VMOs that are gone, but for their pages.
+    /// Destroyed VMOs whose pages are still to be freed.
     vmos: Option<Box<Vmo>>,
-    /// The first of them are this event's: so many.
+    /// The number of those at the front that were added by this event.
     new_vmos: usize,
-    /// When the next portion is due; the end of time if nothing is left.
+    /// When the next slice is due; the maximum if nothing is left.
     due: i64,
-    /// Interests that are settled, not all of whose observers have been told ([`crate::wait`], step 4).
+    /// Settled interests with observers that were not notified yet ([`crate::wait`], step 4).
     pub(crate) settled: List<Interests>,
-    /// Observers through handles that are gone ([`crate::wait`], step 5).
+    /// Observers through closed handles ([`crate::wait`], step 5).
     pub(crate) cancelled: List<Through>,
-    /// Some of these are this event's, and `stops` is set, too: one look at that does for both.
+    /// Some of these were added by this event. `stops` is then set, too, so one check covers both.
     tells: bool,
-    /// Work since the clock was looked at.
+    /// Work since the last check of the time.
     work: u32,
-    /// What this event ended was more than a portion.
+    /// What this event ended took more than a slice.
     more: bool,
 }
 
@@ -87,22 +89,22 @@ impl Default for Ends {
     }
 }
 
-/// What an object at its end still holds.
+/// What an object that is being destroyed still holds.
 pub(crate) enum Held {
-    /// This, which it holds no more.
+    /// This handle, which was just taken out of it.
     Handle(Handle),
-    /// Something, some of which has gone.
+    /// More; one step of its destruction was done.
     More,
     /// Nothing.
     Nothing,
 }
 
-/// A portion that has begun: when it will have been long enough, once that is known.
+/// A slice that has begun: the time when it is over, once that is known.
 #[derive(Default)]
 pub struct Portion(Option<i64>);
 
 impl<M: Machine> Kernel<M> {
-    /// Step 1: has an object looked at that may have to go: one that never got a handle, or whose contents may.
+    /// Step 1: puts an object that may have to be destroyed, or emptied, on the reaper's list.
     pub(crate) fn doom(&mut self, id: ObjectId) {
         if self.objects.any(id).is_ok_and(|object| !object.is_doomed()) {
             self.doomed.push_first(&mut self.objects.slab, id.key());
@@ -111,14 +113,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 1 for the threads of a process that ends: they are stopped before anything goes.
+    /// Step 1 for the threads of an ended process: they are stopped before anything is destroyed.
     pub(crate) fn stop_threads(&mut self, id: Id<Process>) {
         self.ends.stopping.push_first(&mut self.objects.slab, id.object().key());
         self.ends.stops = true;
         self.unsettled |= LEFT;
     }
 
-    /// Step 1: there are some who are to be told before anything else of this event is carried out.
+    /// Step 1: there are observers to notify before anything else of this event is processed.
     #[cold]
     pub(crate) fn tell_first(&mut self) {
         self.ends.tells = true;
@@ -126,13 +128,13 @@ impl<M: Machine> Kernel<M> {
         self.unsettled |= LEFT;
     }
 
-    /// Tells one of those, or stops a thread. Says whether there was one.
+    /// Notifies one of those observers, or stops a thread. Says whether there was one.
     fn first_some(&mut self) -> bool {
         self.ends.tells = self.ends.tells && self.tell_one();
         self.ends.tells || self.stop_some()
     }
 
-    /// Stops a thread of those. Says whether there was one.
+    /// Stops one thread of an ended process. Says whether there was one.
     fn stop_some(&mut self) -> bool {
         let Some(first) = self.ends.stopping.first() else { return false };
         if self.process_stop_some(Id::new(ObjectId(first))) {
@@ -143,7 +145,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Step 1 for the pages of a VMO that is gone.
+    /// Step 1 for the pages of a destroyed VMO.
     pub(crate) fn vmo_left(&mut self, mut vmo: Box<Vmo>) {
         vmo.left = self.ends.vmos.take().map(ManuallyDrop::new);
         self.ends.vmos = Some(vmo);
@@ -151,17 +153,17 @@ impl<M: Machine> Kernel<M> {
         self.unsettled |= LEFT;
     }
 
-    /// Notes work that is as much as so many ends of small objects.
+    /// Accounts work, in destroyed small objects.
     pub fn worked(&mut self, ends: u32) {
         self.ends.work = self.ends.work.saturating_add(ends);
     }
 
-    /// A portion that begins now, for work each piece of which may be long.
+    /// Starts a slice now, for work whose pieces may each be long.
     pub fn portion(&mut self) -> Portion {
         Portion(Some(self.machine.now().saturating_add(PORTION)))
     }
 
-    /// Whether a portion has been long enough.
+    /// Whether a slice is over.
     #[inline]
     pub fn portion_over(&mut self, portion: &mut Portion) -> bool {
         self.ends.work = self.ends.work.saturating_add(1);
@@ -175,11 +177,11 @@ impl<M: Machine> Kernel<M> {
         now >= *portion.0.get_or_insert(now.saturating_add(PORTION))
     }
 
-    /// Steps 1 and 2: carries out every end that has been decided since it was last called. Called when a call is done, never in
-    /// the midst of one.
+    /// Steps 1 and 2: destroys everything that has ended since the last call. Called at the end of a call, never during
+    /// one.
     ///
-    /// What an object holds that may be much, a process its handles and a channel its messages, is let go of piece by
-    /// piece from where it stands. So nothing here needs memory, however much goes.
+    /// Large contents of an object (a process's handles, a channel's messages) are released piece by piece from where
+    /// they are. So the reaper needs no memory, however much it destroys.
     pub fn reap(&mut self) {
         let mut portion = Portion::default();
         loop {
@@ -209,12 +211,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 3: whether the call that is done is to be answered only when there is nothing left to see.
+    /// Step 3: whether the call is to be answered only when nothing visible is left.
     pub fn ends_go_on(&mut self) -> bool {
         core::mem::take(&mut self.ends.more) && self.is_left_to_see()
     }
 
-    /// Step 2.
+    /// Step 2: what is on the lists is left.
     fn leave_rest(&mut self) {
         self.ends.tells = false;
         self.ends.stops = false;
@@ -227,14 +229,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The next portion is due when a pause is over.
+    /// Schedules the next slice after a pause.
     fn left_pause(&mut self, portion: i64) {
         let now = self.machine.now();
         self.ends.due = now.saturating_add(portion.saturating_mul(PAUSE));
         self.machine.set_deadline(self.ends.due);
     }
 
-    /// VMOs that are gone, but for their pages.
+    /// Destroyed VMOs whose pages are still to be freed.
     #[cfg(any(test, feature = "fake"))]
     pub(crate) fn left_vmos(&self) -> impl Iterator<Item = &Vmo> {
         core::iter::successors(self.ends.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
@@ -245,13 +247,13 @@ impl<M: Machine> Kernel<M> {
         self.ends.vmos.is_some() || self.is_left_to_see()
     }
 
-    /// Whether anything is left that is more than memory.
+    /// Whether anything but memory is left.
     pub fn is_left_to_see(&self) -> bool {
         let told = self.ends.settled.is_empty() && self.ends.cancelled.is_empty();
         !told || !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
     }
 
-    /// A portion of what is left, the oldest first. Says whether there was anything. Not to be called in the midst of a call.
+    /// One slice of what is left, the oldest first. Says whether there was anything. Must not be called during a call.
     pub fn left_portion(&mut self) -> bool {
         if !self.is_left() {
             return false;
@@ -259,7 +261,8 @@ impl<M: Machine> Kernel<M> {
         let mut portion = Portion::default();
         loop {
             if self.tell_one() || self.stop_some() {
-                // Nobody waits for what threads have that still run.
+                // Observers come first; threads of ended processes that still run are stopped before their handles are
+                // closed.
             } else if let Some(handle) = self.closing.pop() {
                 self.close_now(handle);
             } else if let Some(id) = self.doomed.last(&self.objects.slab) {
@@ -281,7 +284,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Step 4, if it is time. Says when the next portion is due.
+    /// Step 4, if it is due. Returns when the next slice is due.
     pub(crate) fn left_due(&mut self, now: i64) -> Option<i64> {
         if now >= self.ends.due {
             // What this event has ended comes first.
@@ -295,7 +298,7 @@ impl<M: Machine> Kernel<M> {
         (self.ends.due != i64::MAX).then_some(self.ends.due)
     }
 
-    /// Some of the pages of a VMO that is gone go. Says whether there is one.
+    /// Frees some pages of a destroyed VMO. Says whether there is one.
     fn left_pages(&mut self) -> bool {
         let Some(vmo) = &mut self.ends.vmos else { return false };
         let taken = vmo.pages_mut().and_then(|pages| pages.take_last(0, u64::MAX));
@@ -314,7 +317,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Step 5: makes something for which there may be memory when pages that are left have come back.
+    /// Step 5: repeats an allocation as long as it fails and freeing pages of destroyed VMOs may help.
     pub(crate) fn with_left<T>(
         &mut self,
         mut make: impl FnMut(&mut Self) -> Result<T, OutOfMemory>,
@@ -330,14 +333,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether so many frames are not there, but may be when what is left has come back.
+    /// Whether `count` frames are not free now, but may be when everything left is destroyed.
     pub(crate) fn frames_are_left(&self, count: u64) -> bool {
         let (used, total) = self.machine.memory();
         let possible = (total.saturating_sub(used) / PAGE..=total / PAGE).contains(&count);
         possible && self.is_left()
     }
 
-    /// Something of what an object is at its end goes: a handle out of it, or it itself.
+    /// One step of destroying an object: closes a handle that it holds, or destroys the object itself.
     fn end_some(&mut self, id: ObjectId) {
         match self.held_by(id) {
             Held::Handle(handle) => self.close_now(handle),
@@ -352,7 +355,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes something out of an object that is at its end.
+    /// Takes something out of an object that is being destroyed.
     fn held_by(&mut self, id: ObjectId) -> Held {
         let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
         let (unreachable, unneeded) = (object.handles == 0, object.refs == 0 && object.handles == 0);

@@ -1,4 +1,4 @@
-//! Events: nothing but signals.
+//! Events: objects with nothing but signals.
 
 use abi::{Signals, Status};
 

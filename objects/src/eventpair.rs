@@ -1,4 +1,4 @@
-//! Event pairs: two ends, each of which can signal the other and learns when it is gone.
+//! Event pairs: two ends, each of which can signal the other and is signalled when it is closed.
 
 use alloc::boxed::Box;
 
@@ -11,7 +11,7 @@ use crate::object::{Body, Id};
 /// One end of an event pair.
 pub struct EventPair {
     pub(crate) peer: Option<Id<EventPair>>,
-    /// The other end's number, also when it is gone.
+    /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
 }
 

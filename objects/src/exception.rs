@@ -1,21 +1,22 @@
-//! Exceptions: what a thread did, or came to, and who decides what becomes of it.
+//! Exceptions, and the handlers that decide about them.
 //!
-//! A task has *exception channels*: whoever holds the reading end is a **handler** of what happens in that task. The
-//! kernel's end is a handle in being that belongs to the task, so that it closes with it ([`ExceptionChannel`]). While
-//! an [`Exception`] lasts, its thread is in a [`Wait::Exception`] and does not go on:
+//! A task has *exception channels*: the holder of the reading end is a **handler** of exceptions in that task. The
+//! kernel's end is a handle that is in no table but belongs to the task, so it is closed with the task
+//! ([`ExceptionChannel`]). During an [`Exception`], its thread is in a [`Wait::Exception`] and stopped:
 //!
-//! 1. *Raised*: the thread is blocked ([`Kernel::exception_raise`]). If nobody listens, no object is made.
-//! 2. *Offered*: the next handler in the order of [`Kernel::handler_after`] whose channel is open gets a message with
-//!    the one handle to the exception ([`Kernel::exception_offer`]). A channel that cannot take it is passed over.
-//! 3. *Decided*: that handle is closed, by whoever had it, read or not ([`Kernel::exception_unreachable`]). What its
-//!    last holder set as the exception's state says whether the thread goes on, exits, or step 2 is done again.
-//! 4. *Over*: the thread goes on as it was ([`After`]); or, if there is no handler left, its process ends with a report
-//!    ([`Kernel::exception_unhandled`]), unless the exception only told of something.
+//! 1. *Raised*: the thread is blocked ([`Kernel::exception_raise`]). If there is no handler, no object is created.
+//! 2. *Offered*: the next handler in the order of [`Kernel::handler_after`] with an open channel gets a message with
+//!    the only handle to the exception ([`Kernel::exception_offer`]). A channel that cannot take it is skipped.
+//! 3. *Decided*: that handle is closed, whoever holds it and whether or not the message was read
+//!    ([`Kernel::exception_unreachable`]). The exception's state, set by the last holder, says whether the thread
+//!    continues, exits, or step 2 is repeated.
+//! 4. *Over*: the thread continues as before ([`After`]); or, if no handler is left, its process ends with a report
+//!    ([`Kernel::exception_unhandled`]), unless the exception was only a notification.
 //!
-//! A thread that is killed meanwhile leaves its exception behind: the handle stays good for looking at the thread, and
-//! closing it does nothing.
+//! If the thread is killed meanwhile, its exception remains: the handle still gives access to the thread, and closing
+//! it has no effect.
 //!
-//! The order of handlers, and what users see of it, stands in `docs/exceptions.md`.
+//! `docs/exceptions.md` describes the order of handlers, and what users see of it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,32 +45,32 @@ use crate::wait::Waiting;
 
 /// An exception of a thread.
 pub struct Exception {
-    /// Whose it is; there for as long as the exception is.
+    /// Its thread; the exception keeps it alive.
     pub thread: Id<Thread>,
-    /// What `ZX_INFO_THREAD_EXCEPTION_REPORT` tells.
+    /// The content of `ZX_INFO_THREAD_EXCEPTION_REPORT`.
     pub report: zx_exception_report_t,
-    /// Who has it now.
+    /// The current handler.
     handler: Option<Handler>,
-    /// A handler has not decided yet.
+    /// The current handler has not decided yet.
     held: bool,
-    /// `ZX_EXCEPTION_STATE_*`: what closing the handle means. Each handler begins anew.
+    /// `ZX_EXCEPTION_STATE_*`: the decision that closing the handle makes. Reset for each handler.
     state: u32,
-    /// The debugger wants it again after the process.
+    /// The debugger wants a second-chance exception after the process's handler.
     second_chance: bool,
-    /// What the present handler may do with the thread, and with the process if it serves more than a thread.
+    /// The current handler's rights to the thread, and to the process if it handles more than one thread.
     rights: (Rights, Option<Rights>),
 }
 
-/// Who an exception is offered to. See [`Kernel::handler_after`] for the order.
+/// Handlers. [`Kernel::handler_after`] has their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Handler {
     Debugger,
     Thread,
     Process,
-    /// The debugger once more, if it asked for that.
+    /// The debugger's second chance, if it asked for one.
     DebuggerAgain,
     Job(Id<Job>),
-    /// The debugger of a job whose channel has this number.
+    /// The debugger of a job, by the koid of its channel.
     JobDebugger(Id<Job>, u64),
 }
 
@@ -85,14 +86,14 @@ impl Handler {
     }
 }
 
-/// Which handlers an exception is for.
+/// Which handlers get an exception.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Route {
-    /// All but those for job debuggers; if none of them handles it, the process ends.
+    /// All except job debuggers; if none of them handles it, the process ends.
     Fatal,
-    /// The process's debugger, who is only told.
+    /// The process's debugger, as a notification.
     Debugger,
-    /// All debuggers of the jobs above, who are only told, one after another.
+    /// All debuggers of the jobs above, one after another, as a notification.
     JobDebuggers,
 }
 
@@ -107,51 +108,51 @@ fn route(kind: u32) -> Route {
 /// What a thread does when its exception is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum After {
-    /// It stands where it is, and goes on from there.
+    /// It continues where it is.
     Resume,
     /// Its call returns this.
     Return(i64),
-    /// It ends.
+    /// It exits.
     Exit,
 }
 
 /// The kernel's end of an exception channel.
 #[derive(Clone, Copy)]
 pub(crate) struct ExceptionChannel {
-    /// A handle in being, which whoever lets go of this closes.
+    /// A handle in no table; the owner of this value closes it.
     end: Id<Channel>,
-    /// Its number.
+    /// Its koid.
     koid: u64,
-    /// The rights of the task's handle that the channel was asked for with: the handler may have no more.
+    /// The rights of the task handle with which the channel was created: an upper bound for the handler's rights.
     rights: Rights,
 }
 
-/// A task that can have exception channels.
+/// Tasks that have exception channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// Those of one thread.
+    /// A thread.
     Thread(Id<Thread>),
-    /// Those of a process's threads.
+    /// A process, for all its threads.
     Process(Id<Process>),
-    /// Those of all below a job.
+    /// A job, for everything below it.
     Job(Id<Job>),
 }
 
-/// A page fault: its vector, and the bits of its error code.
+/// Page faults: vector, and bits of the error code.
 pub mod page_fault {
-    /// The processor's vector of one.
+    /// The processor's vector.
     pub const VECTOR: u64 = 14;
-    /// Something is mapped there, but does not allow it.
+    /// The page is mapped, but does not allow the access.
     pub const PROTECTION: u64 = 1 << 0;
-    /// It was a store.
+    /// The access was a store.
     pub const WRITE: u64 = 1 << 1;
-    /// A program did it.
+    /// The access came from user mode.
     pub const USER: u64 = 1 << 2;
-    /// It was an instruction fetch.
+    /// The access was an instruction fetch.
     pub const FETCH: u64 = 1 << 4;
 }
 
-/// A report of an exception that the kernel makes itself.
+/// The report of an exception that the kernel generates.
 pub fn synthetic(kind: u32, code: u32, data: u32) -> zx_exception_report_t {
     let size = size_of::<zx_exception_report_t>() as u32;
     let mut report =
@@ -164,12 +165,12 @@ pub fn synthetic(kind: u32, code: u32, data: u32) -> zx_exception_report_t {
 impl<M: Machine> Kernel<M> {
     // --- channels ---
 
-    /// `task_create_exception_channel`: the handler's end of a new channel. `rights` are those of the handle to the
-    /// task.
+    /// `task_create_exception_channel`: creates a channel and returns the handler's end. `rights` are those of the
+    /// handle to the task.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: a thread has no debugger of its own. `BAD_STATE`: the task has ended. `ALREADY_BOUND`: there is
-    /// an open channel already, or as many as a job can have. `NO_MEMORY`.
+    /// `INVALID_ARGS`: a thread has no debugger. `BAD_STATE`: the task has ended. `ALREADY_BOUND`: there is an open
+    /// channel already, or a job has the maximum number. `NO_MEMORY`.
     pub fn exception_channel_create(
         &mut self,
         task: Task,
@@ -185,7 +186,7 @@ impl<M: Machine> Kernel<M> {
         if dead {
             return Err(Status::BAD_STATE);
         }
-        // Nothing would ever come out of it.
+        // No exception would ever come.
         match task {
             Task::Thread(id) => self.no_component_thread(id)?,
             Task::Process(id) => self.no_component(id)?,
@@ -207,7 +208,7 @@ impl<M: Machine> Kernel<M> {
         Ok(theirs)
     }
 
-    /// Whether a debugger listens to a process, or to what starts in a job.
+    /// Whether a process has a debugger, or a job a job debugger.
     pub fn debugger_attached(&self, task: Task) -> bool {
         let objects = &self.objects;
         match task {
@@ -217,7 +218,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Where a task keeps its one channel of a kind.
+    /// The field of a task for its one channel of a kind.
     fn exception_slot(&mut self, task: Task, debugger: bool) -> Result<&mut Option<ExceptionChannel>, Status> {
         Ok(match task {
             Task::Thread(id) => &mut self.objects.get_mut(id)?.exceptions,
@@ -227,7 +228,7 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Makes room for one more debugger of a job: those that nobody reads any more go.
+    /// Makes room for one more debugger of a job: removes those whose channels are closed.
     fn prune_debuggers(&mut self, job: Id<Job>) -> Result<(), Status> {
         let mut place = 0;
         while let Some(&channel) = self.objects.get(job)?.debuggers.get(place) {
@@ -244,19 +245,20 @@ impl<M: Machine> Kernel<M> {
         self.objects.get_mut(job)?.debuggers.room(1).map_err(|_| Status::NO_MEMORY)
     }
 
-    /// Whether anyone can read what is written to a channel.
+    /// Whether the handler's end of a channel still exists.
     fn is_open(&self, channel: ExceptionChannel) -> bool {
         self.objects.get(channel.end).is_ok_and(|end| end.peer.is_some())
     }
 
-    /// Lets go of the kernel's end: the task ends, or has a new channel.
+    /// Closes the kernel's end, because the task ends or has a new channel.
     pub(crate) fn exception_channel_close(&mut self, channel: ExceptionChannel) {
         self.drop_handle(Handle { object: channel.end.object(), rights: Rights::NONE });
     }
 
-    // --- the life of an exception ---
+    // --- the lifecycle of an exception ---
 
-    /// Step 1, for an exception that ends the process if nobody handles it. The thread is blocked afterwards, or gone.
+    /// Step 1 for an exception that ends the process if no handler handles it. Afterwards the thread is blocked, or has
+    /// ended.
     pub fn exception_fault(&mut self, thread: Id<Thread>, report: zx_exception_report_t) {
         if self.exception_raise(thread, report, After::Resume) {
             self.thread_settle(thread);
@@ -265,7 +267,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `thread_raise_exception`: tells the jobs' debuggers.
+    /// `thread_raise_exception`: notifies the jobs' debuggers.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -275,8 +277,8 @@ impl<M: Machine> Kernel<M> {
         Ok(if held { Waiting::Blocked } else { Waiting::Over(Status::OK) })
     }
 
-    /// The call of a thread went against a policy that asks for an exception of `ZX_EXCP_POLICY_CODE_*` `code`. The call
-    /// returns `result` when that is over; until then the thread is blocked, or else gone.
+    /// A thread's call violated a policy that asks for an exception of `ZX_EXCP_POLICY_CODE_*` `code`. Blocks the
+    /// thread; afterwards the call returns `result`, unless the process has ended.
     pub fn exception_policy(&mut self, thread: Id<Thread>, code: u32, data: u32, result: i64) {
         let report = synthetic(ZX_EXCP_POLICY_ERROR, code, data);
         if !self.exception_raise(thread, report, After::Return(result)) {
@@ -284,14 +286,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread is about to run for the first time: `first` of its process. Says whether a debugger holds it before its
-    /// first instruction.
+    /// A thread is about to run for the first time; `first`: it is its process's first. Says whether a debugger holds
+    /// it before its first instruction.
     pub(crate) fn exception_starting(&mut self, thread: Id<Thread>, first: bool) -> bool {
         first && self.exception_raise(thread, synthetic(ZX_EXCP_PROCESS_STARTING, 0, 0), After::Resume)
             || self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_STARTING, 0, 0), After::Resume)
     }
 
-    /// `thread_exit`: a thread ends by itself, as soon as the debugger, if there is one, has let it.
+    /// `thread_exit`: ends the calling thread, after its debugger, if any, has released it.
     pub fn thread_exit(&mut self, thread: Id<Thread>) {
         if let Ok(t) = self.objects.get_mut(thread) {
             t.end_told = true;
@@ -301,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread was killed: its process's debugger hears of it, but cannot hold it.
+    /// A thread was killed: notifies its process's debugger, which cannot hold it.
     pub(crate) fn exception_killed(&mut self, thread: Id<Thread>) {
         if self.next_handler(thread, Route::Debugger, None, false).is_none() {
             return;
@@ -312,14 +314,14 @@ impl<M: Machine> Kernel<M> {
         self.drop_ref(id.object());
     }
 
-    /// Step 1: says whether a handler has the exception, and the thread is blocked in it.
+    /// Step 1: says whether a handler has the exception. The thread is then blocked in it.
     fn exception_raise(&mut self, thread: Id<Thread>, report: zx_exception_report_t, after: After) -> bool {
         let kind = report.header.type_;
         if self.next_handler(thread, route(kind), None, false).is_none() {
             return false;
         }
         let Ok(exception) = self.exception_new(thread, report) else { return false };
-        // The wait's own reference, which goes with it.
+        // The reference that the wait holds.
         self.add_ref(exception.object());
         if self.block(thread, Wait::Exception { exception, after, kind }, ZX_TIME_INFINITE).is_err() {
             self.drop_ref(exception.object());
@@ -347,9 +349,9 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// Step 2: says whether a handler got it.
+    /// Step 2: says whether a handler got the exception.
     fn exception_offer(&mut self, id: Id<Exception>) -> bool {
-        // Every turn goes to a later handler, of which there are few: those of at most 33 jobs.
+        // Each iteration goes to a later handler; there are few, those of at most 33 jobs.
         while let Ok(e) = self.objects.get(id) {
             let next = self.next_handler(e.thread, route(e.report.header.type_), e.handler, e.second_chance);
             let Some((handler, channel)) = next else { return false };
@@ -362,7 +364,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// The next handler whose channel is open.
+    /// The next handler with an open channel.
     fn next_handler(
         &self,
         thread: Id<Thread>,
@@ -370,7 +372,7 @@ impl<M: Machine> Kernel<M> {
         mut at: Option<Handler>,
         second_chance: bool,
     ) -> Option<(Handler, ExceptionChannel)> {
-        // A component stands still for nobody.
+        // A component's thread cannot be held.
         self.no_component_thread(thread).ok()?;
         loop {
             let handler = self.handler_after(thread, route, at, second_chance)?;
@@ -383,7 +385,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The order in which handlers are asked, whether they are there or not.
+    /// The order of handlers, whether or not they have channels.
     fn handler_after(
         &self,
         thread: Id<Thread>,
@@ -406,7 +408,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The debugger of a job whose channel was made next after that with number `koid`, or the first of the jobs above.
+    /// The job debugger whose channel was created next after the one with koid `koid`, or the first one of the jobs
+    /// above.
     fn job_debugger_after(&self, job: Id<Job>, mut koid: u64) -> Option<Handler> {
         let mut next = Some(job);
         while let Some(id) = next {
@@ -435,7 +438,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Sends the message of step 2.
     fn exception_send(&mut self, id: Id<Exception>, handler: Handler, to: ExceptionChannel) -> Result<(), Status> {
-        // This may be the end of a call that was let through without a reserve.
+        // This may be the end of a call that was allowed to run without a heap reserve.
         self.machine.heap_reserve().map_err(|_| Status::NO_MEMORY)?;
         let e = self.objects.get(id)?;
         let process = self.objects.get(e.thread)?.process;
@@ -446,7 +449,7 @@ impl<M: Machine> Kernel<M> {
         message.data.extend(info.iter().flat_map(|word| word.to_le_bytes()));
         message.handles.push(Handle { object: id.object(), rights: ZX_DEFAULT_EXCEPTION_RIGHTS });
         self.add_handle(id.object());
-        // If it cannot be delivered, the handle goes without anyone's having decided.
+        // If it cannot be delivered, the handle is closed without a decision.
         self.channel_write(to.end, message)?;
         let e = self.objects.get_mut(id)?;
         e.held = true;
@@ -455,7 +458,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Step 3: the last handle has gone.
+    /// Step 3: the last handle is closed.
     pub(crate) fn exception_unreachable(&mut self, id: Id<Exception>) {
         let Ok(e) = self.objects.get_mut(id) else { return };
         let (thread, report) = (e.thread, e.report);
@@ -478,11 +481,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 4: the thread goes on.
+    /// Step 4: the thread continues.
     fn exception_over(&mut self, thread: Id<Thread>) {
         let Some(Wait::Exception { after, kind, .. }) = self.take_wait(thread) else { return };
         match after {
-            // Next after the jobs' debuggers comes the process's own.
+            // After the jobs' debuggers, the process's own debugger is next.
             After::Resume if kind == ZX_EXCP_PROCESS_STARTING && self.exception_starting(thread, false) => {}
             After::Resume => self.thread_settle(thread),
             After::Return(result) => self.wake_with(thread, result),
@@ -490,7 +493,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 4, when nobody is left: the process ends.
+    /// Step 4 if no handler is left: the process ends.
     fn exception_unhandled(&mut self, thread: Id<Thread>, report: &zx_exception_report_t) {
         let Ok(process) = self.objects.get(thread).map(|t| t.process) else { return };
         self.report_exception(thread, report);
@@ -504,9 +507,9 @@ impl<M: Machine> Kernel<M> {
         self.drop_ref(exception.thread.object());
     }
 
-    // --- what handlers and others see of it ---
+    // --- properties ---
 
-    /// The exception that a thread is in.
+    /// The current exception of a thread.
     pub fn thread_exception(&self, thread: Id<Thread>) -> Option<Id<Exception>> {
         self.objects.get(thread).ok()?.exception()
     }
@@ -519,16 +522,16 @@ impl<M: Machine> Kernel<M> {
         Ok(self.objects.get(self.thread_exception(thread).ok_or(Status::BAD_STATE)?)?.report)
     }
 
-    /// `ZX_EXCEPTION_CHANNEL_TYPE_*` of the handler that a thread waits for.
+    /// `ZX_EXCEPTION_CHANNEL_TYPE_*` of the handler that currently has a thread's exception.
     pub fn exception_channel_type(&self, thread: Id<Thread>) -> u32 {
         let handler = self.thread_exception(thread).and_then(|id| self.objects.get(id).ok()?.handler);
         handler.map_or(ZX_EXCEPTION_CHANNEL_TYPE_NONE, Handler::channel_type)
     }
 
-    /// `ZX_PROP_EXCEPTION_STATE`, to set it.
+    /// Sets `ZX_PROP_EXCEPTION_STATE`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: it is no such state.
+    /// `INVALID_ARGS`: invalid state.
     pub fn exception_set_state(&mut self, id: Id<Exception>, state: u32) -> Result<(), Status> {
         if !matches!(state, ZX_EXCEPTION_STATE_TRY_NEXT | ZX_EXCEPTION_STATE_HANDLED | ZX_EXCEPTION_STATE_THREAD_EXIT) {
             return Err(Status::INVALID_ARGS);
@@ -537,10 +540,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `ZX_PROP_EXCEPTION_STRATEGY`, to set it.
+    /// Sets `ZX_PROP_EXCEPTION_STRATEGY`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: it is no such strategy. `BAD_STATE`: it did not come to a process's debugger.
+    /// `INVALID_ARGS`: invalid strategy. `BAD_STATE`: the handler is not a process's debugger.
     pub fn exception_set_strategy(&mut self, id: Id<Exception>, strategy: u32) -> Result<(), Status> {
         let second_chance = match strategy {
             ZX_EXCEPTION_STRATEGY_FIRST_CHANCE => false,
@@ -567,15 +570,15 @@ impl Exception {
         if self.second_chance { ZX_EXCEPTION_STRATEGY_SECOND_CHANCE } else { ZX_EXCEPTION_STRATEGY_FIRST_CHANCE }
     }
 
-    /// The rights that its handler may have to the thread.
+    /// The rights of its handler's handles to the thread.
     pub fn thread_rights(&self) -> Rights {
         self.rights.0
     }
 
-    /// The rights that its handler may have to the process.
+    /// The rights of its handler's handles to the process.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`: it serves one thread alone.
+    /// `ACCESS_DENIED`: the handler is for one thread only.
     pub fn process_rights(&self) -> Result<Rights, Status> {
         self.rights.1.ok_or(Status::ACCESS_DENIED)
     }

@@ -1,4 +1,4 @@
-//! Exceptions over the machine of plain memory: single stories, and random ones against a small model.
+//! Exceptions on the fake machine: single scenarios, and random ones against a small model.
 
 use abi::{
     Rights, Status, ZX_EXCEPTION_CHANNEL_TYPE_JOB, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT,
@@ -19,7 +19,7 @@ use crate::process::{Process, ProcessState};
 use crate::thread::{Thread, ThreadState};
 use crate::{Id, Kernel};
 
-/// A process two jobs down, with threads, and a process that holds all handles.
+/// A process two jobs below the root, with threads, and a process that holds all handles.
 struct World {
     kernel: Kernel<FakeMachine>,
     jobs: [Id<Job>; 2],
@@ -27,7 +27,7 @@ struct World {
     threads: Vec<Id<Thread>>,
 }
 
-/// Places of handlers in [`World::task`], in the order in which they are asked; the debugger's second time is none.
+/// Indexes of handlers in [`World::task`], in the order in which they are asked; the debugger's second chance has none.
 const DEBUGGER: usize = 0;
 const THREAD: usize = 1;
 const PROCESS: usize = 2;
@@ -126,7 +126,7 @@ fn each_handler_in_turn_then_the_end() {
     }
     assert_eq!(w.ended(), Some(ZX_TASK_RETCODE_EXCEPTION_KILL));
     assert!(w.kernel.machine.console.contains("undefined instruction"));
-    // The debugger hears of the end, and then of nothing any more.
+    // The debugger is notified of the end, and of nothing afterwards.
     let handle = w.receive(ends[DEBUGGER]).unwrap();
     let exception = w.exception(handle);
     assert_eq!(w.kernel.objects.get(exception).unwrap().report.header.type_, ZX_EXCP_THREAD_EXITING);
@@ -134,7 +134,7 @@ fn each_handler_in_turn_then_the_end() {
     assert_eq!(w.kernel.channel_read(ends[DEBUGGER]).err(), Some(Status::PEER_CLOSED));
 }
 
-/// A report is the kernel's word: nothing in a name makes a line of it.
+/// Every line of a report is the kernel's: a name cannot start a new one.
 #[test]
 fn names_make_no_lines_of_a_report() {
     let mut w = World::new(1);
@@ -192,7 +192,7 @@ fn a_policy_exception_returns_the_calls_result() {
     w.kernel.exception_policy(w.threads[0], 6, 0, -30);
     assert_eq!(w.kernel.exception_channel_type(w.threads[0]), ZX_EXCEPTION_CHANNEL_TYPE_JOB);
     assert_eq!(w.kernel.exception_report(w.threads[0]).unwrap().header.type_, ZX_EXCP_POLICY_ERROR);
-    // It waits in its call: the machine's thread is not stopped.
+    // It is blocked in its call: the machine's thread is not stopped.
     assert!(w.runs(0));
     let handle = w.receive(end).unwrap();
     w.decide(handle, ZX_EXCEPTION_STATE_HANDLED);
@@ -210,7 +210,7 @@ fn everything_comes_back() {
     w.kernel.job_kill(w.jobs[1], -1);
     w.kernel.reap();
     ends.iter().for_each(|&end| w.hang_up(end));
-    // The exception holds its thread, and that its process, and that its jobs.
+    // The exception keeps its thread alive, that its process, and that its jobs.
     let tasks =
         [w.threads[0].object(), w.threads[1].object(), w.process.object(), w.jobs[0].object(), w.jobs[1].object()];
     for object in tasks {
@@ -222,9 +222,9 @@ fn everything_comes_back() {
     assert_eq!(w.kernel.census().0, 1);
 }
 
-// --- random stories ---
+// --- random scenarios ---
 
-/// What can happen; numbers are taken modulo what there is.
+/// Operations; numbers are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Op {
     Listen(usize),
@@ -246,22 +246,22 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A thread as the model sees it.
+/// The model's state of a thread.
 #[derive(Clone, Debug, PartialEq)]
 enum Now {
     Runs,
-    /// Whose turn it is, and whether the debugger wants it again or has it for the second time.
+    /// At a handler; `again`: the debugger wants a second chance; `second`: it has it now.
     At {
         handler: usize,
         again: bool,
         second: bool,
     },
-    /// It exits, and the debugger may look at it first.
+    /// Exiting; the debugger may hold it first.
     Exiting,
     Gone,
 }
 
-/// The order of handlers, told once more: who comes after whom, of those who listen.
+/// The order of handlers, implemented once more: the next handler with a channel.
 fn next(listening: &[bool], thread: usize, after: Option<usize>, again: bool, second: bool) -> Option<(usize, bool)> {
     let listens = |handler: usize| listening[handler] && (handler != THREAD || thread == 0);
     let start = match after {
@@ -329,7 +329,7 @@ impl Model {
 fn story(ops: &[Op]) {
     let mut w = World::new(3);
     let mut model = Model { listening: [false; HANDLERS], threads: [const { Now::Runs }; 3], ended: None };
-    // The channels' ends, with the threads whose exceptions wait in each, and the handles that were read.
+    // The channels' ends, with the threads whose exceptions are in each, and the received handles.
     let mut ends: [Option<Id<Channel>>; HANDLERS] = [None; HANDLERS];
     let mut held: Vec<(Handle, usize)> = Vec::new();
     let thread_of = |w: &World, handle: Handle| {
@@ -359,7 +359,7 @@ fn story(ops: &[Op]) {
             Op::HangUp(n) => {
                 let Some(end) = ends[n].take() else { continue };
                 model.listening[n] = false;
-                // What waits unread goes to others, in the order in which it came.
+                // Unread exceptions go to other handlers, in order of arrival.
                 let unread: Vec<usize> = {
                     let mut unread = Vec::new();
                     let mut messages = Vec::new();
@@ -373,7 +373,7 @@ fn story(ops: &[Op]) {
                     unread
                 };
                 w.hang_up(end);
-                // The last message's handle is the first to go.
+                // The last message's handle is closed first.
                 let waits = |now: &Now| match now {
                     Now::At { handler, .. } => *handler == n,
                     Now::Exiting => n == DEBUGGER,
@@ -437,7 +437,7 @@ fn story(ops: &[Op]) {
             assert_eq!(w.runs(n), *now == Now::Runs || *now == Now::Exiting && w.runs(n), "thread {n} after {op:?}");
         }
     }
-    // Whatever is left comes back.
+    // Closes everything that is left.
     held.into_iter().for_each(|(handle, _)| w.close(handle));
     ends.into_iter().flatten().for_each(|end| w.hang_up(end));
     w.kernel.job_kill(w.jobs[1], -1);

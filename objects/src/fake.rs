@@ -1,4 +1,4 @@
-//! A machine made of ordinary memory, for tests on the host: it counts what it gives out and remembers what it did.
+//! The fake machine: plain memory, for tests on the host. It counts its resources and records what it did.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,44 +20,44 @@ mod endpoints;
 pub use devices::{FakeDevices, FakeIrq};
 pub use endpoints::FakeEndpoints;
 
-/// The physical address of frame 0. High, so that no test takes an address for a number, and much aligned.
+/// The physical address of frame 0. It is high, so that no test confuses addresses and numbers, and highly aligned.
 const MEMORY: u64 = 1 << 40;
 
-/// What a thread of the fake machine went through.
+/// State and history of a thread of the fake machine.
 #[derive(Default, Debug)]
 pub struct FakeThread {
     /// Its address space.
     aspace: u32,
-    /// How its events are named.
+    /// The number in its events.
     pub key: u32,
     /// It was started.
     pub started: bool,
-    /// It stands: it was stopped, or was given registers and has never been let run.
+    /// It is stopped, or was given registers and never resumed since.
     pub stopped: bool,
-    /// Results of the blocked calls that ended, in order.
+    /// Results of its blocked calls that ended, in order.
     pub woken: Vec<i64>,
     /// Its priority.
     pub priority: Priority,
-    /// It comes before others of its priority.
+    /// It is preferred to others of its priority.
     pub preferred: bool,
     /// Its registers.
     pub registers: Registers,
-    /// Nanoseconds for which it has run.
+    /// Its run time in nanoseconds.
     pub runtime: i64,
     /// Its x87 and vector registers, once they were set.
     pub fpu: Option<FpuRegisters>,
     /// Arguments 5 to 8 of its next call.
     pub extra: [u64; 4],
-    /// How often it was sent to make its call again.
+    /// How often it was made to repeat its call.
     pub again: u32,
 }
 
-/// Asks whether memory is refused by plan.
+/// Asks whether a plan refuses memory.
 fn ask(want: Want) -> Result<(), OutOfMemory> {
     if refused(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
-/// Nanoseconds for which each runner has run.
+/// Run time of each runner, in nanoseconds.
 pub const RUNNER_RAN: i64 = 1_000;
 
 /// See the module's description.
@@ -65,38 +65,38 @@ pub const RUNNER_RAN: i64 = 1_000;
 pub struct FakeMachine {
     frames: Vec<Option<Box<[u8; PAGE_SIZE]>>>,
     free: Vec<u32>,
-    /// Frames that may be given out at the same time.
+    /// Maximum number of frames allocated at the same time.
     pub limit: usize,
-    /// There is no memory for the objects' own records.
+    /// There is no heap memory.
     pub full: bool,
-    /// If so, there is still enough for calls that keep nothing.
+    /// Even so, there is enough for calls that keep nothing.
     pub rest: bool,
-    /// Pages mapped, by address space and address.
+    /// Mapped pages, by address space and address.
     pub mapped: BTreeMap<u32, BTreeMap<u64, (Frame, Perm)>>,
-    /// Those that are not cached as memory is, by address space and address.
+    /// Those with other caching than ordinary memory, by address space and address.
     pub caches: BTreeMap<(u32, u64), Cache>,
-    /// Endpoints of the kernel beneath.
+    /// Endpoints of the kernel below.
     pub endpoints: FakeEndpoints,
-    /// Runners of virtual processors, and whether they run.
+    /// Runners, and whether they run.
     pub runners: BTreeMap<u32, bool>,
     next_runner: u32,
-    /// Bells of threads, and how often each was rung.
+    /// Bells, and how often each was rung.
     pub bells: BTreeMap<u32, u32>,
     next_bell: u32,
-    /// See [`Machine::keeps_stack_pointer`].
+    /// The opposite of [`Machine::keeps_stack_pointer`].
     pub loses_stack_pointer: bool,
-    /// Pages that are shown to a thread's vDSO, by thread and address.
+    /// Pages mapped for a thread's vDSO, by thread and address.
     pub shown: BTreeMap<(u32, u64), Frame>,
     words: BTreeMap<(u32, usize), u64>,
-    /// Whose call is being handled.
+    /// The thread whose call is being handled.
     pub caller: Option<MachineThread>,
     /// Device memory, interrupts, I/O ports.
     pub devices: FakeDevices,
     /// The first frames of large pages.
     pub large: BTreeSet<u32>,
-    /// How often one of them was split.
+    /// How often a large page was split.
     pub splits: usize,
-    /// Where large pages are mapped, by address space and address.
+    /// Mappings of large pages, by address space and address.
     large_mapped: BTreeSet<(u32, u64)>,
     aspaces: u32,
     /// Threads, by number.
@@ -104,40 +104,40 @@ pub struct FakeMachine {
     next_thread: u32,
     /// The time.
     pub time: i64,
-    /// How much later it is each time somebody looks.
+    /// How much the time advances with each reading.
     pub pace: i64,
-    /// Ticks that have found the kernel at work.
+    /// Ticks during which the kernel worked.
     pub own_ticks: u64,
     looked: Cell<i64>,
-    /// Deadlines asked for.
+    /// Requested deadlines.
     pub deadlines: BTreeSet<i64>,
     seed: u64,
-    /// What was written to the console.
+    /// Console output.
     pub console: String,
-    /// What was written to the host link.
+    /// Host link output.
     pub sent: Vec<u8>,
-    /// What there is to be read from it.
+    /// Host link input that was not read yet.
     pub received: VecDeque<u8>,
-    /// Bytes that the host link takes before it is full.
+    /// Number of bytes that the host link accepts before it is full.
     pub serial_room: usize,
     /// How the machine was stopped.
     pub power: Option<Power>,
 }
 
 impl FakeMachine {
-    /// A machine with so many frames.
+    /// A machine with `limit` frames.
     pub fn new(limit: usize) -> Self {
         FakeMachine { limit, serial_room: usize::MAX, seed: 1, ..FakeMachine::default() }
     }
 
-    /// Frames in use.
+    /// Number of allocated frames.
     pub fn frames_in_use(&self) -> usize {
         self.frames.len() - self.free.len()
     }
 }
 
 impl FakeMachine {
-    /// A large page falls apart, and its mappings go.
+    /// Splits a large page and removes its mappings.
     fn split(&mut self, first: u32) {
         self.large.remove(&first);
         self.splits += 1;
@@ -154,7 +154,7 @@ impl Machine for FakeMachine {
             return Err(OutOfMemory);
         }
         let zero = Some(Box::new([0; PAGE_SIZE]));
-        // What has come back of a large page is handed out by itself when nothing else is left: the page is split then.
+        // Freed frames of a large page are reused singly only when no other frame is left: the page is split then.
         let small = self.free.iter().rposition(|&n| !self.frame_is_large(Frame(n)));
         let none = small.is_none() && self.frames.len() < self.limit;
         match small.or_else(|| self.free.len().checked_sub(1).filter(|_| !none)).map(|at| self.free.remove(at)) {
@@ -244,7 +244,7 @@ impl Machine for FakeMachine {
         Held { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
     }
 
-    /// Each call's request is to be counted.
+    /// Never calm, so that each call's request counts.
     fn calm(&self) -> bool {
         false
     }
@@ -297,7 +297,7 @@ impl Machine for FakeMachine {
         true
     }
 
-    /// What holds something was written.
+    /// A page with a non-zero byte counts as written.
     fn written(&mut self, aspace: Aspace, address: u64, pages: u32) -> u64 {
         let mapped = |at: u64| self.mapped.get(&aspace.0).and_then(|pages| pages.get(&at)).map(|(frame, _)| *frame);
         let holds = |frame| {
@@ -336,7 +336,7 @@ impl Machine for FakeMachine {
     }
 
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64) {
-        // Large pages go in whole.
+        // Large pages are affected as a whole.
         let end = address.saturating_add(pages.saturating_mul(PAGE));
         let larges = (aspace.0, address.saturating_sub(LARGE_PAGE - PAGE))..(aspace.0, end);
         while let Some(&(space, large)) = self.large_mapped.range(larges.clone()).next() {

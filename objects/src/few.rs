@@ -1,5 +1,5 @@
-//! A map that mostly holds nothing or one entry: that one needs no memory of its own and no search. More are found in
-//! O(log n).
+//! A map that usually holds no entry or one: the first one needs no allocation and no search. Further entries are found
+//! in O(log n).
 
 use alloc::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ impl<K, V> Default for Few<K, V> {
 }
 
 impl<K: Copy + Ord, V> Few<K, V> {
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.one.is_none() && self.more.is_empty()
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         usize::from(self.one.is_some()) + self.more.len()
     }
 
-    /// The value of a key, to change it.
+    /// The value of a key, mutable.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match &mut self.one {
@@ -46,7 +46,7 @@ impl<K: Copy + Ord, V> Few<K, V> {
         self.one.as_ref().is_some_and(|(one, _)| one == key) || !self.more.is_empty() && self.more.contains_key(key)
     }
 
-    /// Gives a key a value that has none.
+    /// Inserts a key that is not in the map.
     #[inline]
     pub fn insert(&mut self, key: K, value: V) {
         debug_assert!(!self.contains_key(&key));
@@ -56,7 +56,7 @@ impl<K: Copy + Ord, V> Few<K, V> {
         }
     }
 
-    /// Takes a key's value out.
+    /// Removes a key.
     #[inline]
     pub fn remove(&mut self, key: &K) -> Option<V> {
         match &self.one {
@@ -66,13 +66,13 @@ impl<K: Copy + Ord, V> Few<K, V> {
         }
     }
 
-    /// All values, in no order.
+    /// All values, in any order.
     pub fn into_values(self) -> impl Iterator<Item = V> {
         self.one.into_iter().map(|(_, value)| value).chain(self.more.into_values())
     }
 }
 
-/// How often each of some keys was added.
+/// A multiset: how often each key was added.
 pub(crate) struct Counts<K> {
     counts: Few<K, usize>,
 }
@@ -84,7 +84,7 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Copy + Ord> Counts<K> {
-    /// Counts a key once more.
+    /// Adds one to a key's count.
     #[inline]
     pub fn add(&mut self, key: K) {
         match self.counts.get_mut(&key) {
@@ -93,7 +93,7 @@ impl<K: Copy + Ord> Counts<K> {
         }
     }
 
-    /// Counts a key once less.
+    /// Subtracts one from a key's count.
     #[inline]
     pub fn subtract(&mut self, key: K) {
         let Some(count) = self.counts.get_mut(&key) else { return };
@@ -103,7 +103,7 @@ impl<K: Copy + Ord> Counts<K> {
         }
     }
 
-    /// Keys that were added more often than subtracted.
+    /// Number of keys with a count above 0.
     pub fn len(&self) -> usize {
         self.counts.len()
     }

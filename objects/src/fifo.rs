@@ -10,17 +10,17 @@ use crate::object::{Body, Id, Noun};
 use crate::ring::{Ring, Ringed};
 use crate::slab::Key;
 
-/// The most that the elements of one end may take, in bytes.
+/// Maximum size of one end's elements, in bytes.
 pub const MAX_BYTES: u64 = 4096;
 
 /// One end of a FIFO.
 pub struct Fifo {
     pub(crate) peer: Option<Id<Fifo>>,
-    /// The other end's number, also when it is gone.
+    /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
-    /// Elements that fit.
+    /// Capacity in elements.
     pub count: usize,
-    /// Bytes in an element.
+    /// Size of an element in bytes.
     pub size: usize,
     inbox: Ring,
 }
@@ -33,7 +33,7 @@ impl Ringed for Fifo {
 }
 
 impl Fifo {
-    /// How many of `wanted` elements there are bytes for. Few are counted, as a division would take longer.
+    /// The number of elements in `bytes`, at most `wanted`. Small numbers are counted, which is faster than a division.
     #[inline]
     fn elements(&self, bytes: usize, wanted: u64) -> usize {
         let size = self.size.max(1);
@@ -42,7 +42,7 @@ impl Fifo {
 }
 
 impl Fifo {
-    /// Bytes that so many elements of a size take.
+    /// Bytes that `count` elements of a size take.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: no elements, empty elements, or more than a page of them.
@@ -66,10 +66,10 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::FIFO_WRITABLE, [end()?, end()?])
     }
 
-    /// The other end, and how many elements can be written there now, of so many.
+    /// The peer, and how many of `count` elements can be written there now.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: another element size, or no elements. `PEER_CLOSED`. `SHOULD_WAIT`: none.
+    /// `OUT_OF_RANGE`: wrong element size, or no elements. `PEER_CLOSED`. `SHOULD_WAIT`: no room.
     #[inline]
     pub fn fifo_room(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<(Id<Fifo>, usize), Status> {
         let fifo = self.objects.get(end)?;
@@ -84,7 +84,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Writes whole elements from a program's memory through one end into the other, where there is room for all: so many bytes.
+    /// Writes whole elements from a program's memory through one end to the other, which must have room for all `len`
+    /// bytes.
     ///
     /// # Errors
     /// As [`Kernel::copy_in`].
@@ -106,10 +107,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Elements that can be read now, of so many.
+    /// How many of `count` elements can be read now.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE` as [`Kernel::fifo_room`]. `SHOULD_WAIT`: none. `PEER_CLOSED`: and there will be none.
+    /// `OUT_OF_RANGE` as [`Kernel::fifo_room`]. `SHOULD_WAIT`: no elements. `PEER_CLOSED`: and there will be none.
     #[inline]
     pub fn fifo_available(&self, end: Id<Fifo>, size: u64, count: u64) -> Result<usize, Status> {
         let fifo = self.objects.get(end)?;
@@ -123,7 +124,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes elements out, into a program's memory: as many bytes, which are there.
+    /// Moves `len` bytes of elements, which must be there, into a program's memory.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].

@@ -1,9 +1,8 @@
-//! How many VMOs own a frame.
+//! Reference counts of frames: how many VMOs own each.
 //!
-//! Copies of memory share frames until someone writes. A frame that has one owner is that owner's to write; one that
-//! has more is not to be written by anybody, and goes back to the machine when the last owner lets go of it. The counts
-//! stand in one vector by the number of the frame, which grows with the highest number that was ever shared, so
-//! frames that nobody shares cost nothing here.
+//! Clones share frames copy-on-write. A frame with one owner is writable by that owner; a frame with several owners is
+//! never written, and is freed when the last owner releases it. The counts are in a vector indexed by frame number,
+//! which grows up to the highest number ever shared, so frames that are not shared cost nothing here.
 
 use alloc::vec::Vec;
 
@@ -12,19 +11,19 @@ use crate::recent::Recent;
 use crate::refusal::Grows;
 use crate::vmo::Chunk;
 
-/// The owners of all frames.
+/// Ownership of all frames.
 #[derive(Default)]
 pub(crate) struct Frames {
-    /// Owners beyond the first, by the number of the frame.
+    /// Number of owners beyond the first, by frame number.
     more: Vec<u32>,
-    /// A page of zeroes that is never written, for whoever reads what is not there. Taken when first needed and kept.
+    /// A page of zeroes that is never written, for reads of absent pages. Allocated when first needed, then kept.
     pub zero: Option<Frame>,
-    /// What was found of programs' addresses, which is only good as long as frames stay where they are.
+    /// Lookaside cache of address look-ups, valid as long as frames stay where they are.
     pub recent: Recent,
 }
 
 impl Frames {
-    /// Owners of a frame that is in use.
+    /// Number of owners of a frame in use.
     #[inline]
     pub fn owners(&self, frame: Frame) -> u64 {
         self.more.get(frame.0 as usize).map_or(1, |more| u64::from(*more) + 1)
@@ -36,10 +35,10 @@ impl Frames {
         self.more.get(frame.0 as usize).is_some_and(|more| *more != 0)
     }
 
-    /// The frames of some pages get one more owner each. Whoever shares frames sees to it that what is known of them is forgotten.
+    /// Adds one owner to each frame of some pages. The caller invalidates cached look-ups of the frames.
     ///
     /// # Errors
-    /// None has one more then.
+    /// No frame then has another owner.
     pub fn share(&mut self, pages: &Chunk) -> Result<(), OutOfMemory> {
         let last = pages.frames().map(|(_, frame)| frame.0).max();
         let missing = last.map_or(0, |last| (last as usize + 1).saturating_sub(self.more.len()));
@@ -48,7 +47,7 @@ impl Frames {
             self.more.resize(self.more.len() + missing, 0);
         }
         for (_, frame) in pages.frames() {
-            // An owner takes four bytes of a heap that is smaller than as many times that.
+            // Never saturates: each owner takes four bytes of a heap that is smaller than 4 times the maximum count.
             if let Some(more) = self.more.get_mut(frame.0 as usize) {
                 *more = more.saturating_add(1);
             }
@@ -56,13 +55,13 @@ impl Frames {
         Ok(())
     }
 
-    /// An owner lets go of a frame that it has mapped nowhere any more.
+    /// Releases a frame that its owner has unmapped everywhere.
     #[inline]
     pub fn release<M: Machine>(&mut self, machine: &mut M, frame: Frame) {
         self.recent.forget_all();
         match self.more.get_mut(frame.0 as usize) {
             Some(more) if *more != 0 => *more -= 1,
-            // What a device has stays the device's.
+            // Device memory is never freed.
             _ if frame.is_device() => {}
             _ => machine.frame_free(frame),
         }

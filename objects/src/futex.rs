@@ -1,10 +1,11 @@
 //! Futexes: threads that wait on a word of their process's memory.
 //!
-//! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
-//! an owner.
+//! A futex is only an address in an address space. It has a queue here only while threads wait on it or it has an
+//! owner.
 //!
-//! Many threads are woken, and moved to another futex, in portions ([`crate::portions`]), as many as waited at the end of the first.
-//! Who begins to wait between two portions may be among them: every waiter has to look at its word again anyway.
+//! Large numbers of threads are woken or requeued in slices ([`crate::portions`]); the number is limited to those that
+//! wait at the end of the first slice. Threads that begin to wait between two slices may be woken instead; every waiter
+//! must check its word again anyway.
 
 use alloc::collections::BTreeMap;
 
@@ -18,44 +19,44 @@ use crate::slab::Key;
 use crate::thread::{Thread, ThreadState, Wait};
 use crate::wait::Waiting;
 
-/// Which futex: address space and address.
+/// A futex: address space and address.
 pub type FutexKey = (Key, u64);
 
-/// Threads that wait on a futex, and who owns it.
+/// Waiters and owner of a futex.
 #[derive(Default)]
 pub struct FutexQueue {
     waiters: List<Waiters>,
     owner: Option<Id<Thread>>,
 }
 
-/// Threads that are woken or moved at once.
+/// Number of threads woken or moved per slice.
 pub const AT_ONCE: u32 = 64;
 
-/// Threads that a requeue has still to wake, and those that it has still to move.
+/// What is left of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Left {
-    /// To be woken.
+    /// Threads to wake.
     pub wakes: u32,
-    /// To be moved, after that.
+    /// Threads to move, after that.
     pub moves: u32,
 }
 
-/// A requeue's two futexes, and who is to own the second.
+/// The two futexes of a requeue, and the owner of the second.
 #[derive(Clone, Copy, Debug)]
 pub struct Requeue {
     /// The address on which threads wait.
     pub from: u64,
-    /// That on which some will.
+    /// The address to which threads are moved.
     pub to: u64,
-    /// Its owner.
+    /// The new owner of the second futex.
     pub owner: Option<Id<Thread>>,
 }
 
-/// Places that are looked at first.
+/// Size of the direct-mapped table.
 const NEAR: usize = 16;
 
-/// All futexes that have a queue. Few have one at a time, so each is kept at a place that its key tells, as long as no other
-/// one is there; otherwise among those in order, which are found in O(log n) however many a program makes.
+/// All futexes that have a queue. Usually there are few, so each is in a direct-mapped table, unless its entry is
+/// occupied; all others are in a map, with look-up in O(log n) however many a program creates.
 #[derive(Default)]
 pub(crate) struct Futexes {
     near: [Option<(FutexKey, FutexQueue)>; NEAR],
@@ -104,12 +105,12 @@ impl Futexes {
     }
 }
 
-/// What becomes of a futex's owner when threads are woken.
+/// The owner of a futex after threads are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NewOwner {
-    /// Nobody.
+    /// None.
     Nobody,
-    /// The thread that is woken.
+    /// The woken thread.
     Woken,
 }
 
@@ -124,8 +125,8 @@ impl<M: Machine> Kernel<M> {
     /// `futex_wait`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such word, or the new owner waits on it already. `BAD_STATE`: the word has another value.
-    /// `TIMED_OUT`. `NO_MEMORY`.
+    /// `INVALID_ARGS`: invalid address, or the new owner waits on the futex already. `BAD_STATE`: the word has another
+    /// value. `TIMED_OUT`. `NO_MEMORY`.
     pub fn futex_wait(
         &mut self,
         thread: Id<Thread>,
@@ -168,7 +169,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.get(thread).is_ok_and(|t| matches!(t.wait, Wait::Futex { key: k } if k == key))
     }
 
-    /// The same as the futex itself knows it.
+    /// The same from the futex's queue.
     #[cfg(any(test, feature = "fake"))]
     pub(crate) fn futex_has(&self, key: FutexKey, thread: Id<Thread>) -> bool {
         let waiters = self.futexes.get(&key).map(|queue| queue.waiters);
@@ -190,11 +191,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `futex_wake` and `futex_wake_single_owner`: wakes up to `count` threads, those that waited longest. Says how many are left,
-    /// if there are more than [`AT_ONCE`].
+    /// `futex_wake` and `futex_wake_single_owner`: wakes up to `count` threads, the longest waiting first. Returns how
+    /// many are left, if `count` exceeds [`AT_ONCE`].
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such word.
+    /// `INVALID_ARGS`: invalid address.
     pub fn futex_wake(&mut self, aspace: Key, address: u64, count: u32, new_owner: NewOwner) -> Result<u32, Status> {
         let key = self.futex_key(aspace, address)?;
         let woken = self.futex_wake_some(key, count.min(AT_ONCE));
@@ -203,7 +204,7 @@ impl<M: Machine> Kernel<M> {
         if count <= AT_ONCE { Ok(0) } else { Ok(self.futex_count(key, count - AT_ONCE)) }
     }
 
-    /// Wakes more of those that are left, and says how many are left then.
+    /// Wakes the next slice of the threads that are left; returns how many are left then.
     ///
     /// # Errors
     /// As [`Kernel::futex_wake`].
@@ -213,7 +214,7 @@ impl<M: Machine> Kernel<M> {
         Ok(if self.futexes.get(&key).is_none() { 0 } else { left.saturating_sub(AT_ONCE) })
     }
 
-    /// Threads that wait, `most` of them at the most.
+    /// Number of waiters, at most `most`.
     fn futex_count(&self, key: FutexKey, most: u32) -> u32 {
         let Some(queue) = self.futexes.get(&key) else { return 0 };
         queue.waiters.iter(&self.objects.slab).zip(0..most).count() as u32
@@ -231,7 +232,7 @@ impl<M: Machine> Kernel<M> {
                 self.futexes.remove(&key);
             }
             woken = Some(thread);
-            // Off the queue: nothing else knows of its wait.
+            // Off the queue, nothing else refers to its wait.
             let Ok(waiter) = self.objects.get_mut::<Thread>(thread) else { continue };
             let machine = waiter.at_hand();
             if waiter.over() {
@@ -242,11 +243,11 @@ impl<M: Machine> Kernel<M> {
         woken
     }
 
-    /// `futex_requeue` and `futex_requeue_single_owner`: wakes some and moves others to another futex. Says how many are left,
-    /// if there are more than [`AT_ONCE`].
+    /// `futex_requeue` and `futex_requeue_single_owner`: wakes some threads and moves others to another futex. Returns
+    /// how many are left, if there are more than [`AT_ONCE`].
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such word, or both are one. `BAD_STATE`: the word has another value. `NO_MEMORY`.
+    /// `INVALID_ARGS`: invalid address, or both are the same. `BAD_STATE`: the word has another value. `NO_MEMORY`.
     pub fn futex_requeue(
         &mut self,
         aspace: Key,
@@ -274,7 +275,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Left { wakes, moves: self.futex_count(key, left.moves.saturating_add(wakes)) - wakes })
     }
 
-    /// Wakes and moves more of those that are left, and says how many are left then.
+    /// Wakes and moves the next slice of the threads that are left; returns how many are left then.
     ///
     /// # Errors
     /// As [`Kernel::futex_requeue`].
@@ -284,8 +285,8 @@ impl<M: Machine> Kernel<M> {
         Ok(if self.futexes.get(&key).is_none() { Left { wakes: 0, moves: 0 } } else { left })
     }
 
-    /// Wakes and moves [`AT_ONCE`] at the most; gives the last one woken, and how many are left. The second futex gets its owner if
-    /// nobody waited on it.
+    /// Wakes and moves at most [`AT_ONCE`] threads; returns the last one woken, and how many are left. Sets the second
+    /// futex's owner if it had no queue.
     fn futex_requeue_some(
         &mut self,
         key: FutexKey,
@@ -313,14 +314,14 @@ impl<M: Machine> Kernel<M> {
         (woken, Left { wakes: counts.wakes - wakes, moves: counts.moves - moves })
     }
 
-    /// `futex_get_owner`: the owner's number, 0 if there is none.
+    /// `futex_get_owner`: the owner's koid, 0 if there is none.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such word.
+    /// `INVALID_ARGS`: invalid address.
     pub fn futex_get_owner(&self, aspace: Key, address: u64) -> Result<u64, Status> {
         let key = self.futex_key(aspace, address)?;
         let owner = self.futexes.get(&key).and_then(|q| q.owner);
-        // A thread that has ended owns nothing.
+        // A thread that has ended owns no futex.
         let owner = owner.filter(|&thread| self.objects.get(thread).is_ok_and(|t| t.state != ThreadState::Dead));
         Ok(owner.map_or(0, |thread| self.koid(thread.object())))
     }

@@ -1,11 +1,12 @@
 //! Handles: a process's numbers for objects, each with rights.
 //!
-//! A handle's value is its place in the process's [`HandleTable`] and a small generation, masked by a secret of the
-//! process, so that a value says nothing and one process's values mean nothing in another. As in Zircon the two lowest
-//! bits are always set and the highest never, so 0 is never a handle. Look-up, insertion and removal are O(1); the
-//! table grows in chunks that never move. A handle knows those who wait through it, so closing it finds them at once.
+//! A handle's value combines its index in the process's [`HandleTable`] and a small generation, masked with a secret of
+//! the process, so that a value reveals nothing and values of one process are meaningless in another. As in Zircon, the
+//! two lowest bits are always set and the highest is never set, so 0 is never a handle. Look-up, insertion and removal
+//! are O(1); the table grows in chunks that never move. A handle knows the observers that wait through it, so closing
+//! it finds them at once.
 //!
-//! Source: Zircon's "Handles" concept page; the layout of the value is ours.
+//! Source: Zircon's "Handles" concept page; the layout of the value is Hafnon's.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,28 +25,28 @@ pub(crate) use recent::{Found, RecentHandles};
 /// A handle's value as programs see it.
 pub type HandleValue = u32;
 
-/// Never a handle.
+/// Never a valid handle.
 pub const INVALID: HandleValue = 0;
 
-/// A value comes again after 2,048 handles in its place.
+/// A value is reused after 2,048 handles at its index.
 const GENERATION_BITS: u32 = 11;
-/// A process has 262,144 handles at most, as all of Zircon has.
+/// A process has at most 262,144 handles, as many as all of Zircon.
 const INDEX_BITS: u32 = 18;
 const FIXED_BITS: u32 = 3;
 const MASK_BITS: u32 = 0x7fff_fffc;
 const CHUNK_BITS: u32 = 7;
-/// Handles by which a table grows.
+/// Number of handles by which a table grows.
 pub(crate) const CHUNK: usize = 1 << CHUNK_BITS;
-/// Bytes that as many take.
+/// Bytes that one chunk takes.
 pub(crate) const CHUNK_BYTES: u64 = size_of::<[Cell; CHUNK]>() as u64;
 const NONE: u32 = u32::MAX;
 
-/// What a handle stands for.
+/// What a handle refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle {
     /// The object.
     pub object: ObjectId,
-    /// What may be done with it.
+    /// The allowed operations.
     pub rights: Rights,
 }
 
@@ -58,49 +59,49 @@ enum Slot {
 #[derive(Clone, Copy)]
 struct Cell {
     generation: u16,
-    /// The sole wait for the object goes through this handle.
+    /// The sole waiter of the object waits through this handle.
     sole: bool,
     slot: Slot,
 }
 
-/// The handles of one process.
+/// The handle table of a process.
 pub struct HandleTable {
     #[allow(clippy::vec_box, reason = "growing the list must not move the cells")]
     chunks: Vec<Box<[Cell; CHUNK]>>,
     free: u32,
     len: u32,
     mask: u32,
-    /// Chunks that there may be: what it takes is paid for before it grows.
+    /// Number of chunks allowed: they are charged before the table grows.
     allowed: usize,
 }
 
 impl HandleTable {
-    /// An empty table whose values are masked with `secret`. It has no room before [`HandleTable::allow`].
+    /// An empty table whose values are masked with `secret`. It has no room until [`HandleTable::allow`] is called.
     pub fn new(secret: u32) -> Self {
         HandleTable { chunks: Vec::new(), free: NONE, len: 0, mask: secret & MASK_BITS, allowed: 0 }
     }
 
-    /// Chunks that it would have to have more for so many handles more.
+    /// Number of additional chunks that must be allowed for `count` more handles.
     pub(crate) fn chunks_missing(&self, count: usize) -> usize {
         (self.len as usize).saturating_add(count).div_ceil(CHUNK).saturating_sub(self.allowed)
     }
 
-    /// It may have so many chunks more.
+    /// Allows additional chunks.
     pub fn allow(&mut self, chunks: usize) {
         self.allowed = self.allowed.saturating_add(chunks);
     }
 
-    /// Chunks that it may have.
+    /// Number of chunks allowed.
     pub(crate) fn allowed(&self) -> usize {
         self.allowed
     }
 
-    /// Handles in the table.
+    /// Number of handles.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether the table holds no handle.
+    /// Whether there are no handles.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -134,10 +135,10 @@ impl HandleTable {
         (cell.generation == generation).then_some((index, cell))
     }
 
-    /// Makes room for `count` more handles, so that as many insertions cannot fail.
+    /// Reserves room for `count` more handles, so that as many insertions cannot fail.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `SHOULD_WAIT`: it may not grow, with the table as it was or larger.
+    /// `NO_MEMORY`; `SHOULD_WAIT`: growth must be allowed first. The table is unchanged, or has grown by some chunks.
     pub fn reserve(&mut self, count: usize) -> Result<(), Status> {
         let room = (self.chunks.len() << CHUNK_BITS) - self.len as usize;
         for _ in 0..count.saturating_sub(room).div_ceil(CHUNK) {
@@ -169,10 +170,10 @@ impl HandleTable {
         Ok(())
     }
 
-    /// Puts a handle in.
+    /// Inserts a handle.
     ///
     /// # Errors
-    /// `NO_MEMORY`, `SHOULD_WAIT`: it may not grow.
+    /// `NO_MEMORY`; `SHOULD_WAIT`: growth must be allowed first.
     #[inline]
     pub fn insert(&mut self, handle: Handle) -> Result<HandleValue, Status> {
         if self.free == NONE {
@@ -181,14 +182,14 @@ impl HandleTable {
         self.fill(handle)
     }
 
-    /// Whether as many handles have room without more ado.
+    /// Whether there is room for `count` handles without growth.
     #[inline(always)]
     pub(crate) fn has_room(&self, count: usize) -> bool {
-        // Where one is all that is asked for it is enough that there is a free one.
+        // For one handle, a look at the free list is enough.
         if count == 1 { self.free != NONE } else { (self.chunks.len() << CHUNK_BITS) - self.len as usize >= count }
     }
 
-    /// Puts a handle in, where there is room.
+    /// Inserts a handle; there must be room.
     #[inline(always)]
     pub(crate) fn fill(&mut self, handle: Handle) -> Result<HandleValue, Status> {
         let index = self.free;
@@ -205,7 +206,7 @@ impl HandleTable {
         Ok(self.encode(index, generation))
     }
 
-    /// What a value stands for.
+    /// The handle with a value.
     ///
     /// # Errors
     /// `BAD_HANDLE`.
@@ -217,7 +218,7 @@ impl HandleTable {
         }
     }
 
-    /// The waits that go through a handle.
+    /// The observers that wait through a handle.
     pub(crate) fn watchers(&mut self, value: HandleValue) -> Option<&mut List<Through>> {
         match self.cell_mut(value) {
             Some((_, Cell { slot: Slot::Used { watchers, .. }, .. })) => Some(watchers),
@@ -225,7 +226,7 @@ impl HandleTable {
         }
     }
 
-    /// Notes whether the sole wait for the object goes through a handle. Says whether there is such a handle.
+    /// Sets whether the sole waiter waits through a handle. Says whether there is such a handle.
     #[inline(always)]
     pub(crate) fn set_sole(&mut self, value: HandleValue, sole: bool) -> bool {
         match self.cell_mut(value) {
@@ -237,7 +238,7 @@ impl HandleTable {
         }
     }
 
-    /// The object, if the sole wait for it goes through a handle.
+    /// The object of a handle through which a sole waiter waits.
     pub(crate) fn sole(&self, value: HandleValue) -> Option<ObjectId> {
         match self.cell(value) {
             Some(Cell { sole: true, slot: Slot::Used { handle, .. }, .. }) => Some(handle.object),
@@ -245,10 +246,10 @@ impl HandleTable {
         }
     }
 
-    /// Takes a handle out that nothing waits through.
+    /// Removes a handle without observers.
     ///
     /// # Errors
-    /// `BAD_HANDLE`; `SHOULD_WAIT`: something waits through it.
+    /// `BAD_HANDLE`; `SHOULD_WAIT`: observers wait through it.
     #[inline]
     pub fn remove(&mut self, value: HandleValue) -> Result<Handle, Status> {
         let free = self.free;
@@ -264,7 +265,7 @@ impl HandleTable {
         Ok(handle)
     }
 
-    /// Some handle of the table, for emptying it.
+    /// Any handle of the table, for emptying it.
     pub fn any(&self, from: &mut usize) -> Option<HandleValue> {
         while *from < self.chunks.len() << CHUNK_BITS {
             let i = *from;
@@ -277,7 +278,8 @@ impl HandleTable {
         None
     }
 
-    /// What is at a place, for walks that are interrupted: a handle with its value, if there is one. Nothing beyond the last place.
+    /// The handle at an index, with its value, for interruptible walks: the inner option is none for a free cell, the
+    /// outer one beyond the last index.
     pub fn at(&self, place: usize) -> Option<Option<(HandleValue, Handle)>> {
         let cell = self.chunks.get(place >> CHUNK_BITS)?.get(place & (CHUNK - 1))?;
         Some(match cell.slot {
@@ -286,7 +288,7 @@ impl HandleTable {
         })
     }
 
-    /// All handles with their values, in the order of their places.
+    /// All handles with their values, by index.
     pub fn iter(&self) -> impl Iterator<Item = (HandleValue, Handle)> {
         self.chunks.iter().flat_map(|c| c.iter()).enumerate().filter_map(|(i, cell)| match cell.slot {
             Slot::Used { handle, .. } => Some((self.encode(i as u32, cell.generation), handle)),

@@ -1,8 +1,9 @@
-//! The stack pointer of a thread that is found in a system call, where the kernel beneath does not keep it.
+//! The stack pointer of a thread in a system call, on a kernel that does not keep it.
 //!
-//! Such a kernel has something else in its place, and a program must keep it itself: all of ours do it in the same way,
-//! `mov rbx, rsp; syscall; mov rsp, rbx`. So a thread whose instruction is that `syscall`, or the one behind it, has its stack pointer in `rbx`,
-//! whether it has entered the kernel there or not yet. One that enters by other code is shown what the kernel has.
+//! Such a kernel overwrites `rsp`, so the program must save it itself. All of our vDSO's entry points do that in the
+//! same way: `mov rbx, rsp; syscall; mov rsp, rbx`. So a thread at that `syscall`, or at the instruction after it, has
+//! its stack pointer in `rbx`, whether or not it has entered the kernel yet. A thread that enters by other code is
+//! shown with the kernel's value.
 
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Registers};
@@ -11,11 +12,11 @@ use crate::thread::Thread;
 
 /// `mov rbx, rsp; syscall`.
 const ENTERS: [u8; 5] = [0x48, 0x89, 0xe3, 0x0f, 0x05];
-/// How far behind its beginning a thread is that is about to enter, or waits; and one whose call is over.
+/// Offsets from the start of the sequence: of a thread about to enter or waiting, and of one whose call is over.
 const WITHIN: [u64; 2] = [3, 5];
 
 impl<M: Machine> Kernel<M> {
-    /// Registers of a thread as the machine has found them, with the stack pointer that it has.
+    /// Registers as the machine reports them, with the thread's own stack pointer.
     pub(crate) fn with_stack_pointer(&mut self, thread: Id<Thread>, found: Registers) -> Registers {
         if self.machine.keeps_stack_pointer() {
             return found;

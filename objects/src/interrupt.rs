@@ -1,16 +1,17 @@
-//! Interrupts: a device's, or virtual ones that programs raise.
+//! Interrupts: of a device, or virtual ones that programs trigger.
 //!
-//! An interrupt is told either to a thread that waits for it or, once bound, to a port, and then has to be dealt with
-//! before it is told again:
+//! An interrupt is delivered to a waiting thread or, if bound, to a port, and must be acknowledged before it is
+//! delivered again:
 //!
-//! 1. It comes ([`Kernel::interrupt_raise`]). Only the first time since it was last told is remembered.
-//!    - 1A A thread waits: the wait ends, and it is to be dealt with.
-//!    - 1B It is bound, and the last time has been dealt with: its packet goes to the port, and it is to be dealt with.
+//! 1. It occurs ([`Kernel::interrupt_raise`]). Only the first occurrence since the last delivery is remembered.
+//!    - 1A A thread waits: the wait ends, and an acknowledgement is required.
+//!    - 1B It is bound, and the last delivery is acknowledged: its packet is queued on the port, and an acknowledgement
+//!      is required.
 //!    - 1C Otherwise it stays pending.
-//! 2. It has been dealt with: `interrupt_ack` says so if it is bound, the next `interrupt_wait` if not. A device that
-//!    holds its line until then may now interrupt again. If it is pending, it is told at once: 2A by a packet, 2B as
-//!    the result of the wait.
-//! 3. It is destroyed, or its last handle is closed: whoever waits is told, and it never comes again.
+//! 2. It is acknowledged: by `interrupt_ack` if it is bound, otherwise by the next `interrupt_wait`. A device that
+//!    holds its line until then may now interrupt again. If it is pending, it is delivered at once: 2A by a packet, 2B
+//!    as the result of the wait.
+//! 3. It is destroyed, or its last handle is closed: a waiting thread is woken, and it never occurs again.
 
 use alloc::boxed::Box;
 
@@ -26,18 +27,18 @@ use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
-/// Where an interrupt is between coming and being dealt with.
+/// State between occurrence and acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It has not come, and nobody waits.
+    /// It has not occurred, and no thread waits.
     Idle,
     /// A thread waits for it.
     Waiting(Id<Thread>),
-    /// It has come and was not told (1C).
+    /// It has occurred and was not delivered (1C).
     Pending,
-    /// It was told and is to be dealt with.
+    /// It was delivered and is not acknowledged.
     Told,
-    /// It is gone (3).
+    /// It is destroyed (3).
     Destroyed,
 }
 
@@ -45,12 +46,12 @@ enum State {
 pub struct Interrupt {
     /// `ZX_INTERRUPT_*`, as created.
     pub options: u32,
-    /// Where it comes from; none if programs raise it, or when it is destroyed.
+    /// Its source; none for a virtual interrupt, or after destruction.
     irq: Option<Irq>,
-    /// What it belongs to, if it comes by a message.
+    /// Its MSI, if it is message-signalled.
     pub(crate) message: Option<Message>,
     state: State,
-    /// When it came, if that was not told yet.
+    /// Time of an occurrence that was not delivered yet.
     came: Option<i64>,
     /// Its packet, while it is bound to a port.
     packet: Option<Key>,
@@ -61,14 +62,14 @@ impl Interrupt {
         Interrupt { options, irq: None, message: None, state: State::Idle, came: None, packet: None }
     }
 
-    /// Whether programs raise it.
+    /// Whether it is virtual.
     fn is_virtual(&self) -> bool {
         self.options & ZX_INTERRUPT_VIRTUAL != 0
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `interrupt_create` of a virtual interrupt.
+    /// `interrupt_create` for a virtual interrupt.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -77,11 +78,11 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::VIRTUAL_INTERRUPT_UNTRIGGERED, Body::Interrupt(Box::new(interrupt)))
     }
 
-    /// An interrupt that a device raises.
+    /// Creates the interrupt of a device.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`: the system uses it. `ALREADY_BOUND`: it has an object. `NO_RESOURCES`: too many have.
-    /// `NO_MEMORY`.
+    /// `ACCESS_DENIED`: the system uses it. `ALREADY_BOUND`: it has an object already. `NO_RESOURCES`: the machine
+    /// watches its maximum number. `NO_MEMORY`.
     pub fn interrupt_create(&mut self, options: u32, source: IrqSource) -> Result<Id<Interrupt>, Status> {
         let interrupt = Interrupt::new(options);
         let id: Id<Interrupt> = self.create(Signals::NONE, Body::Interrupt(Box::new(interrupt)))?;
@@ -94,7 +95,7 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// The machine says that an interrupt came which it was asked to watch, and when.
+    /// The machine reports that a watched interrupt occurred at `time`.
     pub fn interrupt(&mut self, key: IrqKey, time: i64) {
         let Some(id) = self.objects.slab.at(key.0).map(|(key, _)| ObjectId(key)) else { return };
         if let Ok(id) = self.objects.typed::<Interrupt>(id) {
@@ -102,14 +103,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// An interrupt has been dealt with (2): its device may interrupt again.
+    /// Acknowledges an interrupt to the machine (2).
     fn interrupt_open(&mut self, id: Id<Interrupt>) {
         if let Ok(&Interrupt { irq: Some(irq), .. }) = self.objects.get(id) {
             self.machine.irq_ack(irq);
         }
     }
 
-    /// An interrupt has come (1).
+    /// An interrupt has occurred (1).
     fn interrupt_raise(&mut self, id: Id<Interrupt>, time: i64) {
         let Ok(interrupt) = self.objects.get_mut(id) else { return };
         let time = *interrupt.came.get_or_insert(time);
@@ -120,7 +121,7 @@ impl<M: Machine> Kernel<M> {
                 interrupt.came = None;
                 self.interrupt_tell(id, thread, time);
             }
-            // 1C, and 2A will follow.
+            // 1C, followed by 2A.
             (State::Told, Some(_)) => {}
             // 1B
             (_, Some(packet)) => {
@@ -128,13 +129,13 @@ impl<M: Machine> Kernel<M> {
                 interrupt.came = None;
                 self.packet_of_interrupt_queue(packet, time);
             }
-            // 1C, and 2B will follow.
+            // 1C, followed by 2B.
             (_, None) => interrupt.state = State::Pending,
         }
         self.interrupt_show(id);
     }
 
-    /// Ends the wait of a thread for an interrupt that came at `time`.
+    /// Ends a thread's wait for an interrupt that occurred at `time`.
     fn interrupt_tell(&mut self, id: Id<Interrupt>, thread: Id<Thread>, time: i64) {
         let wait = self.take_wait(thread);
         if let Ok(interrupt) = self.objects.get_mut(id) {
@@ -151,7 +152,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sets the signal of a virtual interrupt that says whether it was raised and not dealt with.
+    /// Updates the signal of a virtual interrupt that says whether it is triggered and not acknowledged.
     fn interrupt_show(&mut self, id: Id<Interrupt>) {
         let Ok(interrupt) = self.objects.get(id) else { return };
         if interrupt.is_virtual() {
@@ -165,7 +166,7 @@ impl<M: Machine> Kernel<M> {
     /// `interrupt_trigger`.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is a device's. `CANCELED`: it was destroyed.
+    /// `BAD_STATE`: it is not virtual. `CANCELED`: it is destroyed.
     pub fn interrupt_trigger(&mut self, id: Id<Interrupt>, time: i64) -> Result<(), Status> {
         let interrupt = self.objects.get(id)?;
         if !interrupt.is_virtual() {
@@ -178,11 +179,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `interrupt_wait`: when the interrupt came, or the thread is blocked until it comes; the time is then written to
-    /// `out`, unless that is 0.
+    /// `interrupt_wait`: returns the time of the interrupt, or blocks the thread until it occurs; the time is then
+    /// written to `out`, unless that is 0.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is bound to a port, or another thread waits. `CANCELED`: it was destroyed. `NO_MEMORY`.
+    /// `BAD_STATE`: it is bound to a port, or another thread waits. `CANCELED`: it is destroyed. `NO_MEMORY`.
     pub fn interrupt_wait(&mut self, id: Id<Interrupt>, thread: Id<Thread>, out: u64) -> Result<Option<i64>, Status> {
         let interrupt = self.objects.get_mut(id)?;
         if interrupt.packet.is_some() {
@@ -210,7 +211,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The wait of the thread that waits for an interrupt has ended.
+    /// The wait of the waiting thread has ended.
     pub(crate) fn interrupt_forget_waiter(&mut self, id: Id<Interrupt>) {
         if let Ok(interrupt) = self.objects.get_mut(id)
             && let State::Waiting(_) = interrupt.state
@@ -219,11 +220,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `interrupt_ack`: a bound interrupt has been dealt with (2).
+    /// `interrupt_ack`: acknowledges a bound interrupt (2).
     ///
     /// # Errors
-    /// `CANCELED`: it was destroyed. `BAD_STATE`: it is not bound, or it is pending and the packet of the last time is
-    /// still in the port.
+    /// `CANCELED`: it is destroyed. `BAD_STATE`: it is not bound, or it is pending and its last packet is still in the
+    /// port.
     pub fn interrupt_ack(&mut self, id: Id<Interrupt>) -> Result<(), Status> {
         let interrupt = self.objects.get_mut(id)?;
         if interrupt.state == State::Destroyed {
@@ -248,10 +249,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `interrupt_bind`: from now on the interrupt is told by packets with `key`.
+    /// `interrupt_bind`: delivers the interrupt by packets with `key` from now on.
     ///
     /// # Errors
-    /// `CANCELED`: it was destroyed. `BAD_STATE`: a thread waits for it. `ALREADY_BOUND`. `NO_MEMORY`.
+    /// `CANCELED`: it is destroyed. `BAD_STATE`: a thread waits for it. `ALREADY_BOUND`. `NO_MEMORY`.
     pub fn interrupt_bind(&mut self, id: Id<Interrupt>, port: Id<Port>, key: u64) -> Result<(), Status> {
         let interrupt = self.objects.get(id)?;
         match interrupt.state {
@@ -264,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         let interrupt = self.objects.get_mut(id)?;
         interrupt.packet = Some(packet);
         if interrupt.state == State::Pending {
-            // 1C turns into 1B.
+            // 1C becomes 1B.
             interrupt.state = State::Told;
             let time = interrupt.came.take().unwrap_or(0);
             self.packet_of_interrupt_queue(packet, time);
@@ -272,10 +273,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `interrupt_bind` with `ZX_INTERRUPT_UNBIND`: the packet, if it is still in the port, goes.
+    /// `interrupt_bind` with `ZX_INTERRUPT_UNBIND`: also drops the packet, if it is still in the port.
     ///
     /// # Errors
-    /// `CANCELED`: it was destroyed. `NOT_FOUND`: it is not bound to this port.
+    /// `CANCELED`: it is destroyed. `NOT_FOUND`: it is not bound to this port.
     pub fn interrupt_unbind(&mut self, id: Id<Interrupt>, port: Id<Port>) -> Result<(), Status> {
         let interrupt = self.objects.get(id)?;
         if interrupt.state == State::Destroyed {
@@ -287,12 +288,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Parts an interrupt and the port that it is bound to. Says whether its packet was in the port.
+    /// Unbinds an interrupt from its port. Says whether its packet was in the port.
     pub(crate) fn interrupt_part(&mut self, id: Id<Interrupt>, packet: Key) -> bool {
         if let Ok(interrupt) = self.objects.get_mut(id) {
             interrupt.packet = None;
             if interrupt.state == State::Told && interrupt.came.is_some() {
-                // What 2A would have told is for whoever waits next.
+                // What 2A would have delivered is for the next waiter.
                 interrupt.state = State::Pending;
             }
         }
@@ -304,7 +305,7 @@ impl<M: Machine> Kernel<M> {
     /// `interrupt_destroy` (3).
     ///
     /// # Errors
-    /// `NOT_FOUND`: it was bound, and has been told and not dealt with; it is destroyed all the same.
+    /// `NOT_FOUND`: it was bound and has an unacknowledged delivery; it is destroyed anyway.
     pub fn interrupt_destroy(&mut self, id: Id<Interrupt>) -> Result<(), Status> {
         let interrupt = self.objects.get_mut(id)?;
         let (state, packet) = (interrupt.state, interrupt.packet);
@@ -320,14 +321,14 @@ impl<M: Machine> Kernel<M> {
         if state == State::Told && !taken_back { Err(Status::NOT_FOUND) } else { Ok(()) }
     }
 
-    /// The last handle is gone (3).
+    /// The last handle is closed (3).
     pub(crate) fn interrupt_unreachable(&mut self, id: Id<Interrupt>) {
-        // Whoever took the packet learns no more of it.
+        // The receiver of its packet gets no error.
         let _ = self.interrupt_destroy(id);
     }
 
     pub(crate) fn interrupt_end(&mut self, interrupt: &Interrupt) {
-        // It is there only if no handle ever was.
+        // Still set only if it never had a handle.
         if let Some(irq) = interrupt.irq {
             self.machine.irq_close(irq);
         }
@@ -426,7 +427,7 @@ mod tests {
         assert_eq!(w.kernel.interrupt_wait(w.interrupt, w.thread, 0), Err(Status::BAD_STATE));
         w.raise(9);
         assert_eq!(w.woken(), vec![0]);
-        // It may come again while it is being dealt with.
+        // It may occur again before it is acknowledged.
         w.raise(10);
         assert_eq!(w.wait(), Ok(Some(10)));
     }
@@ -547,7 +548,7 @@ mod tests {
         assert_eq!(w.kernel.interrupt_trigger(id, 0), Err(Status::BAD_STATE));
         let handle = w.kernel.give_new(w.process, id, ZX_DEFAULT_INTERRUPT_RIGHTS).unwrap();
 
-        // Told to a thread.
+        // Delivered to a thread.
         assert_eq!(w.kernel.interrupt_wait(id, w.thread, 0), Ok(None));
         let key = w.kernel.machine.devices.fire(level).unwrap();
         w.kernel.interrupt(key, 11);
@@ -557,7 +558,7 @@ mod tests {
         let key = w.kernel.machine.devices.fire(level).unwrap();
         w.kernel.interrupt(key, 12);
 
-        // Told to a port.
+        // Delivered to a port.
         w.kernel.interrupt_bind(id, w.port, 3).unwrap();
         w.kernel.interrupt_ack(id).unwrap();
         let key = w.kernel.machine.devices.fire(level).unwrap();
@@ -567,7 +568,7 @@ mod tests {
 
         w.close(handle);
         assert!(w.kernel.machine.devices.irqs.is_empty());
-        // A number that nobody has any more.
+        // A number that is not in use any more.
         w.kernel.interrupt(key, 14);
     }
 

@@ -1,13 +1,12 @@
-//! IOBuffers: regions of memory that two ends share, each with what either end may do with it, and with rules for what
-//! the kernel does in it on an end's behalf (its *discipline*).
+//! IOBuffers: memory regions that two ends share, each with access rights of either end and a *discipline*: rules by
+//! which the kernel accesses it on an end's behalf.
 //!
-//! A region is a VMO that nobody has a handle to. An end maps one through a window of its own, made for that mapping;
-//! the window keeps the end in being, so that an end is gone for the other one only when it has neither handles nor
-//! mappings ([`Kernel::iob_window_end`]). Regions of the shared kind belong to an object of their own, and any number of
-//! IOBuffers can have them in common.
+//! A region is a VMO without handles. An end maps a region through a window that is created for the mapping. The window
+//! keeps the end alive, so that an end counts as closed only when it has neither handles nor mappings
+//! ([`Kernel::iob_window_end`]). A shared region belongs to its own object, and any number of IOBuffers can use it.
 //!
-//! What a discipline keeps in a region's memory may be mapped and written by programs. So it is read once, checked, and
-//! never believed further than that.
+//! Programs may map and write the data that a discipline keeps in a region. So the kernel reads it once, checks it, and
+//! trusts it no further than that.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -32,39 +31,39 @@ mod blob;
 
 pub use blob::Blob;
 
-/// Regions that an IOBuffer can have.
+/// Maximum number of regions of an IOBuffer.
 pub const MAX_REGIONS: usize = 64;
 
-/// Bytes that can be written into a ring at once.
+/// Maximum number of bytes in one ring write.
 pub const MAX_RING_WRITE: u64 = 65_535;
 
-/// Bits of a region's access from which on they are the other end's.
+/// Bit position of end 1's bits in a region's access bits.
 const OTHER_END: u32 = 4;
 
-/// What the kernel does in a region.
+/// How the kernel accesses a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discipline {
-    /// Nothing.
+    /// Not at all.
     None,
-    /// Keeps copies of blobs, which have numbers.
+    /// Stores copies of blobs by number.
     IdAllocator,
-    /// Writes records with a tag into a ring.
+    /// Writes tagged records into a ring.
     Ring {
-        /// What the records of this IOBuffer bear.
+        /// The tag of this IOBuffer's records.
         tag: u64,
     },
 }
 
-/// Where a region's memory is from.
+/// The memory of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Made for this IOBuffer, so many bytes.
+    /// Allocated for this IOBuffer, with this size in bytes.
     Private(u64),
-    /// A shared region's.
+    /// That of a shared region.
     Shared(Id<IobSharedRegion>),
 }
 
-/// What a region is to be.
+/// Parameters of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegionSpec {
     /// Its memory.
@@ -78,25 +77,25 @@ pub struct RegionSpec {
 /// A region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// What it was to be.
+    /// Its parameters.
     pub spec: RegionSpec,
     /// Its memory.
     pub vmo: Id<Vmo>,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 /// One end of an IOBuffer.
 pub struct Iob {
     pub(crate) peer: Option<Id<Iob>>,
-    /// The other end's number, also when it is gone.
+    /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
-    /// Its name, the same at both ends.
+    /// Its name, common to both ends.
     pub name: Name,
-    /// Which end: 0 or 1.
+    /// Whether it is end 1.
     second: bool,
     regions: Arc<[Region]>,
-    /// Windows through which regions are mapped from this end.
+    /// Number of windows through which regions are mapped from this end.
     windows: usize,
 }
 
@@ -106,33 +105,33 @@ impl Iob {
         &self.regions
     }
 
-    /// What may be done with a region, as `ZX_IOB_ACCESS_*`, this end's in the place of end 0.
+    /// The access bits (`ZX_IOB_ACCESS_*`) of a region, with this end's bits in the position of end 0.
     pub fn access(&self, region: &Region) -> u32 {
         let access = region.spec.access;
         if self.second { access >> OTHER_END | (access & ((1 << OTHER_END) - 1)) << OTHER_END } else { access }
     }
 }
 
-/// A region that IOBuffers have in common.
+/// A region that several IOBuffers can share.
 pub struct IobSharedRegion {
     vmo: Id<Vmo>,
     size: u64,
 }
 
-/// The beginning of a record in a ring: tag and bytes of data. Records begin at multiples of eight.
+/// Header of a ring record: tag and data length, 8 bytes each. Records are aligned to eight bytes.
 const RING_RECORD: u64 = 16;
 
-/// The two words of eight bytes that a page begins with.
+/// The first two 8-byte words of a page.
 fn words(bytes: [u8; 16]) -> (u64, u64) {
     let both = u128::from_le_bytes(bytes);
     (both as u64, (both >> 64) as u64)
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `iob_create_shared_region`, for a process, whose job is charged for the memory.
+    /// `iob_create_shared_region` for a process, whose job is charged for the memory.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no whole pages. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
     pub fn iob_create_shared_region(&mut self, process: Id<Process>, size: u64) -> Result<Id<IobSharedRegion>, Status> {
         if size == 0 || !size.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
@@ -149,7 +148,7 @@ impl<M: Machine> Kernel<M> {
         self.drop_ref(region.vmo.object());
     }
 
-    /// Whether a region can be had.
+    /// Checks a region's parameters.
     fn iob_check(&self, spec: &RegionSpec) -> Result<(), Status> {
         let size = match spec.source {
             Source::Private(size) => size,
@@ -157,16 +156,16 @@ impl<M: Machine> Kernel<M> {
         };
         let fits = match (spec.discipline, spec.source) {
             (Discipline::None, Source::Private(_)) => true,
-            // Places in it have 32 bits.
+            // Offsets in it have 32 bits.
             (Discipline::IdAllocator, Source::Private(_)) => size <= u64::from(u32::MAX) / PAGE * PAGE,
-            // The page of the two counters, and a ring of a power of two.
+            // A page with the two counters, and a ring whose size is a power of two.
             (Discipline::Ring { .. }, Source::Shared(_)) => size.checked_sub(PAGE).is_some_and(u64::is_power_of_two),
             _ => false,
         };
         if fits && size > 0 { Ok(()) } else { Err(Status::INVALID_ARGS) }
     }
 
-    /// The memory of a region, which the caller keeps in being or lets go.
+    /// Gets the VMO of a region; the caller keeps it alive or releases it.
     fn iob_region(&mut self, process: Id<Process>, spec: RegionSpec) -> Result<Region, Status> {
         let (vmo, size) = match spec.source {
             Source::Shared(region) => {
@@ -180,7 +179,7 @@ impl<M: Machine> Kernel<M> {
             }
         };
         let begun = match spec.discipline {
-            // No number is given yet, and the last blob begins where the region ends.
+            // The next number is 0, and the last blob begins at the region's end.
             Discipline::IdAllocator => self.vmo_write(vmo, 4, &(size as u32).to_le_bytes()),
             Discipline::None | Discipline::Ring { .. } => Ok(()),
         };
@@ -188,10 +187,10 @@ impl<M: Machine> Kernel<M> {
         Ok(Region { spec, vmo, size })
     }
 
-    /// `iob_create`, for a process, whose job is charged for the regions: both ends.
+    /// `iob_create` for a process, whose job is charged for the regions; returns both ends.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: a region cannot be so. `OUT_OF_RANGE`: one is too large. `NO_MEMORY`.
+    /// `INVALID_ARGS`: invalid region parameters. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
     pub fn iob_create(&mut self, process: Id<Process>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
         specs.iter().try_for_each(|spec| self.iob_check(spec))?;
         let mut regions = Vec::new();
@@ -211,14 +210,14 @@ impl<M: Machine> Kernel<M> {
         match ends {
             Ok(_) => self.iob_hold(&regions, 2),
             Err(_) => {
-                // What is held by others stays.
+                // Regions with other references stay.
                 regions.iter().for_each(|region| self.doom(region.vmo.object()));
             }
         }
         ends
     }
 
-    /// So many ends keep the regions in being.
+    /// Adds `ends` references to each region.
     fn iob_hold(&mut self, regions: &[Region], ends: usize) {
         for region in regions {
             for _ in 0..ends {
@@ -230,7 +229,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// An end has no handles any more.
+    /// The last handle to an end is closed.
     pub(crate) fn iob_unreachable(&mut self, id: Id<Iob>) {
         if self.objects.get(id).is_ok_and(|end| end.windows == 0)
             && let Some(peer) = self.part_pair(id)
@@ -248,7 +247,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Names an IOBuffer, and its own memory.
+    /// Sets the name of an IOBuffer and its private regions.
     pub(crate) fn iob_set_name(&mut self, id: Id<Iob>, name: Name) -> Result<(), Status> {
         let end = self.objects.get(id)?;
         let (regions, peer) = (end.regions.clone(), end.peer);
@@ -267,9 +266,9 @@ impl<M: Machine> Kernel<M> {
         Ok((region, end.access(&region)))
     }
 
-    /// The window through which an end maps a region once, which the mapping is to keep in being: it is let go with
-    /// [`Kernel::iob_window_made`] when that is done or has failed. Also its bytes, and what the end may map it for. The job
-    /// of the process that maps is charged for it.
+    /// Creates the window through which an end maps a region once. The mapping must keep it alive; the caller calls
+    /// [`Kernel::iob_window_made`] when the mapping is made or has failed. Also returns the size and the access that
+    /// the end may map. The job of the mapping process is charged.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: no such region. `NO_MEMORY`.
@@ -297,12 +296,12 @@ impl<M: Machine> Kernel<M> {
         Ok((window, region.size, perm))
     }
 
-    /// See [`Kernel::iob_window`].
+    /// Releases the reference of [`Kernel::iob_window`].
     pub fn iob_window_made(&mut self, window: Id<Vmo>) {
         self.drop_ref(window.object());
     }
 
-    /// A window has come to its end.
+    /// A window is destroyed.
     pub(crate) fn iob_window_end(&mut self, id: Id<Iob>) {
         let Ok(end) = self.objects.get_mut(id) else { return };
         end.windows = end.windows.saturating_sub(1);
@@ -312,7 +311,8 @@ impl<M: Machine> Kernel<M> {
         self.drop_ref(id.object());
     }
 
-    /// The region that an end is to change by a call, whose discipline must be one that `of` takes something from.
+    /// Checks that an end may change a region by a call, and that `of` accepts its discipline; returns the region and
+    /// the result of `of`.
     fn iob_mediated<T>(
         &self,
         id: Id<Iob>,
@@ -327,12 +327,12 @@ impl<M: Machine> Kernel<M> {
         Ok((region, what))
     }
 
-    /// `iob_writev`: a record with the parts of a program's memory as its data.
+    /// `iob_writev`: writes a record with buffers of a program's memory as its data.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not by this end. `INVALID_ARGS`: too
-    /// much at once, or no memory of the program's. `BAD_STATE`: the counters make no sense. `NO_SPACE`: the ring is
-    /// full. `NO_MEMORY`. [`PAGE_WAIT`](crate::vmo::PAGE_WAIT).
+    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not allowed for this end.
+    /// `INVALID_ARGS`: too many bytes, or invalid buffers. `BAD_STATE`: the ring's counters are invalid. `NO_SPACE`:
+    /// the ring is full. `NO_MEMORY`. [`PAGE_WAIT`](crate::vmo::PAGE_WAIT).
     pub fn iob_write(&mut self, id: Id<Iob>, index: u32, aspace: Key, parts: &[Part]) -> Result<(), Status> {
         let tag_of = |discipline| match discipline {
             Discipline::Ring { tag } => Some(tag),
@@ -356,7 +356,7 @@ impl<M: Machine> Kernel<M> {
         if ring - filled < record {
             return Err(Status::NO_SPACE);
         }
-        // Readers look no further than `head`, which moves when all is there.
+        // Readers read only up to `head`, which advances when the record is complete.
         self.ring_put(region.vmo, ring, head, &tag.to_le_bytes())?;
         self.ring_put(region.vmo, ring, head + 8, &len.to_le_bytes())?;
         let mut at = head + RING_RECORD;
@@ -378,7 +378,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Writes eight bytes, which never lie across the end of the ring.
+    /// Writes eight bytes, which never cross the end of the ring.
     fn ring_put(&mut self, vmo: Id<Vmo>, ring: u64, at: u64, bytes: &[u8; 8]) -> Result<(), Status> {
         self.vmo_write(vmo, PAGE + at % ring, bytes)
     }

@@ -1,7 +1,7 @@
-//! IOMMUs: what stands between a device and memory.
+//! IOMMUs, which control the memory accesses of devices.
 //!
-//! There is one kind so far, the *stub*, that lets every device reach all memory. It takes the place of the hardware
-//! where there is none, or where it is not used.
+//! So far there is only the *stub*, which lets every device access all memory. It stands in for missing or unused
+//! hardware.
 
 use alloc::boxed::Box;
 
@@ -11,13 +11,13 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::{Body, Id};
 
-/// An IOMMU of the kind that does nothing.
+/// A stub IOMMU.
 pub struct Iommu;
 
 impl Iommu {
-    /// Bytes of memory that are in one piece for a device whenever they are in one page.
+    /// Memory within one block of this size is always contiguous for a device.
     pub const CONTIGUITY: u64 = PAGE;
-    /// Bytes that a device can address.
+    /// Size of a device's address space in bytes.
     pub const REACH: u64 = u64::MAX;
 }
 

@@ -1,9 +1,9 @@
-//! I/O ports: which of them a process may use, and using them for it.
+//! I/O ports: which ones a process may use, and emulation of its accesses.
 //!
-//! Programs use ports by instructions (`in`, `out`, ...) that the processor refuses them, whatever a process was
-//! granted: the kernel beneath gives ports to capabilities, not to instructions. So such an instruction comes here as a
-//! fault. It is decoded, checked against what the process was granted, done, and stepped over. A repeated one
-//! (`rep outsb`) is done in bursts of at most [`BURST`] bytes; what is left of it faults again.
+//! The processor refuses port instructions (`in`, `out`, ...) in user mode whatever was granted to a process: the
+//! kernel below grants ports to capabilities, not to instructions. So such an instruction faults to the server, which
+//! decodes it, checks it against the process's grants, executes it, and skips it. A repeated instruction (`rep outsb`)
+//! runs in bursts of at most [`BURST`] bytes; the rest faults again.
 
 mod decode;
 
@@ -20,17 +20,17 @@ use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::thread::Thread;
 
-/// Ports that there are.
+/// Number of ports.
 const PORTS: u32 = 1 << 16;
-/// Bytes that one fault moves at most.
+/// Maximum number of bytes that one fault moves.
 pub const BURST: u64 = 512;
-/// The direction flag: strings go downwards.
+/// The direction flag: string instructions go downwards.
 const DIRECTION: u64 = 1 << 10;
 
-/// The ports that a process may use.
+/// The ports granted to a process.
 #[derive(Default)]
 pub(crate) struct Grants {
-    /// A bit for each port, or nothing if there was never one.
+    /// A bitmap of ports; empty if none was ever granted.
     bits: Vec<u64>,
 }
 
@@ -57,28 +57,28 @@ impl Grants {
     }
 }
 
-/// What becomes of a fault that may be the use of a port.
+/// Result of handling a fault that may be a port access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortFault {
-    /// It was, and is done: the thread goes on.
+    /// It was, and is done: the thread continues.
     Done,
-    /// It was, but memory that it needs is not to be had: the thread has faulted there.
+    /// It was, but needs memory that is not accessible: the thread has a page fault there.
     Memory {
-        /// Where.
+        /// The address.
         address: u64,
-        /// It would have been written.
+        /// The access is a write.
         write: bool,
     },
-    /// It was none, or one that the process may not make.
+    /// It was no port access, or one that the process may not make.
     NotGranted,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `ioports_request` and `ioports_release`: whether a process may use `count` ports from `first` on.
+    /// `ioports_request` and `ioports_release`: grants or revokes `count` ports from `first` up.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: there are no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the
-    /// process is a component's, whose faults come to nobody who would carry its instructions out. `NO_MEMORY`.
+    /// `INVALID_ARGS`: no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the process
+    /// is a component's, whose faults the server does not handle. `NO_MEMORY`.
     pub fn ioports_set(&mut self, process: Id<Process>, first: u16, count: u32, may: bool) -> Result<(), Status> {
         let end = u32::from(first).checked_add(count);
         if count == 0 || end.is_none_or(|end| end > PORTS) {
@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.get_mut(process)?.ioports.set(first.into(), count, may)
     }
 
-    /// A thread was stopped by an instruction that the processor refuses to programs.
+    /// Handles a fault of an instruction that the processor refuses in user mode.
     pub fn ioports_fault(&mut self, thread: Id<Thread>, aspace: Key) -> PortFault {
         let Ok(t) = self.objects.get(thread) else { return PortFault::NotGranted };
         let (process, Some(machine)) = (t.process, t.machine()) else { return PortFault::NotGranted };
@@ -125,16 +125,16 @@ impl<M: Machine> Kernel<M> {
             if done == PortFault::Done && !(instruction.repeated && instruction.count(&registers) != 0) {
                 registers.rip = registers.rip.wrapping_add(instruction.length);
             }
-            // Of a string that comes to where there is no memory, what was before that is done.
+            // If a string reaches inaccessible memory, the elements before it are done.
             self.machine.thread_set_registers(machine, &registers);
         }
         done
     }
 
-    /// The instruction at an address, if it is one that uses a port.
+    /// The instruction at an address, if it uses a port.
     fn ioports_decode(&mut self, aspace: Key, address: u64) -> Option<Instruction> {
         let mut bytes = [0; decode::LONGEST];
-        // The instruction may end where memory does.
+        // The instruction may end at the end of mapped memory.
         let there = bytes.len().min((PAGE - address % PAGE) as usize);
         let (head, tail) = bytes.split_at_mut(there);
         self.copy_in(aspace, address, head).ok()?;
@@ -145,7 +145,7 @@ impl<M: Machine> Kernel<M> {
         decode::decode(bytes.get(..known)?)
     }
 
-    /// Moves elements of a string between memory and a port, and the registers along.
+    /// Moves elements of a string between memory and a port, and updates the registers.
     fn ioports_string(
         &mut self,
         instruction: &Instruction,
@@ -181,14 +181,14 @@ impl<M: Machine> Kernel<M> {
         PortFault::Done
     }
 
-    /// Whether memory that an instruction is about to use is there, or can be had at once.
+    /// Whether memory that an instruction is about to access is accessible without a wait.
     fn ioports_memory(&mut self, aspace: Key, address: u64, len: usize, write: bool) -> bool {
         let there = if write { self.check_out(aspace, address, len) } else { self.check_in(aspace, address, len) };
         there.is_ok()
     }
 }
 
-/// RAX after a load of its lower part.
+/// The value of RAX after a load of its lower part.
 fn loaded(rax: u64, value: u32, width: PortWidth) -> u64 {
     match width {
         // A 32-bit result clears the upper half.
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     const RWX: Perm = Perm { read: true, write: true, execute: true };
-    /// Where the instruction lies; strings lie further down.
+    /// Address of the instruction; strings are below.
     const CODE: u64 = USER_BASE + 0x800;
 
     struct World {
@@ -305,12 +305,12 @@ mod tests {
         assert_eq!((done, after.rip, after.rsi, after.rcx), (PortFault::Done, CODE + 2, USER_BASE + 5, 0));
         let text: Vec<u8> = w.log().iter().map(|write| write.2 as u8).collect();
         assert_eq!(text, b"hello");
-        // Downwards, in words.
+        // Downwards, in 16-bit words.
         let down = Registers { rflags: DIRECTION, rsi: USER_BASE + 2, rcx: 2, ..registers };
         let (_, after) = w.run(&[0xf3, 0x66, 0x6f], down);
         assert_eq!((after.rsi, after.rcx), (USER_BASE - 2, 0));
         assert_eq!(w.log()[1], (0x100, PortWidth::Word, u32::from(u16::from_le_bytes(*b"he"))));
-        // Into memory, none, and one without a repeat.
+        // To memory: some elements, none, and one without a repeat prefix.
         w.kernel.machine.devices.ports.extend([(0x100, b'x'), (0x101, b'y')]);
         let (_, after) = w.run(&[0xf3, 0x66, 0x6d], registers);
         assert_eq!((after.rdi, after.rsi), (USER_BASE + 74, USER_BASE));
@@ -341,7 +341,7 @@ mod tests {
         let (done, after) = w.run(&[0xf3, 0x6c], registers);
         assert_eq!(done, PortFault::Memory { address: USER_BASE + PAGE, write: true });
         assert_eq!((after.rip, after.rcx, after.rdi), (CODE, 2, USER_BASE + PAGE));
-        // Code at the very end of memory is read as far as it goes.
+        // Code at the very end of memory is read as far as it is mapped.
         let last = USER_BASE + PAGE - 1;
         w.kernel.copy_out(w.aspace, last, &[0xee]).unwrap();
         w.kernel.machine.thread_set_registers(w.machine, &Registers { rip: last, ..registers });

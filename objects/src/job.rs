@@ -1,4 +1,4 @@
-//! Jobs: a tree of which processes are the leaves.
+//! Jobs: a tree whose leaves are processes.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::slab::Key;
 use crate::turns::Share;
 
-/// How deep the tree may be, below the root job.
+/// Maximum height of the tree below the root job.
 pub(crate) const MAX_HEIGHT: u32 = 32;
 
 /// A job.
@@ -26,35 +26,35 @@ pub struct Job {
     pub name: Name,
     /// Its parent; the root job has none.
     pub parent: Option<Id<Job>>,
-    /// How deep the tree may still be below it.
+    /// Maximum height of the tree below it.
     height: u32,
     pub(crate) share: Share,
-    /// What processes below it may do.
+    /// Policy for processes below it.
     pub policy: Policy,
-    /// Jobs in it, oldest first.
+    /// Child jobs, oldest first.
     pub jobs: List<SubJobs>,
-    /// Processes in it that have not ended, oldest first.
+    /// Live child processes, oldest first.
     pub processes: List<Processes>,
-    /// Its place among the jobs of its parent.
+    /// Its link among its parent's child jobs.
     pub(crate) siblings: Link,
     /// `ZX_PROP_JOB_KILL_ON_OOM`.
     pub kill_on_oom: bool,
-    /// What all below it are charged for.
+    /// The account for everything below it.
     pub(crate) account: Key,
     /// It was killed.
     pub dead: bool,
-    /// And all that was in it has gone.
+    /// It was killed, and everything in it is destroyed.
     over: bool,
-    /// What it was ended with.
+    /// Its return code.
     pub return_code: i64,
-    /// Nanoseconds for which threads below it that have ended ran.
+    /// Total run time of ended threads below it, in nanoseconds.
     pub(crate) runtime_ended: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
-    /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
+    /// Channels of job debuggers by age, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
     pub(crate) debuggers: Vec<ExceptionChannel>,
 }
 
-/// Which job ends with a process.
+/// The job to which a process is critical.
 #[derive(Clone, Copy, Debug)]
 pub struct Critical {
     job: Id<Job>,
@@ -63,7 +63,7 @@ pub struct Critical {
 }
 
 impl Critical {
-    /// The job that ends with a process that returned this.
+    /// The job that ends with a process with this return code.
     pub(crate) fn job_for(self, return_code: i64) -> Option<Id<Job>> {
         (!self.nonzero || return_code != 0).then_some(self.job)
     }
@@ -111,8 +111,8 @@ impl<M: Machine> Kernel<M> {
     /// `job_create`.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: the tree would be too deep. `BAD_STATE`: the parent is dead. `NO_RESOURCES`: a job may not have so
-    /// many. `NO_MEMORY`.
+    /// `OUT_OF_RANGE`: the tree would be too high. `BAD_STATE`: the parent is dead. `NO_RESOURCES`: a job's quota is
+    /// used up. `NO_MEMORY`.
     pub fn job_create(&mut self, parent: Id<Job>) -> Result<Id<Job>, Status> {
         let p = self.objects.get_mut(parent)?;
         let height = p.height.checked_sub(1).ok_or(Status::OUT_OF_RANGE)?;
@@ -127,16 +127,16 @@ impl<M: Machine> Kernel<M> {
         Ok(job)
     }
 
-    /// A job whose policy may change: nothing has inherited it yet.
+    /// A job whose policy may change, because no child has inherited it yet.
     fn job_without_children(&mut self, job: Id<Job>) -> Result<&mut Job, Status> {
         let j = self.objects.get_mut(job)?;
         if j.jobs.is_empty() && j.processes.is_empty() { Ok(j) } else { Err(Status::BAD_STATE) }
     }
 
-    /// `job_set_policy`, what its processes may do.
+    /// `job_set_policy` for the actions of its processes.
     ///
     /// # Errors
-    /// `BAD_STATE`: it has children. Those of [`Policy::with`]; the policy stays as it was then.
+    /// `BAD_STATE`: it has children. Those of [`Policy::with`]; the policy then stays unchanged.
     pub fn job_set_policy(
         &mut self,
         job: Id<Job>,
@@ -148,7 +148,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `job_set_policy`, how exact its processes' timers are.
+    /// `job_set_policy` for the timer slack of its processes.
     ///
     /// # Errors
     /// `BAD_STATE`: it has children. Those of [`Policy::with_slack`].
@@ -158,7 +158,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `ZX_PROP_JOB_KILL_ON_OOM`.
+    /// Sets `ZX_PROP_JOB_KILL_ON_OOM`.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -167,10 +167,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `job_set_critical`: the job ends with the process, or only if the process's return code is not 0.
+    /// `job_set_critical`: the job ends with the process; with `nonzero` only if its return code is not 0.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`: the process is tied to a job. `INVALID_ARGS`: it is not below this one.
+    /// `ALREADY_BOUND`: the process is critical to a job already. `INVALID_ARGS`: it is not below this one.
     pub fn job_set_critical(&mut self, job: Id<Job>, process: Id<Process>, nonzero: bool) -> Result<(), Status> {
         let p = self.objects.get(process)?;
         if p.critical.is_some() {
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether a job is another one or below it.
+    /// Whether `job` is `top` or below it.
     fn job_is_within(&self, job: Id<Job>, top: Id<Job>) -> bool {
         let parent = |&job: &Id<Job>| self.objects.get(job).ok().and_then(|j| j.parent);
         core::iter::successors(Some(job), parent).any(|job| job == top)
@@ -211,11 +211,11 @@ impl<M: Machine> Kernel<M> {
         self.signal(job.object(), all & !set, set);
     }
 
-    /// Ends a job with all that is in it, which gets the same return code. A dead one stays as it is.
+    /// Kills a job and everything in it, with the same return code. No effect on a dead one.
     ///
-    /// What runs there runs no more. What the processes had goes when the call is done ([`crate::ends`]); with the last of
-    /// them a job has terminated for those who wait for it. A process that ends on the way may be critical to a job
-    /// further up; then all of that one ends.
+    /// Its threads run no more. The reaper ([`crate::ends`]) destroys what the processes had at the end of the call;
+    /// when the last of them is destroyed, the job signals its termination. A process killed on the way may be critical
+    /// to a job further up; then that whole job is killed.
     pub fn job_kill(&mut self, job: Id<Job>, return_code: i64) {
         if !self.job_mark(job, return_code) {
             return;
@@ -223,7 +223,8 @@ impl<M: Machine> Kernel<M> {
         let (mut top, mut at) = (job, job);
         loop {
             let above = self.job_stop_processes(at, top);
-            // Down, or to the next one at the side, or up until there is one; nothing goes before it is known.
+            // Next job: the first child, or the next sibling, or that of an ancestor. Nothing is destroyed before it is
+            // known.
             let mut next = self.objects.get(at).ok().and_then(|j| self.objects.after(j.jobs, None));
             let mut up = at;
             while next.is_none() && up != top {
@@ -246,7 +247,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends the processes of a job that ends. Gives a job above `top` that has to end with one of them.
+    /// Ends the processes of a killed job. Returns a job above `top` to which one of them is critical.
     fn job_stop_processes(&mut self, id: Id<Job>, top: Id<Job>) -> Option<Id<Job>> {
         let Job { processes, return_code, .. } = *self.objects.get(id).ok()?;
         let (mut process, mut highest) = (None, top);
@@ -262,7 +263,7 @@ impl<M: Machine> Kernel<M> {
         Some(highest).filter(|&highest| highest != top)
     }
 
-    /// A job that has ended, and in which nothing is left, has terminated; so may have the one above it, then.
+    /// If a killed job is empty, signals its termination; does the same for the jobs above.
     fn job_over(&mut self, id: Id<Job>) {
         let mut next = Some(id);
         while let Some(id) = next {
@@ -277,7 +278,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Nanoseconds for which all threads below a job have run, those that have ended too.
+    /// Total run time of all threads below a job, including ended ones, in nanoseconds.
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: the machine does not know.
@@ -288,12 +289,12 @@ impl<M: Machine> Kernel<M> {
             let Job { processes, jobs, .. } = *self.objects.get(at)?;
             let mut process = None;
             while let Some(next) = self.objects.after(processes, process) {
-                // What its ended threads ran is counted in the job.
+                // The job's total includes the process's ended threads already.
                 let (all, ended) = (self.process_runtime(Id::new(next))?, self.objects.get::<Process>(Id::new(next))?);
                 sum = sum.saturating_add(all.saturating_sub(ended.runtime_ended));
                 process = Some(next);
             }
-            // Down, or to the next one at the side, or up until there is one.
+            // Next job: the first child, or the next sibling, or that of an ancestor.
             let mut next = self.objects.after(jobs, None);
             while next.is_none() && at != top {
                 let Some(parent) = self.objects.get(at)?.parent else { break };
@@ -307,7 +308,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// From now on the job takes no more; says whether it did before.
+    /// Marks a job as dead; says whether it was not before.
     fn job_mark(&mut self, job: Id<Job>, return_code: i64) -> bool {
         let Ok(j) = self.objects.get_mut(job) else { return false };
         if j.dead {
@@ -318,7 +319,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Takes a job off its parent's list; returns the parent.
+    /// Removes a job from its parent's list; returns the parent.
     fn job_leave_parent(&mut self, id: Id<Job>) -> Option<Id<Job>> {
         let parent = self.objects.get(id).ok()?.parent?;
         self.objects.delist(parent, |p| &mut p.jobs, id.object());
@@ -326,8 +327,8 @@ impl<M: Machine> Kernel<M> {
         Some(parent)
     }
 
-    /// A job into which nothing can come any more, as it has neither handles nor children, leaves the tree; so may the
-    /// one above it, then.
+    /// Removes a job that has neither handles nor children from the tree, as it can get no more; does the same for the
+    /// jobs above.
     pub(crate) fn job_prune(&mut self, id: Id<Job>) {
         let mut next = Some(id);
         while let Some(id) = next {
@@ -344,7 +345,7 @@ impl<M: Machine> Kernel<M> {
         exceptions.into_iter().chain(debuggers).for_each(|channel| self.exception_channel_close(channel));
     }
 
-    /// A job is about to go.
+    /// A job is about to be destroyed.
     pub(crate) fn job_leave(&mut self, id: Id<Job>) {
         self.job_leave_parent(id);
     }
@@ -374,7 +375,7 @@ mod tests {
     const CRITICAL: i64 = ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL;
     const KILLED: i64 = ZX_TASK_RETCODE_SYSCALL_KILL;
 
-    /// A tree of jobs and processes, all of them held.
+    /// A tree of jobs and processes, with a handle to each.
     struct Tree {
         kernel: Kernel<FakeMachine>,
         jobs: Vec<Id<Job>>,
@@ -438,7 +439,7 @@ mod tests {
             self.kernel.reap();
         }
 
-        /// Lets go of everything: nothing but the root job may be left.
+        /// Closes all handles and checks that only the root job is left.
         fn end(mut self) {
             for handle in core::mem::take(&mut self.held) {
                 self.kernel.close(handle);
@@ -501,7 +502,7 @@ mod tests {
         }
         tree.kernel.reap();
         assert_eq!(tree.jobs_below(0), [tree.jobs[outer]]);
-        // The process object stays, and with it the jobs; but they are no part of the tree any more.
+        // The process object stays, and with it the jobs, but they are not part of the tree any more.
         tree.kill_process(process, 0);
         assert!(tree.kernel.objects.get(tree.jobs[0]).unwrap().jobs.is_empty());
         assert!(tree.kernel.objects.get(tree.jobs[inner]).is_ok());
@@ -510,7 +511,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain model: what is dead, and that a job is dead exactly if something ended it.
+        /// Against a simple model: which jobs and processes are dead, and that exactly those that a kill reaches are.
         #[test]
         fn kills_reach_what_they_should(
             shape in proptest::collection::vec((any::<usize>(), 0..3usize), 1..20),
@@ -556,7 +557,7 @@ mod tests {
             let mut dead_jobs = std::collections::BTreeSet::new();
             let mut codes = std::collections::BTreeMap::new();
             for (of_job, n, code) in kills {
-                // The model: a list of jobs to end, and what each end adds to it.
+                // The model: a list of jobs to kill, to which each kill adds.
                 let mut todo = Vec::new();
                 if of_job {
                     let job = 1 + n % (parents.len() - 1);

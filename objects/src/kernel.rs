@@ -1,7 +1,7 @@
-//! The kernel: all objects, who waits for them, and the machine beneath.
+//! The kernel: all objects, their observers, and the machine below.
 //!
-//! Everything is reached through one [`Kernel`]; nothing is global, so several can live side by side. Each noun's
-//! operations are methods on it that stand in the noun's file.
+//! One [`Kernel`] holds all state; there are no globals, so several kernels can exist side by side. The operations of
+//! each noun are methods on it, defined in the noun's file.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -42,86 +42,86 @@ use crate::wait::{Interest, Observer};
 
 /// See the module's description.
 pub struct Kernel<M: Machine> {
-    /// The machine beneath.
+    /// The machine below.
     pub machine: M,
     /// All objects.
     pub objects: Objects,
     pub(crate) interests: Slab<Interest>,
     pub(crate) observers: Slab<Observer>,
-    /// Observers that there have been.
+    /// Number of observers created so far.
     pub(crate) observed: u64,
     pub(crate) packets: Slab<Packet>,
     pub(crate) sources: Slab<Source>,
-    /// What the event that is being dealt with must wait for, if it has come to that.
+    /// The pages from a pager that the current event must wait for, if any.
     pub(crate) wanted: Option<Wanted>,
-    /// How far the call that is being made has come, if it is to go on.
+    /// How far the current call has come, if it needs a continuation.
     pub(crate) progress: Option<Progress>,
-    /// Threads whose wait for pages is over, and that are to go on.
+    /// Threads whose wait for pages is over and whose calls are to be made again.
     pub(crate) paged: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
-    /// Those of them that show a part of another: mostly there are none.
+    /// Address spaces that show a part of another one; usually 0.
     pub(crate) showing: usize,
     pub(crate) frames: Frames,
     pub(crate) ahead: Ahead,
-    /// Discardable VMOs with pages that nobody has locked, those first that have not been for longest.
+    /// Discardable VMOs that are unlocked and have pages, the longest unlocked first.
     pub(crate) unlocked: List<Unlocked>,
     pub(crate) next_pin: u64,
     pub(crate) deadlines: Deadlines,
     pub(crate) futexes: Futexes,
-    /// For messages.
+    /// Message buffers for reuse.
     pub buffers: Buffers,
-    /// What ends of channels were made of.
+    /// Boxes of destroyed channel ends, for reuse.
     #[allow(clippy::vec_box, reason = "the boxes are what is kept")]
     pub(crate) spare_channels: Vec<Box<Channel>>,
     pub(crate) log: Log,
     pub(crate) ranges: RangeBook,
-    /// Endpoints of native components that are known here.
+    /// Known endpoints of native components.
     pub(crate) found: BTreeMap<MachineEndpoint, Id<Endpoint>>,
-    /// Native components that are clients, by their numbers.
+    /// Native components that are clients, by component number.
     pub(crate) components: BTreeMap<u8, Component>,
     pub(crate) serial: crate::debug::Serial,
     pub(crate) next_koid: u64,
     pub(crate) recent_handles: RecentHandles,
-    /// Handles that are to be closed, and objects that may have to go, when the call is done: see [`crate::ends`].
+    /// Handles to close, and objects to check for destruction, at the end of the call: see [`crate::ends`].
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
     pub(crate) ends: Ends,
-    /// What the event leaves behind: [`LEFT`], [`WOKEN`].
+    /// Work that the current event leaves behind: [`LEFT`], [`WOKEN`].
     pub(crate) unsettled: u8,
-    /// An upcall may be due for the thread whose call is being handled: see [`crate::vproc`].
+    /// An upcall may be due for the calling thread: see [`crate::vproc`].
     pub(crate) upcall: bool,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,
-    /// Ticks that have found the kernel at work and count for somebody, or for nobody.
+    /// Ticks during which the kernel worked that are already accounted, whether to a job or to none.
     pub(crate) ticks_counted: u64,
     pub(crate) turns: Turns,
     pub(crate) trace: Trace,
-    /// The koid of the task whose requests for memory are refused by plan.
+    /// The koid of the task whose memory requests fail by plan (failure injection).
     pub(crate) refusing: Option<u64>,
     pub(crate) nodes: Nodes,
     pub(crate) root_job: Option<Id<Job>>,
 }
 
-/// Something was put on the lists of what ends or of what waited for pages, or memory is to be relieved.
+/// The reaper's or the page waiters' list is not empty, or memory is to be reclaimed.
 pub(crate) const LEFT: u8 = 1;
 /// A thread was woken.
 pub(crate) const WOKEN: u8 = 2;
 
-/// Who makes a call.
+/// The caller of a system call.
 #[derive(Clone, Copy)]
 pub struct Caller {
     /// The thread.
     pub thread: Id<Thread>,
     /// Its process.
     pub process: Id<Process>,
-    /// The address space that its addresses mean.
+    /// The address space in which its addresses are valid.
     pub aspace: Key,
     /// The machine's thread.
     pub machine: MachineThread,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A kernel with nothing but its root job.
+    /// Creates a kernel that contains only its root job.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -181,15 +181,15 @@ impl<M: Machine> Kernel<M> {
         self.root_job.ok_or(Status::BAD_STATE)
     }
 
-    /// The thread whose events carry this number.
+    /// The thread with this index, as the machine reports it in events.
     #[inline]
     pub fn thread_at(&self, index: u32) -> Option<Id<Thread>> {
         let (key, object) = self.objects.slab.at(index)?;
         Thread::of(&object.body).map(|_| Id::new(ObjectId(key)))
     }
 
-    /// Who calls when a call carries this number; none if there is no such thread, or it cannot call: it has not
-    /// started, it has ended, or it waits.
+    /// The caller for a call that carries this index. None if there is no such thread, or it cannot make a call because
+    /// it has not started, has ended, or is blocked.
     #[inline]
     pub fn caller(&self, index: u32) -> Option<Caller> {
         let (key, object) = self.objects.slab.at(index)?;
@@ -197,20 +197,19 @@ impl<M: Machine> Kernel<M> {
         if thread.is_waiting() {
             return None;
         }
-        // From its start to its end.
+        // Both fields are set from the thread's start to its end.
         let (aspace, machine) = (thread.aspace?, thread.machine?);
         Some(Caller { thread: Id::new(ObjectId(key)), process: thread.holder, aspace, machine })
     }
 
-    /// Whether the event that has been dealt with leaves something behind (see [`Kernel::reap`] and
-    /// [`Kernel::page_waits_over`]), or has ended a wait.
+    /// Whether the last event left work behind (see [`Kernel::reap`] and [`Kernel::page_waits_over`]) or ended a wait.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.unsettled != 0
     }
 
-    /// Whoever asks sees to what is left now, if it is more than the end of a wait, which this says; what that leaves behind
-    /// is asked for anew.
+    /// Clears the flags of pending work; says whether there is work beyond the end of a wait, which the caller must
+    /// then do. Work that this causes sets the flags again.
     #[inline]
     pub fn settling(&mut self) -> bool {
         core::mem::take(&mut self.unsettled) & LEFT != 0
@@ -231,7 +230,7 @@ impl<M: Machine> Kernel<M> {
         Ok(value)
     }
 
-    /// The same where the process's table is full.
+    /// Slow path of [`Kernel::give`]: the process's table is full.
     #[cold]
     #[inline(never)]
     fn give_anew(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
@@ -240,7 +239,7 @@ impl<M: Machine> Kernel<M> {
         Ok(value)
     }
 
-    /// Puts a handle into a process's table, which is full.
+    /// Puts a handle into a process's handle table that is full.
     #[cold]
     #[inline(never)]
     fn table_add(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
@@ -248,8 +247,8 @@ impl<M: Machine> Kernel<M> {
         self.objects.get_mut(process)?.handles.fill(handle)
     }
 
-    /// Gives a process a handle to an object just made, for which its job is charged from now on; if that fails, the
-    /// object ends.
+    /// Gives a process a handle to a new object and charges the process's job for it. If that fails, the object is
+    /// destroyed.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -289,8 +288,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives a process handles to two objects just made, as [`Kernel::give_new`]: both or none. They are of a type that belongs to
-    /// the job of whoever makes them.
+    /// Gives a process handles to both ends of a new pair, like [`Kernel::give_new`]: both or none. The type must be
+    /// one whose objects are charged to the creator's job.
     ///
     /// # Errors
     /// As [`Kernel::give_new`].
@@ -327,7 +326,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What a handle of a process stands for.
+    /// The object and rights of a handle of a process.
     ///
     /// # Errors
     /// `BAD_HANDLE`.
@@ -336,7 +335,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.find_handle(process, value)?.handle())
     }
 
-    /// The same with the object as a `T`, if it is one.
+    /// Like [`Kernel::handle`], with the object as a `T`.
     ///
     /// # Errors
     /// `BAD_HANDLE`, `WRONG_TYPE`.
@@ -346,8 +345,8 @@ impl<M: Machine> Kernel<M> {
         Ok((found.to().ok_or(Status::WRONG_TYPE)?, found.handle().rights))
     }
 
-    /// The object behind a handle, if it is known to be a `T` and the handle to have all of `rights`: for who asks
-    /// [`Kernel::handle_to`] what is wrong otherwise.
+    /// Fast path of [`Kernel::handle_to`]: the object behind a handle, if the look-up is cached, the object is a `T`,
+    /// and the handle has all of `rights`. On `None` the caller uses [`Kernel::handle_to`], which finds the error.
     #[inline(always)]
     pub fn known_handle_to<T: Noun>(&self, process: Id<Process>, value: HandleValue, rights: Rights) -> Option<Id<T>> {
         self.recent_handles.find(process, value)?.to_with(rights)
@@ -368,7 +367,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.recent_handles.keep(process, value, handle, kind))
     }
 
-    /// Takes a handle out of a process's table, if nothing waits through it.
+    /// Removes a handle from a process's table, if no wait goes through it.
     #[inline(always)]
     fn remove_handle(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
         let handle = self.objects.get_mut(process)?.handles.remove(value)?;
@@ -376,7 +375,8 @@ impl<M: Machine> Kernel<M> {
         Ok(handle)
     }
 
-    /// Takes a handle out of a process's table, ends the waits that went through it, and keeps it in being.
+    /// Removes a handle from a process's table, cancels the waits through it, and returns the handle, which still
+    /// counts as a handle of its object.
     ///
     /// # Errors
     /// `BAD_HANDLE`.
@@ -395,10 +395,11 @@ impl<M: Machine> Kernel<M> {
         self.remove_handle(process, value)
     }
 
-    /// Puts a handle that was in being (in a message, say) into a process's table. Room was reserved.
+    /// Puts a handle that is in no table (for example, from a message) into a process's table. The caller has reserved
+    /// room.
     ///
     /// # Errors
-    /// `NO_MEMORY`; the handle is closed then.
+    /// `NO_MEMORY`; the handle is then closed.
     #[inline]
     pub fn put(&mut self, process: Id<Process>, handle: Handle) -> Result<HandleValue, Status> {
         let put = match self.objects.get_mut(process) {
@@ -408,16 +409,16 @@ impl<M: Machine> Kernel<M> {
         put.inspect_err(|_| self.drop_handle(handle))
     }
 
-    /// One more handle like another, in being.
+    /// Duplicates a handle that is in no table.
     pub fn another(&mut self, handle: Handle) -> Handle {
         self.add_handle(handle.object);
         handle
     }
 
-    /// Makes room for handles in a process's table, so that [`Kernel::put`] cannot fail as often.
+    /// Reserves room for `count` handles in a process's table, so that as many calls of [`Kernel::put`] cannot fail.
     ///
     /// # Errors
-    /// `NO_MEMORY`. `NO_RESOURCES`: its job may not have so many.
+    /// `NO_MEMORY`. `NO_RESOURCES`: the quota of the process's job.
     #[inline(never)]
     pub fn reserve_handles(&mut self, process: Id<Process>, count: usize) -> Result<(), Status> {
         match self.objects.get_mut(process)?.handles.reserve(count) {
@@ -429,10 +430,10 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The other end of an object that has one; none if it is gone.
+    /// The peer of an object of a paired type; none if the peer is destroyed.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is of a type that has no other end.
+    /// `NOT_SUPPORTED`: the type has no peers.
     pub fn peer(&self, object: ObjectId) -> Result<Option<ObjectId>, Status> {
         Ok(match &self.objects.any(object)?.body {
             Body::Channel(x) => x.peer.map(Id::object),
@@ -444,10 +445,10 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Names an object that can have a name.
+    /// Sets the name of an object.
     ///
     /// # Errors
-    /// `WRONG_TYPE`: it cannot.
+    /// `WRONG_TYPE`: objects of this type have no name.
     pub fn set_name(&mut self, object: ObjectId, name: Name) -> Result<(), Status> {
         self.trace_renamed(object);
         match &mut self.objects.any_mut(object)?.body {
@@ -462,8 +463,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether a job, process or thread is one that another one tells of: a thread from its start on, all until they
-    /// end.
+    /// Whether `task` is listed as a child of `parent`. Jobs and processes are listed until they end, threads from
+    /// their start to their end.
     pub fn is_child(&self, task: ObjectId, parent: ObjectId) -> bool {
         self.objects.any(task).is_ok_and(|o| match &o.body {
             Body::Job(x) => x.siblings.is_linked() && x.parent.is_some_and(|p| p.object() == parent),
@@ -475,7 +476,7 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// The number of what an object belongs to: its other end, or its parent; 0 if there is none.
+    /// The koid of an object's peer or parent; 0 if it has none.
     pub fn related_koid(&self, object: ObjectId) -> u64 {
         let Ok(o) = self.objects.any(object) else { return 0 };
         match &o.body {
@@ -491,29 +492,30 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Closes a handle that is in being, where nothing else goes on that its object's end could disturb.
+    /// Closes a handle that is in no table and destroys its object now. The caller is in no operation that the
+    /// destruction could disturb.
     #[inline]
     pub fn close_at_once(&mut self, handle: Handle) {
         self.close_now(handle);
     }
 
-    /// Closes a handle that is in being.
+    /// Closes a handle that is in no table.
     pub fn close(&mut self, handle: Handle) {
         self.drop_handle(handle);
     }
 
-    /// Frames that the kernel itself keeps, for tests: the page of zeroes, once it was needed.
+    /// Number of frames that the kernel itself holds, for tests: the page of zeroes once it was needed.
     pub fn frames_kept(&self) -> usize {
         usize::from(self.frames.zero.is_some())
     }
 
-    /// Things in being, for tests and reports: objects, those that wait for signals, address spaces.
+    /// Numbers of objects, of observers including sole waiters, and of address spaces, for tests and reports.
     pub fn census(&self) -> (usize, usize, usize) {
         let sole = self.objects.iter().filter(|object| object.sole.is_some()).count();
         (self.objects.len(), self.observers.len() + sole, self.aspaces.len())
     }
 
-    /// How many objects there are of each type: the place is `ZX_OBJ_TYPE_*`.
+    /// Number of objects of each type, indexed by `ZX_OBJ_TYPE_*`.
     pub fn census_of_types(&self) -> [u32; ZX_OBJ_TYPE_UPPER_BOUND] {
         let mut counts = [0; ZX_OBJ_TYPE_UPPER_BOUND];
         for object in self.objects.iter() {

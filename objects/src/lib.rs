@@ -1,21 +1,21 @@
 //! Zircon's kernel objects as plain Rust over an abstract machine.
 //!
-//! One file a noun. What a noun is stands in a struct; what can be done with it are methods on [`Kernel`], the one
-//! place from which everything is reached, defined in the noun's file. Objects have numbers ([`Id`]), not pointers:
-//! there are no cycles to collect, no borrow outlives a call, and whatever is gone is found to be gone.
+//! There is one file per noun. A struct holds the state of a noun; the operations on it are methods on [`Kernel`], the
+//! single root of all state, and are defined in the noun's file. Objects refer to each other by number ([`Id`]), not by
+//! pointer: there are no reference cycles, no borrow outlives a call, and a stale number is detected.
 //!
-//! The rest is common ground:
-//! - [`object`]: identity, signals, and how an object's life ends;
-//! - [`handle`]: a process's names for objects;
-//! - [`wait`]: who waits for which signals, and the protocol of a wait;
-//! - [`usermem`]: the one door to a program's memory;
-//! - [`machine`]: what is asked of the computer beneath.
+//! The other modules are shared by all nouns:
+//! - [`object`]: identity, signals, and destruction of objects;
+//! - [`handle`]: a process's numbers for objects;
+//! - [`wait`]: observers of signals, and the protocol of a wait;
+//! - [`usermem`]: the only access to a program's memory;
+//! - [`machine`]: the interface to the machine below.
 //!
-//! Nothing here knows of seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` would mean that the
-//! kernel itself lost count of something.
+//! Nothing here depends on seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` means that the
+//! kernel's own bookkeeping is wrong.
 #![no_std]
 #![forbid(unsafe_code)]
-// Nothing that a program says may stop the system.
+// No input of a program may panic the server.
 #![cfg_attr(
     not(any(test, feature = "fake")),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)

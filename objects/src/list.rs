@@ -1,15 +1,13 @@
-//! Lists of entries of a slab, linked through the entries themselves: whatever the length, an entry is put at the end
-//! or taken out of the middle in the same few steps and without memory.
+//! Intrusive lists of slab entries: appending an entry and removing one from anywhere take O(1) steps and no memory.
 //!
-//! An entry can be in several lists at a time, one for each [`Link`] that it has; a [`Chain`] says which of them a list
-//! goes through. The links make a ring, so a list is no more than its first entry, and the last one is the first one's
-//! neighbour.
+//! An entry can be in several lists at a time, one for each [`Link`] that it has; a [`Chain`] selects the link that a
+//! list uses. The links form a ring, so a list stores only its first entry, whose predecessor is the last one.
 
 use core::marker::PhantomData;
 
 use crate::slab::{Key, Slab};
 
-/// An entry's place in a list: those before and after it, or nothing if it is in none.
+/// An entry's links in a list: its predecessor and successor; none if it is in no list.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Link(Option<(Key, Key)>);
 
@@ -22,11 +20,11 @@ impl Link {
 
 /// A kind of list.
 pub trait Chain {
-    /// What is in the slab.
+    /// The slab's entry type.
     type Entry;
-    /// The link that the list goes through; none if the entry cannot be in such a list.
+    /// The link that the list uses; none if the entry cannot be in such a list.
     fn link(entry: &Self::Entry) -> Option<&Link>;
-    /// The same, to change it.
+    /// Like [`Chain::link`], mutable.
     fn link_mut(entry: &mut Self::Entry) -> Option<&mut Link>;
 }
 
@@ -49,7 +47,7 @@ impl<C> Default for List<C> {
 }
 
 impl<C: Chain> List<C> {
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
@@ -82,7 +80,7 @@ impl<C: Chain> List<C> {
         core::iter::successors(self.first, move |&key| self.after(slab, Some(key)))
     }
 
-    /// Puts an entry that is in no list of this kind at the end.
+    /// Appends an entry that is in no list of this kind.
     pub fn push(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
         let (before, after) = match self.first {
             None => (key, key),
@@ -99,13 +97,13 @@ impl<C: Chain> List<C> {
         self.first.get_or_insert(key);
     }
 
-    /// Puts an entry that is in no list of this kind at the beginning.
+    /// Prepends an entry that is in no list of this kind.
     pub fn push_first(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
         self.push(slab, key);
         self.first = Some(key);
     }
 
-    /// Puts all entries of another list at the end, however many they are.
+    /// Appends all entries of another list in O(1).
     pub fn append(&mut self, slab: &mut Slab<C::Entry>, other: List<C>) {
         let (Some(first), Some(second)) = (self.first, other.first) else {
             self.first = self.first.or(other.first);
@@ -118,7 +116,7 @@ impl<C: Chain> List<C> {
         Self::set_previous(slab, first, last);
     }
 
-    /// Takes an entry of this list out; one that is in no list stays as it is.
+    /// Removes an entry of this list; no effect if it is in no list.
     pub fn remove(&mut self, slab: &mut Slab<C::Entry>, key: Key) {
         let Some((before, after)) = Self::link_of(slab, key).and_then(|link| link.0.take()) else { return };
         if after == key {
@@ -132,7 +130,7 @@ impl<C: Chain> List<C> {
         }
     }
 
-    /// Takes the first entry out.
+    /// Removes the first entry.
     pub fn pop(&mut self, slab: &mut Slab<C::Entry>) -> Option<Key> {
         let first = self.first?;
         self.remove(slab, first);

@@ -1,8 +1,8 @@
-//! The computer beneath the objects, as they see it.
+//! The machine below the objects, as they see it.
 //!
-//! Objects know pages, address spaces, threads and time, but not how they are made. A [`Machine`] makes them: over
-//! seL4 in the server, in plain memory for the tests on the host ([`crate::fake::FakeMachine`]). All identifiers are
-//! small numbers that the machine gives out; the objects never invent one, and give each back exactly once.
+//! Objects use pages, address spaces, threads and time through a [`Machine`], which implements them: on seL4 in the
+//! server, in plain memory for tests on the host ([`crate::fake::FakeMachine`]). All identifiers are small numbers that
+//! the machine assigns. The objects never invent one, and return each exactly once.
 //!
 //! No method blocks and none may panic on any argument that the objects can pass.
 
@@ -17,31 +17,33 @@ pub const LARGE_PAGE: u64 = 2 << 20;
 /// Pages in a large page.
 pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 
-/// The lowest address that a program can map: Zircon's on this processor, and below where programs for fixed addresses mostly begin.
+/// The lowest address that a program can map. It is Zircon's on x86-64, and below the usual load addresses of programs
+/// that are linked at fixed addresses.
 pub const USER_BASE: u64 = 0x20_0000;
-/// The first address above what a program can map: Zircon's. The last page below 2^47 is nobody's.
+/// The first address above the range that a program can map, as in Zircon. The last page below 2^47 stays unused.
 pub const USER_TOP: u64 = (1 << 47) - PAGE;
-/// Where the machine keeps its own pages in an address space, up to [`KEPT_END`]. Nothing else is mapped there, and no call changes what
-/// is.
+/// Start of the range of each address space in which the machine keeps its own pages, up to [`KEPT_END`]. Programs'
+/// mappings never lie in it, and no system call changes the mappings there.
 pub const KEPT: u64 = 0x7ff0_0000_0000;
-/// The end of that.
+/// End of the range that starts at [`KEPT`].
 pub const KEPT_END: u64 = KEPT + (1 << 30);
-/// Where the half begins that shared processes have in common, as in Zircon.
+/// Start of the upper half, which shared processes have in common, as in Zircon.
 pub const USER_HALF: u64 = 0x4000_0000_0000;
-/// The lowest address that a native component can map, if it is a client of this system: what lies below is its own.
+/// The lowest address that a native component can map as a client of this system. Addresses below belong to the
+/// component itself.
 pub const COMPONENT_BASE: u64 = 0x80_0000_0000;
 
-/// One page of memory, owned by whoever asked for it; or one page of a device, which nobody owns
+/// One page of memory, owned by the code that allocated it; or one page of device memory, which has no owner
 /// ([`Frame::is_device`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Frame(pub u32);
 
 impl Frame {
-    /// The lowest number of a page of device memory. Those of memory are dense and start at 0.
+    /// The lowest number of a page of device memory. Numbers of ordinary memory are dense and start at 0.
     pub const DEVICE: u32 = 1 << 31;
 
-    /// Whether this is a page of device memory: such a page is never freed, and cannot be read, written, zeroed or
-    /// copied by the server.
+    /// Whether this is a page of device memory. Such a page is never freed, and the server cannot read, write, zero or
+    /// copy it.
     #[inline]
     pub const fn is_device(self) -> bool {
         self.0 >= Frame::DEVICE
@@ -56,15 +58,15 @@ pub struct Aspace(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MachineThread(pub u32);
 
-/// What runs the code of a virtual processor in an address space.
+/// The kernel's thread that runs a virtual processor's code in one address space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MachineRunner(pub u32);
 
-/// What ends a thread's receiving from an endpoint.
+/// Interrupts a thread's receive on an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MachineBell(pub u32);
 
-/// What a thread is called in the events that it causes; below 2^26, chosen by the objects.
+/// The number by which the machine reports a thread's events; below 2^26, chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
 
@@ -72,7 +74,7 @@ pub struct ThreadKey(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
 
-/// What a mapping allows. A mapping that allows nothing is not made at all.
+/// Access that a mapping allows. A mapping without any access is not made at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Perm {
     /// Loads.
@@ -83,30 +85,30 @@ pub struct Perm {
     pub execute: bool,
 }
 
-/// How the processor caches what goes through a mapping.
+/// Caching of accesses through a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cache {
-    /// As memory is.
+    /// Cached, as for ordinary memory.
     #[default]
     Cached,
-    /// Not at all.
+    /// Uncached.
     Uncached,
-    /// Not at all, and in order: for the registers of devices.
+    /// Uncached and strongly ordered, for device registers.
     UncachedDevice,
-    /// Writes are collected: for frame buffers.
+    /// Write-combining, for frame buffers.
     WriteCombining,
 }
 
-/// Why something of a device cannot be had. Nothing has changed.
+/// Why a device's memory or interrupt is not available. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceError {
-    /// It is not there, or not this system's to give: the system itself or another one uses it.
+    /// It does not exist, or this system may not give it out: the system itself or another instance uses it.
     Denied,
-    /// Somebody has it already.
+    /// It is in use already.
     Taken,
-    /// All that the machine can watch at a time are in use.
+    /// The machine already watches as many as it can.
     NoneLeft,
-    /// There is no memory left for what it takes.
+    /// There is not enough memory for it.
     OutOfMemory,
 }
 
@@ -142,16 +144,16 @@ pub struct DeviceFrame {
     pub writable: bool,
 }
 
-/// Where an interrupt comes from.
+/// The source of an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IrqSource {
     /// An input of the machine's interrupt controllers, counted through all of them.
     Pin {
         /// Its number.
         number: u32,
-        /// It is triggered by a level, which its device holds until it has been served, not by an edge.
+        /// Level-triggered: the device holds the level until it is served. Otherwise edge-triggered.
         level: bool,
-        /// By the low level or the falling edge.
+        /// Active on the low level or the falling edge.
         active_low: bool,
     },
     /// A message that a device writes.
@@ -165,17 +167,17 @@ pub enum IrqSource {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Irq(pub u32);
 
-/// What an interrupt is called when it comes; chosen by the objects.
+/// The number by which the machine reports an interrupt; chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IrqKey(pub u32);
 
-/// Vectors for message-signalled interrupts. Vector `first + i` comes when a device writes the value `data + i` to
+/// Vectors for message-signalled interrupts. A device raises vector `first + i` when it writes the value `data + i` to
 /// `address`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsiBlock {
     /// The first vector.
     pub first: u32,
-    /// How many, a power of two.
+    /// The number of vectors, a power of two.
     pub count: u32,
     /// The physical address that a device is to write to.
     pub address: u64,
@@ -183,26 +185,26 @@ pub struct MsiBlock {
     pub data: u32,
 }
 
-/// An endpoint of the kernel beneath.
+/// An endpoint of the kernel below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MachineEndpoint {
-    /// The system's own.
+    /// Created by this system.
     Own(u32),
-    /// One that a native component offers.
+    /// Offered by a native component.
     Found {
-        /// Which component.
+        /// The component's number.
         component: u8,
-        /// Which of what it offers.
+        /// The number of the offer within the component.
         offer: u8,
-        /// In which of its lives.
+        /// The component's life in which it was looked up.
         life: u32,
     },
 }
 
-/// What a capability to an endpoint is for.
+/// What a capability to an endpoint allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EndpointUse {
-    /// To send, and to be answered.
+    /// To send and receive a reply.
     pub call: bool,
     /// To send.
     pub send: bool,
@@ -210,14 +212,14 @@ pub struct EndpointUse {
     pub receive: bool,
 }
 
-/// Why an endpoint cannot be had. Nothing has changed.
+/// Why an endpoint is not available. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndpointError {
-    /// Nobody offers it.
+    /// No component offers it.
     NotFound,
-    /// Who offered it has ended.
+    /// The component that offered it has ended.
     Away,
-    /// There is no memory left for what it takes.
+    /// There is not enough memory for it.
     OutOfMemory,
 }
 
@@ -227,7 +229,7 @@ impl From<OutOfMemory> for EndpointError {
     }
 }
 
-/// How many bytes an access to an I/O port moves.
+/// Width of an access to an I/O port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortWidth {
     /// 1.
@@ -239,7 +241,7 @@ pub enum PortWidth {
 }
 
 impl PortWidth {
-    /// As a number.
+    /// The width in bytes.
     pub const fn bytes(self) -> u16 {
         match self {
             PortWidth::Byte => 1,
@@ -248,31 +250,31 @@ impl PortWidth {
         }
     }
 
-    /// What a read from a port without a device gives.
+    /// The value that a read from a port without a device returns.
     pub const fn all_ones(self) -> u32 {
         u32::MAX >> (32 - 8 * self.bytes())
     }
 }
 
 impl Perm {
-    /// Whether it allows all that another one does.
+    /// Whether this allows every access that `other` allows.
     pub fn allows(self, other: Perm) -> bool {
         self.read >= other.read && self.write >= other.write && self.execute >= other.execute
     }
 }
 
-/// What a runner did when it was to be held.
+/// The state in which [`Machine::runner_hold`] found a runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Runs {
-    /// It ran, and was stopped.
+    /// It ran, and is now stopped.
     Did,
-    /// It waits to tell its endpoint something.
+    /// It waits to send a message to its endpoint.
     Tells,
-    /// Neither: it was stopped before, or waits for an answer.
+    /// Neither: it was stopped already, or waits for a reply.
     Not,
 }
 
-/// Whether an address can be where a thread runs, or its FS base.
+/// Whether an address is a valid instruction pointer or FS base for a thread.
 pub const fn canonical(address: u64) -> bool {
     address >> 47 == 0
 }
@@ -300,11 +302,12 @@ pub struct Registers {
     pub rip: u64,
     pub rflags: u64,
     pub fs_base: u64,
-    /// 0 where the kernel keeps GS for itself.
+    /// 0 where the kernel below reserves GS.
     pub gs_base: u64,
 }
 
-/// A record of general registers out of another one: those whose fields have the same names in all of them, and what else there is.
+/// Builds a struct of general registers from another one: copies the fields that have the same names in all such
+/// structs, and sets the remaining fields as given.
 #[macro_export]
 macro_rules! general_registers {
     ($from:expr => $to:ident { $($rest:tt)* }) => {
@@ -339,7 +342,7 @@ pub struct FpuRegisters {
     pub fcw: u16,
     /// x87: status word.
     pub fsw: u16,
-    /// x87: tag word, abridged: one bit a register, set if it is in use.
+    /// x87: abridged tag word: one bit per register, set if it is in use.
     pub ftw: u8,
     /// x87: last opcode.
     pub fop: u16,
@@ -349,16 +352,16 @@ pub struct FpuRegisters {
     pub fdp: u64,
     /// x87: the register stack, 80 bits each.
     pub st: [[u64; 2]; 8],
-    /// Control and status of the vector unit.
+    /// MXCSR, control and status of the vector unit.
     pub mxcsr: u32,
-    /// Bits that [`FpuRegisters::mxcsr`] may have.
+    /// Mask of the bits that [`FpuRegisters::mxcsr`] may have set.
     pub mxcsr_mask: u32,
     /// The vector registers, 256 bits each.
     pub ymm: [[u64; 4]; 16],
 }
 
 impl FpuRegisters {
-    /// What a thread starts with.
+    /// The state at a thread's start.
     pub const INITIAL: FpuRegisters = FpuRegisters {
         fcw: 0x37f,
         fsw: 0,
@@ -373,32 +376,33 @@ impl FpuRegisters {
     };
 }
 
-/// What a thread was stopped by, as it says: the machine has decoded it but cannot vouch for it.
+/// The fault that stopped a thread, as the thread's message reports it. The machine has decoded the message but cannot
+/// vouch for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// A memory access that no mapping allowed.
+    /// A memory access that no mapping allows.
     Page {
         /// The address accessed.
         address: u64,
-        /// The instruction that did it.
+        /// The address of the faulting instruction.
         ip: u64,
-        /// A store.
+        /// The access was a store.
         write: bool,
-        /// An instruction fetch.
+        /// The access was an instruction fetch.
         execute: bool,
     },
-    /// A processor exception: vector number and error code as the processor gives them.
+    /// A processor exception.
     Exception {
         /// The processor's vector (0 divide error, 6 undefined instruction, 13 general protection, ...).
         vector: u64,
-        /// The processor's error code, 0 where there is none.
+        /// The processor's error code, 0 where the vector has none.
         code: u64,
-        /// The instruction.
+        /// The address of the instruction.
         ip: u64,
     },
-    /// A `syscall` instruction that is not one of the kernel's calls.
+    /// A `syscall` instruction that is none of the kernel's calls.
     Syscall {
-        /// The instruction.
+        /// The address of the instruction.
         ip: u64,
     },
 }
@@ -406,24 +410,24 @@ pub enum Fault {
 /// Nanoseconds since the start are `(counter + offset) * numerator / denominator`, rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conversion {
-    /// Counts per second.
+    /// Frequency of the counter, in Hz.
     pub per_second: u64,
     /// Added to the raw counter, modulo 2^64.
     pub offset: u64,
-    /// See above.
+    /// Numerator of the formula.
     pub numerator: u32,
-    /// See above; not 0.
+    /// Denominator of the formula; not 0.
     pub denominator: u32,
 }
 
-/// How urgent a thread is: of those that can run, one with the highest priority does.
+/// Scheduling priority: a runnable thread of the highest priority runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Priority(pub u8);
 
 impl Priority {
-    /// What a thread starts with.
+    /// The priority of a new thread.
     pub const DEFAULT: Priority = Priority(16);
-    /// Before all that have none but a priority; the highest there is.
+    /// For threads with a deadline profile: above all others; the highest there is.
     pub const DEADLINE: Priority = Priority(32);
 }
 
@@ -433,7 +437,7 @@ impl Default for Priority {
     }
 }
 
-/// How the machine is to stop.
+/// How to stop the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
     /// Switch off.
@@ -442,87 +446,87 @@ pub enum Power {
     Reboot,
 }
 
-/// What is in use of the machine's own things. What it keeps for later use is not.
+/// Usage of the machine's own resources, without those that it keeps for reuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Held {
-    /// Pages given out.
+    /// Pages allocated.
     pub frames: u64,
-    /// Pieces of memory that kernel objects are made of.
+    /// Memory blocks that kernel objects are made of.
     pub units: u64,
-    /// Capability slots that are taken one by one.
+    /// Capability slots allocated one by one.
     pub slots: u64,
 }
 
-/// What the objects ask of the computer.
+/// The interface that the objects need from the machine.
 pub trait Machine {
     // --- memory ---
 
-    /// A page of zeroes.
+    /// Allocates a zeroed page.
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory>;
-    /// `count` pages of zeroes, at least 1, whose numbers and physical addresses follow each other; the first address
-    /// is a multiple of 2^`align_log2`. Returns the first. Each is given back by itself, in any order. Those that are
-    /// aligned to large pages, and as many, are large pages.
+    /// Allocates `count` zeroed pages, at least 1, with consecutive numbers and physical addresses. The first address
+    /// is a multiple of 2^`align_log2`. Returns the first page. Each page is freed separately, in any order. Each
+    /// aligned group of [`LARGE_PAGES`] pages is a large page.
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory>;
-    /// The physical address of a page, of memory or of a device.
+    /// The physical address of a page of ordinary or device memory.
     fn frame_address(&self, frame: Frame) -> u64;
-    /// Gives a page back. It is mapped nowhere any more. Not for pages of devices.
+    /// Frees a page, which must not be mapped anywhere. Not for pages of device memory.
     fn frame_free(&mut self, frame: Frame);
-    /// Copies out of a page. The caller keeps `offset + out.len()` within the page; what lies beyond is not copied, and
-    /// nothing from a device's page.
+    /// Copies out of a page. The caller keeps `offset + out.len()` within the page; the machine copies nothing beyond
+    /// the page, and nothing from a page of device memory.
     fn frame_read(&self, frame: Frame, offset: usize, out: &mut [u8]);
-    /// Copies into a page, under the same bounds.
+    /// Copies into a page, with the same bounds.
     fn frame_write(&mut self, frame: Frame, offset: usize, data: &[u8]);
-    /// Zeroes a part of a page, under the same bounds.
+    /// Zeroes a part of a page, with the same bounds.
     fn frame_zero(&mut self, frame: Frame, offset: usize, len: usize);
-    /// Copies a part of a page into another, or within the same one, where they may overlap. The same bounds hold for
-    /// both.
+    /// Copies a part of a page into another page or within the same page, where the ranges may overlap. The same bounds
+    /// hold for both.
     fn frame_move(&mut self, from: Frame, from_offset: usize, to: Frame, to_offset: usize, len: usize);
     /// Copies a whole page.
     fn frame_copy(&mut self, from: Frame, to: Frame);
-    /// Bytes of memory that are in use, and that there are in all.
+    /// Bytes of memory in use, and bytes of memory in total.
     fn memory(&self) -> (u64, u64);
-    /// Bytes of the memory in use that the heap has taken, and those of them that hold nothing.
+    /// Bytes of the memory in use that the heap has taken, and how many of them are free within the heap.
     fn heap(&self) -> (u64, u64) {
         (0, 0)
     }
-    /// What is in use, to see that everything comes back.
+    /// Current usage, with which tests check that everything is returned.
     fn held(&self) -> Held;
-    /// Whether nothing is to be done before a call: memory for small allocations is there, and [`Machine::attend`] was
-    /// not asked for.
+    /// Whether no work is due before the next call: memory for small allocations is available, and [`Machine::attend`]
+    /// is off.
     fn calm(&self) -> bool;
-    /// From now on, or no longer, [`Machine::calm`] says no.
+    /// Turns on or off that [`Machine::calm`] returns false.
     fn attend(&mut self, on: bool);
-    /// Makes sure that the objects' own small allocations until the next call of this method cannot fail.
+    /// Ensures that the objects' own small allocations cannot fail until the next call of this method.
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
-    /// Whether, though [`Machine::heap_reserve`] fails, enough is left for the small allocations of one more call that
-    /// keeps next to nothing when it is over.
+    /// Whether, although [`Machine::heap_reserve`] fails, enough memory is left for the small allocations of one more
+    /// call that keeps next to no memory afterwards.
     fn heap_rest(&mut self) -> bool;
 
     // --- address spaces ---
 
-    /// An empty address space.
+    /// Creates an empty address space.
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory>;
-    /// Ends an address space: all its mappings go, the frames stay. No thread lives in it any more.
+    /// Destroys an address space with all its mappings; the frames stay. No thread is in it any more.
     fn aspace_destroy(&mut self, aspace: Aspace);
-    /// Bytes that an address space takes beyond what every one does: for its tables, and for each mapping of a page that
-    /// is mapped elsewhere, too, be it the page of zeroes.
+    /// Bytes that an address space takes beyond an empty one: for its page tables, and for each mapping of a page that
+    /// is mapped more than once, including the page of zeroes.
     fn aspace_bytes(&self, _aspace: Aspace) -> u64 {
         0
     }
-    /// Maps a page at a page-aligned address, in place of whatever was mapped there. All mappings of a page should be
-    /// cached alike.
+    /// Maps a page at a page-aligned address and replaces any mapping there. All mappings of a page should have the
+    /// same caching.
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory>;
-    /// How many pages from an address on, of so many, can be unmapped or changed with no more work than `most` that are mapped
-    /// make; at least one.
+    /// How many of `pages` pages from an address up can be unmapped or changed for at most the cost of `most` mapped
+    /// pages; at least one.
     fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64;
-    /// Unmaps so many of the pages from an address on as [`Machine::stretch`] says; gives their number.
+    /// Unmaps as many pages from an address up as [`Machine::stretch`] allows; returns their number.
     fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
         let some = self.stretch(aspace, address, pages, most);
         self.unmap(aspace, address, some);
         some
     }
-    /// Maps pages side by side from an address on, as [`Machine::map`]; fastest where nothing is mapped. On an error some of
-    /// the first are.
+    /// Maps pages at consecutive addresses, like [`Machine::map`]; fastest where nothing is mapped. After an error,
+    /// some of the first ones may be mapped.
     fn map_run(
         &mut self,
         aspace: Aspace,
@@ -534,22 +538,22 @@ pub trait Machine {
         let mut pages = frames.iter().zip((address..).step_by(PAGE_SIZE));
         pages.try_for_each(|(frame, at)| self.map(aspace, at, *frame, perm, cache))
     }
-    /// Whether the machine knows which pages were written: see [`Machine::written`].
+    /// Whether the machine can tell which pages were written: see [`Machine::written`].
     fn knows_written(&self) -> bool {
         false
     }
-    /// Which of so many pages (at most 64) from an address on a program has written since they were mapped there: a bit
-    /// for each, from the lowest on. What is not mapped was not written.
+    /// Which of `pages` pages (at most 64) from an address up the program has written since they were mapped there: a
+    /// bitmap, lowest page first. A page that is not mapped counts as not written.
     fn written(&mut self, _aspace: Aspace, _address: u64, _pages: u32) -> u64 {
         0
     }
-    /// Whether a page is one of [`LARGE_PAGES`] that can be mapped together: those around it whose numbers begin with a
-    /// multiple of that. It stays so until one of them is mapped by itself, which costs as much as some hundred pages.
+    /// Whether a page belongs to an aligned group of [`LARGE_PAGES`] pages that can be mapped as one large page. The
+    /// group stays so until one of its pages is mapped separately, which costs as much as mapping some hundred pages.
     fn frame_is_large(&self, _frame: Frame) -> bool {
         false
     }
-    /// Maps a large page, all of whose pages belong there, at an address that is a multiple of [`LARGE_PAGE`], in place
-    /// of whatever was mapped in its range.
+    /// Maps a large page at an address that is a multiple of [`LARGE_PAGE`] and replaces any mappings in its range. All
+    /// small pages of the large page must belong to the mapping.
     fn map_large(
         &mut self,
         _aspace: Aspace,
@@ -560,68 +564,70 @@ pub trait Machine {
     ) -> Result<(), OutOfMemory> {
         Err(OutOfMemory)
     }
-    /// Unmaps `pages` pages from a page-aligned address on; those not mapped are passed over. Costs no more than what
-    /// is mapped there, however long the range. Of a large page that is mapped, more may be unmapped than the range.
+    /// Unmaps `pages` pages from a page-aligned address up and skips those that are not mapped. The cost depends only
+    /// on the number of mapped pages, not on the length of the range. A mapped large page that the range touches may be
+    /// unmapped as a whole.
     fn unmap(&mut self, aspace: Aspace, address: u64, pages: u64);
-    /// Takes what `within` does not allow, of writing and executing, from the pages that are mapped in a range. Costs no more
-    /// than [`Machine::unmap`]. Of a large page that is mapped, all of it may lose it.
+    /// Removes write and execute access that `within` does not allow from the mapped pages in a range. Costs no more
+    /// than [`Machine::unmap`]. A mapped large page that the range touches may lose the access as a whole.
     fn protect(&mut self, aspace: Aspace, address: u64, pages: u64, within: Perm);
 
     // --- threads ---
 
-    /// A thread that does not run yet.
+    /// Creates a thread that does not run yet.
     fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, name: &str) -> Result<MachineThread, OutOfMemory>;
-    /// Sets the registers of a thread that has not run yet, and lets it run. Vector state is the initial one.
+    /// Sets the registers of a thread that has not run yet, and starts it. Vector state is the initial one.
     fn thread_start(&mut self, thread: MachineThread, registers: &Registers);
-    /// Ends a thread, wherever it is.
+    /// Destroys a thread in any state.
     fn thread_destroy(&mut self, thread: MachineThread);
-    /// Stops a thread where it is.
+    /// Suspends a thread wherever it is.
     fn thread_suspend(&mut self, thread: MachineThread);
-    /// Has a thread whose call was not answered make it again, if it is not suspended.
+    /// Makes a thread whose call was not answered repeat the call, unless it is suspended.
     fn thread_again(&mut self, thread: MachineThread);
-    /// Lets a suspended thread, or one stopped by a fault that was not answered, go on; a faulting instruction is
-    /// repeated.
+    /// Resumes a suspended thread, or one stopped by an unanswered fault; the faulting instruction is repeated.
     fn thread_resume(&mut self, thread: MachineThread);
-    /// The registers of a thread that is stopped or waits in a call.
+    /// The registers of a thread that is stopped or blocked in a call.
     fn thread_registers(&mut self, thread: MachineThread) -> Registers;
-    /// Sets the registers of a thread that is stopped. If it shall go on elsewhere, a [`Machine::thread_wake`] that it
-    /// has not noticed yet is forgotten.
+    /// Sets the registers of a stopped thread. If they move the thread elsewhere, a [`Machine::thread_wake`] that it
+    /// has not seen yet is dropped.
     fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers);
-    /// The x87 and vector registers of a thread that is stopped; none if the machine does not give them.
+    /// The x87 and vector registers of a stopped thread; none if the machine cannot read them.
     fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters>;
-    /// Sets them, where the machine gives them. Reserved bits of MXCSR are the caller's to keep out.
+    /// Sets the x87 and vector registers, if the machine can. The caller must clear reserved bits of MXCSR.
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
-    /// Nanoseconds for which a thread has run, as well as the machine knows; none if it does not.
+    /// Run time of a thread in nanoseconds, as precisely as the machine knows; none if it does not.
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64>;
-    /// Ticks that have found this kernel itself at work; the same for ever where the machine does not count them.
+    /// Number of timer ticks during which this kernel itself was running; constant where the machine does not count
+    /// them.
     fn own_ticks(&self) -> u64;
-    /// Nanoseconds of such a tick; none if the machine does not count them.
+    /// Length of such a tick in nanoseconds; none if the machine does not count them.
     fn own_tick(&self) -> Option<u64>;
-    /// Whether a thread stops after the next instruction when the trap flag is among the flags that it is given.
+    /// Whether the trap flag in a thread's flags makes it stop after the next instruction.
     fn can_step(&self) -> bool;
-    /// Whether a thread that is found in a system call is shown with its own stack pointer.
+    /// Whether the registers of a thread in a system call show its own stack pointer.
     fn keeps_stack_pointer(&self) -> bool;
-    /// Sets a thread's priority, at most [`Priority::DEADLINE`]. It starts with [`Priority::DEFAULT`].
+    /// Sets a thread's priority, at most [`Priority::DEADLINE`]. A new thread has [`Priority::DEFAULT`].
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority);
-    /// From now on, or no longer, a thread comes before all others of its priority, but after those of a higher one.
+    /// Turns on or off that a thread runs before all other threads of its priority, but after those of higher ones.
     fn thread_prefer(&mut self, thread: MachineThread, preferred: bool);
-    /// Sets the FS base of a thread: of the one whose call is being handled, or of a stopped one.
+    /// Sets the FS base of the calling thread or of a stopped one.
     fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
-    /// Ends the wait of a thread whose call was answered with "blocked": the call returns `result`.
+    /// Wakes a thread whose call was answered with "blocked": the call returns `result`.
     fn thread_wake(&mut self, thread: MachineThread, result: i64);
-    /// Arguments 5 to 8 of the call that a thread has made. They may change at any time: read them once.
+    /// Arguments 5 to 8 of a thread's current call. The program can change them at any time: read them once.
     fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4];
 
-    // --- endpoints of the kernel beneath ---
+    // --- endpoints of the kernel below ---
 
-    /// An endpoint.
+    /// Creates an endpoint.
     fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory>;
-    /// The endpoint that a native component offers under a name. It needs no giving back.
+    /// Finds the endpoint that a native component offers under a name. It need not be returned.
     fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError>;
-    /// Ends an endpoint of the system's own. It stands in no slot any more.
+    /// Destroys an endpoint that this system created. No thread's slot holds it any more.
     fn endpoint_destroy(&mut self, endpoint: MachineEndpoint);
-    /// Puts a capability to an endpoint into an empty slot of a thread, from [`abi::HAFNON_ENDPOINT_SLOTS_FROM`] on. Who
-    /// receives sees the badge. To receive is only for endpoints of the system's own.
+    /// Puts a capability to an endpoint into an empty slot of a thread, numbered from
+    /// [`abi::HAFNON_ENDPOINT_SLOTS_FROM`]. The receiver sees the badge. Only endpoints that this system created allow
+    /// receiving.
     fn endpoint_mint(
         &mut self,
         endpoint: MachineEndpoint,
@@ -630,132 +636,133 @@ pub trait Machine {
         badge: u32,
         for_what: EndpointUse,
     ) -> Result<(), EndpointError>;
-    /// Empties such a slot, if it is not empty already. Whatever the thread does through it fails.
+    /// Empties such a slot, if it is not empty already. The thread's operations through it then fail.
     fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8);
 
     // --- virtual processors ---
 
-    /// Something that runs code in an address space, of a priority, and does not run yet. Whatever it does but run is a message
-    /// to an endpoint of the system's own, and holds it until it is answered there.
+    /// Creates a runner in an address space with a priority; it does not run yet. Its system calls and faults become
+    /// messages to an endpoint that this system created, and the runner is stopped until the reply.
     fn runner_create(
         &mut self,
         aspace: Aspace,
         endpoint: MachineEndpoint,
         priority: Priority,
     ) -> Result<MachineRunner, OutOfMemory>;
-    /// Whether a runner can be given all registers at each answer, and [`Machine::runner_hold`] tells.
+    /// Whether a reply to a runner can set all its registers, and [`Machine::runner_hold`] reports its state.
     fn runs_foreign(&self) -> bool;
-    /// Lets it run with these registers, whatever holds it.
+    /// Lets it run with these registers, whatever it was stopped by.
     fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers);
-    /// Stops it where it is; a message that it is in is withdrawn.
+    /// Stops it wherever it is; a message that it is sending is withdrawn.
     fn runner_stop(&mut self, runner: MachineRunner);
-    /// Nanoseconds for which it has run, as well as the machine knows; none if it does not.
+    /// Its run time in nanoseconds, as precisely as the machine knows; none if it does not.
     fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64>;
-    /// Its registers; the instruction is the one that holds it.
+    /// Its registers; the instruction pointer is at the instruction that stopped it.
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
-    /// It computes with the x87 and vector registers of a thread, into one of whose slots something was put, until either ends. The thread does so
-    /// with no other runner.
+    /// Makes it use the x87 and vector registers of `owner`, a thread with an occupied endpoint slot, until either
+    /// ends. `owner` shares them with no other runner.
     fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread);
-    /// Sets the registers with which it goes on when it is released, whatever holds it.
+    /// Sets the registers with which it continues when it is released, whatever it was stopped by.
     fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers);
-    /// Stops it if it runs. A message that it is in stays.
+    /// Stops it if it runs. A message that it is sending stays pending.
     fn runner_hold(&mut self, runner: MachineRunner) -> Runs;
-    /// Lets it go on where it was stopped.
+    /// Resumes it where it was stopped.
     fn runner_release(&mut self, runner: MachineRunner);
     /// Sets its priority.
     fn runner_set_priority(&mut self, runner: MachineRunner, priority: Priority);
-    /// Ends it. Its address space may have ended before: then it cannot have executed any further instruction.
+    /// Destroys it. Its address space may have been destroyed before; it has then executed no further instruction.
     fn runner_destroy(&mut self, runner: MachineRunner);
 
-    /// A bell for a thread into one of whose slots something was put; it has none yet.
+    /// Creates a bell for a thread that has an occupied endpoint slot and no bell yet.
     fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory>;
-    /// Ends the thread's receiving; if it does not receive, the next one, once.
+    /// Interrupts the thread's current receive, or else its next one, once.
     fn bell_ring(&mut self, bell: MachineBell);
-    /// Takes the bell away. Its thread may have ended before.
+    /// Destroys a bell. Its thread may have ended before.
     fn bell_destroy(&mut self, bell: MachineBell);
 
-    /// Whether it is a thread's call that is being handled.
+    /// Whether the server is currently handling this thread's call.
     fn thread_calls(&self, thread: MachineThread) -> bool;
-    /// Stops a thread that neither stands nor waits in a call, and tells the registers with which it goes on.
+    /// Stops a thread that is not in a call, and returns the registers with which it would continue.
     fn thread_interrupt(&mut self, thread: MachineThread) -> Registers;
-    /// Lets a thread that was stopped so go on with these.
+    /// Resumes a thread stopped by [`Machine::thread_interrupt`] with these registers.
     fn thread_divert(&mut self, thread: MachineThread, registers: &Registers);
 
-    /// Maps a page in a thread's address space for its vDSO, to read and write, where no program maps; tells the address.
+    /// Maps a page for reading and writing by a thread's vDSO, outside of the range for programs; returns the address.
     fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory>;
-    /// Unmaps it.
+    /// Unmaps such a page.
     fn thread_hide(&mut self, thread: MachineThread, address: u64);
-    /// A word of those that a thread's vDSO keeps for itself, at an offset in the page of its IPC buffer. The program can change it at any time.
+    /// Reads one of the words that a thread's vDSO keeps for itself in the page of its IPC buffer, at a byte offset.
+    /// The program can change it at any time.
     fn thread_word(&self, thread: MachineThread, offset: usize) -> u64;
-    /// Sets it.
+    /// Sets such a word.
     fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64);
 
     // --- native components as clients ---
 
-    /// Takes over the address space of a component that waits to become a client, and with it its thread; tells its name, padded
-    /// with zeroes. The first thread that is created in it is that one. It waits, and is told what stands in `rdi` when it is
-    /// started, or of the failure when it, or the address space, is destroyed before that; afterwards its calls fail.
+    /// Takes over the address space, and with it the thread, of a component that waits to become a client; returns the
+    /// component's name, padded with zeroes. The first [`Machine::thread_create`] in that address space returns the
+    /// waiting thread. When it is started, it receives the value of `rdi`. If the thread or the address space is
+    /// destroyed before that, it receives an error. Afterwards its calls fail.
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory>;
-    /// Tells such a component that there is no memory for it.
+    /// Answers such a component that there is no memory for it.
     fn component_refuse(&mut self, component: u8);
 
     // --- devices ---
 
-    /// The page of device memory at a page-aligned physical address, with the same number each time. It needs no giving
-    /// back. `Denied` also where there is memory, not a device.
+    /// The page of device memory at a page-aligned physical address. The same address always has the same frame number.
+    /// It need not be returned. `Denied` also if the address is ordinary memory.
     fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError>;
-    /// Whether all `pages` pages from an address on can be had by [`Machine::device_frame`], and if so, whether all of
-    /// them may be written. Takes none, and costs little however many they are.
+    /// Whether [`Machine::device_frame`] would succeed for all `pages` pages from an address up, and if so, whether all
+    /// of them are writable. Allocates nothing; cheap for any number of pages.
     fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError>;
-    /// Reads four bytes of a device's page at a multiple of four; none if that cannot be. Slow: for what a device must be
-    /// told on a program's behalf.
+    /// Reads four bytes of a device's page at a multiple of four; none on failure. Slow; meant for device accesses that
+    /// the server makes on a program's behalf.
     fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32>;
-    /// Writes four bytes likewise; says whether it did.
+    /// Writes four bytes likewise; says whether it succeeded.
     fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool;
-    /// Watches an interrupt: `Server::interrupt` is called with `key` when it comes. Interrupts come at most once
-    /// until they are acknowledged: a pin triggered by level stays shut until [`Machine::irq_ack`]; the others are
-    /// acknowledged by the machine as they come. `Taken`: that pin or vector is being watched.
+    /// Watches an interrupt: `Server::interrupt` is called with `key` when it comes. An interrupt comes at most once
+    /// until it is acknowledged: a level-triggered pin stays masked until [`Machine::irq_ack`]; the machine itself
+    /// acknowledges the others when they come. `Taken`: the pin or vector is watched already.
     fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError>;
-    /// Lets an interrupt that has come come again. Harmless where that is not needed.
+    /// Allows an interrupt that has come to come again. Harmless where no acknowledgement is needed.
     fn irq_ack(&mut self, irq: Irq);
-    /// No longer watches it. It does not come any more, not even if it came before and was not told yet.
+    /// Stops watching an interrupt. It is no longer delivered, not even if it came before and was not reported yet.
     fn irq_close(&mut self, irq: Irq);
-    /// `count` vectors for messages, a power of two up to 32. `Denied`: more than there can ever be.
+    /// Allocates `count` vectors for messages, a power of two up to 32. `Denied`: more than the machine ever has.
     fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError>;
-    /// Gives vectors back, of which none is watched any more. Whoever wrote them into a device has taken care that it
-    /// does not send any longer.
+    /// Frees vectors, none of which is watched any more. The caller has made sure that the device no longer sends.
     fn msi_free(&mut self, block: MsiBlock);
-    /// How many pins the machine's interrupt controllers have, and how many vectors for messages there are.
+    /// The number of pins of the machine's interrupt controllers, and the number of vectors for messages.
     fn irq_counts(&self) -> (u32, u32);
-    /// Whether programs may use all the `count` I/O ports from `first` on.
+    /// Whether programs may use all `count` I/O ports from `first` up.
     fn ports_usable(&self, first: u16, count: u32) -> bool;
-    /// Reads from an I/O port; all ones from one that cannot be used.
+    /// Reads from an I/O port; returns all ones for an unusable one.
     fn port_read(&mut self, port: u16, width: PortWidth) -> u32;
-    /// Writes to an I/O port; nothing happens at one that cannot be used.
+    /// Writes to an I/O port; ignored for an unusable one.
     fn port_write(&mut self, port: u16, width: PortWidth, value: u32);
 
-    // --- time, chance, the outside ---
+    // --- time, random numbers, console, power ---
 
     /// Nanoseconds since the start.
     fn now(&self) -> i64;
-    /// The raw counter behind [`Machine::now`], as a program reads it.
+    /// The raw counter behind [`Machine::now`], as programs read it.
     fn ticks(&self) -> i64;
-    /// How [`Machine::now`] follows from the raw counter, so that programs come to the same nanosecond.
+    /// The conversion from the raw counter to [`Machine::now`], so that programs compute the same nanosecond.
     fn conversion(&self) -> Conversion;
-    /// Nanoseconds from 1970 to the start of [`Machine::now`].
+    /// Nanoseconds from the UNIX epoch (1970) to the zero of [`Machine::now`].
     fn utc_offset(&self) -> i64;
-    /// Asks for a timer event not before `deadline` (nanoseconds as in [`Machine::now`]). The earliest one asked for
-    /// counts; an event that comes too early is harmless.
+    /// Requests a timer event not before `deadline` (nanoseconds as in [`Machine::now`]). The earliest requested
+    /// deadline counts; an event that comes too early is harmless.
     fn set_deadline(&mut self, deadline: i64);
-    /// Fills `out` with bytes that nobody can foresee.
+    /// Fills `out` with unpredictable bytes.
     fn random(&mut self, out: &mut [u8]);
-    /// Adds to what [`Machine::random`] draws from.
+    /// Adds entropy to the source of [`Machine::random`].
     fn add_entropy(&mut self, data: &[u8]);
     /// Writes text to the console.
     fn console_write(&mut self, text: &[u8]);
-    /// Queues bytes for the host link; returns how many it took, which may be none.
+    /// Queues bytes for the host link; returns how many were queued, possibly 0.
     fn serial_write(&mut self, data: &[u8]) -> usize;
-    /// Takes bytes that came over the host link; returns how many, which may be none.
+    /// Takes bytes received over the host link; returns how many, possibly 0.
     fn serial_read(&mut self, out: &mut [u8]) -> usize;
     /// Stops the machine; returns only if it cannot.
     fn power(&mut self, how: Power);

@@ -1,4 +1,4 @@
-//! Many who wait for one signal, through one handle, or at one port: nobody else waits until all of them have been told.
+//! Many observers of one signal, one handle, or one port: other threads do not wait until all of them are notified.
 
 use abi::{Rights, Signals, Status, ZX_TIME_INFINITE};
 use std::vec::Vec;
@@ -17,7 +17,7 @@ use crate::vmar::{MapRequest, Place};
 use crate::wait::{Observed, WaitItem, Waiting};
 use crate::{Id, Kernel};
 
-/// More than are told at once, and more than in a portion of a machine whose clock goes on with each look.
+/// More than are notified at once, and more than fit in a slice on a machine whose time advances with each reading.
 const MANY: usize = 3000;
 
 struct World {
@@ -42,7 +42,7 @@ impl World {
             world.kernel.thread_start(thread, &Registers::default()).unwrap();
             world.threads.push(thread);
         }
-        // Each look at the clock finds half a portion over.
+        // Each reading of the time takes half a slice.
         world.kernel.machine.pace = 125_000;
         world
     }
@@ -60,7 +60,7 @@ impl World {
         item
     }
 
-    /// The keys of the packets that are there, and what they tell was observed.
+    /// Keys and observed signals of the queued packets.
     fn packets(&mut self) -> Vec<(u64, u32)> {
         let mut all = Vec::new();
         while let Ok(Some(packet)) = self.kernel.port_wait(self.port, self.threads[0], 0, USER_BASE) {
@@ -70,7 +70,7 @@ impl World {
         all
     }
 
-    /// The end of the event that has begun something, and of what is left then. Gives the portions.
+    /// Runs the end of an event, and then everything that is left. Returns the number of slices.
     fn carry_out(&mut self) -> usize {
         self.kernel.reap();
         let mut portions = 0;
@@ -104,13 +104,13 @@ fn each_is_told_what_there_was() {
     let value = w.give(event);
     w.ask(value, |i| i as u64);
     w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
-    // Whatever becomes of the signal, and of who waits for it from now on.
+    // Later changes of the signals, and later waits, do not matter.
     w.kernel.signal(event.object(), Signals::USER_0, Signals::USER_1);
     w.ask(value, |i| (MANY + i) as u64);
     assert!(w.carry_out() > 1);
     let told = w.packets();
     assert_eq!(told.len(), MANY);
-    // Who came last first, in each portion.
+    // The newest observer comes first, in each slice.
     let newest_first = told.iter().rev().map(|&(key, _)| key).eq(0..MANY as u64);
     assert!(newest_first && told.iter().all(|&(_, observed)| observed == Signals::USER_0.bits()));
     w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
@@ -128,7 +128,7 @@ fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
     let item = w.ask(other, |i| i as u64);
     w.close(value);
     w.kernel.reap();
-    // A handle at the same place, whose waits are others; 32 of them give the old value again.
+    // A handle at the same index has its own waits; its 32nd successor has the old value again.
     for _ in 0..40 {
         let next = w.give(event);
         let item = WaitItem { handle: next, ..item };
@@ -207,7 +207,7 @@ fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_th
     let first = gone_off(&w);
     assert!(first > 0 && first < MANY / 10);
     assert_eq!(w.woken(0), [Status::OK]);
-    // In the pause those who wait are told, and nothing else happens.
+    // During the pause those observers are notified, and nothing else happens.
     w.kernel.machine.pace = 0;
     let soon = w.kernel.machine.now() + 1;
     assert_eq!(w.kernel.sleep(w.threads[1], soon), Ok(Waiting::Blocked));
@@ -295,7 +295,7 @@ fn so_many_sets_of_signals_of_one_object() {
 
 #[test]
 fn who_came_last_is_told_first() {
-    // Waits for one signal, for another and for both, by turns; each third is not satisfied.
+    // Waits for one signal, for another, and for both, alternately; every third is not satisfied.
     let wanted = [Signals::USER_0, Signals::USER_1, Signals::USER_2, Signals::USER_0 | Signals::USER_1];
     for (waits, cancelled) in [(4, None), (40, None), (40, Some(39)), (40, Some(17))] {
         let mut w = World::new(1);
@@ -320,7 +320,7 @@ fn who_came_last_is_told_first() {
 
 #[test]
 fn so_many_sets_of_signals_are_told_in_portions() {
-    // All of them are satisfied by one signal; whatever is told later is told once.
+    // One signal satisfies all of them; those notified later are notified only once.
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -338,7 +338,7 @@ fn so_many_sets_of_signals_are_told_in_portions() {
     w.nothing_is_left();
 }
 
-/// More threads than are woken at once, twice, which wait on a word.
+/// Threads that wait on a word: more than twice as many as are woken at once.
 fn crowd() -> (World, Key) {
     let mut w = World::new(3 * AT_ONCE as usize);
     let process = w.kernel.objects.get(w.process).unwrap();
@@ -358,7 +358,7 @@ impl World {
         assert_eq!(self.kernel.futex_wait(self.threads[n], USER_BASE, 0, None, ZX_TIME_INFINITE), Ok(Waiting::Blocked));
     }
 
-    /// How many were woken.
+    /// Number of woken threads.
     fn all_woken(&self) -> usize {
         (0..self.threads.len()).map(|n| self.woken(n).len()).sum()
     }
@@ -371,7 +371,7 @@ fn threads_that_wait_again_are_not_woken_for_ever() {
     assert_eq!((left, w.all_woken()), (2 * AT_ONCE, AT_ONCE as usize));
     let mut portions = 1;
     while left != 0 {
-        // Who was woken waits again at once.
+        // Woken threads wait again at once.
         (0..AT_ONCE as usize).for_each(|n| {
             if portions == 1 {
                 w.wait(n)
@@ -402,7 +402,7 @@ fn many_are_woken_and_moved_in_their_order() {
     }
     assert_eq!(w.all_woken(), at_once + 1);
     assert_eq!(w.kernel.futex_get_owner(aspace, to), Ok(w.kernel.koid(owner.object())));
-    // Those that have waited longest come first there, too.
+    // There, too, the longest waiting threads come first.
     assert_eq!(w.kernel.futex_wake(aspace, to, 1, NewOwner::Nobody), Ok(0));
     assert_eq!(w.woken(at_once + 1), [Status::OK]);
     let mut left = w.kernel.futex_wake(aspace, to, u32::MAX, NewOwner::Nobody).unwrap();

@@ -1,9 +1,9 @@
-//! Walking the tree of VMARs and mappings.
+//! Tree walk over VMARs and mappings.
 //!
-//! A walk is depth first, parents before children, children by address: so addresses never fall. It keeps a place, not
-//! a stack, and so needs the same few bytes however deep the tree is, can stop after every step, and never recurses.
-//! While a walk is stopped the tree may change: what comes or goes behind its place is not noticed, and nothing that stays is
-//! left out or come upon twice.
+//! A walk is depth first, parents before children, children by address, so addresses never decrease. It stores a
+//! position, not a stack, so its state has a fixed size however deep the tree is, it can stop after every step, and it
+//! never recurses. While a walk is stopped, the tree may change: changes behind its position are not seen, and nodes
+//! that stay are visited exactly once.
 
 use crate::aspace::Mapping;
 use crate::kernel::Kernel;
@@ -11,20 +11,20 @@ use crate::machine::Machine;
 use crate::object::{Id, ObjectId};
 use crate::vmar::{Child, Vmar};
 
-/// A walk that is under way.
+/// A walk in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// Where it began.
+    /// The VMAR where it started.
     top: Id<Vmar>,
-    /// What it goes on with: all above in an address space that shows another.
+    /// The VMAR to walk next: the shared half of an address space that shows another one.
     then: Option<Id<Vmar>>,
-    /// The VMAR whose children are visited; none before the first step.
+    /// The VMAR whose children are being visited; none before the first step.
     vmar: Option<Id<Vmar>>,
-    /// Children from this address on are still to come.
+    /// Children from this address up are still to be visited.
     from: u64,
 }
 
-/// What a step of a walk comes upon.
+/// One step of a walk.
 #[derive(Clone, Copy)]
 pub enum Node<'a> {
     /// A VMAR.
@@ -36,24 +36,24 @@ pub enum Node<'a> {
 }
 
 impl Walk {
-    /// A walk over a VMAR and all within it.
+    /// Starts a walk over a VMAR and everything in it.
     pub fn new(top: Id<Vmar>) -> Self {
         Walk::stopped((top, None), [0, 0])
     }
 
-    /// Its place, to be kept while it is stopped.
+    /// Its position, to be stored while it is stopped.
     pub fn place(&self) -> [u64; 2] {
         [self.vmar.map_or(0, |vmar| vmar.object().to_word()), self.from]
     }
 
-    /// A walk over a VMAR, and another one above it, that was stopped at a place.
+    /// Resumes a walk over a VMAR, and another one above it, at a stored position.
     pub fn stopped((top, then): (Id<Vmar>, Option<Id<Vmar>>), [vmar, from]: [u64; 2]) -> Self {
         Walk { top, then, vmar: ObjectId::from_word(vmar).map(Id::new), from }
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The next node of a walk, and how many VMARs it is below the first.
+    /// The next node of a walk, and its depth in VMARs below the first.
     pub fn walk_next<'a>(&'a self, walk: &mut Walk) -> Option<(usize, Node<'a>)> {
         let top = self.objects.get(walk.top).ok()?;
         let Some(at) = walk.vmar else {
@@ -89,7 +89,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The VMAR whose children a walk visits at an address: the one that it was in, or if that is gone, what is there now.
+    /// The VMAR whose children a walk visits at an address: the stored one, or if that was destroyed, the one that is
+    /// there now.
     fn walk_at(&self, (top, then): (&Vmar, Option<Id<Vmar>>), from: u64, at: Id<Vmar>) -> Option<Id<Vmar>> {
         if self.objects.get(at).is_ok_and(|vmar| vmar.aspace.is_some()) {
             return Some(at);
@@ -134,7 +135,7 @@ mod tests {
         kernel.add_ref(vmo.object());
         let request = MapRequest { vmo, offset: 0, len: PAGE, perm: RW, max: RW, fixed: false };
         let at = |page: u64| USER_BASE + page * PAGE;
-        // At the start of its parent, at its end, empty, and one that fills its parent.
+        // Nested VMARs: at the start of the parent, at its end, empty, and one that fills its parent.
         let (a, _) = kernel.vmar_allocate(root, Place::At(0), 8 * PAGE, ALL).unwrap();
         let (b, _) = kernel.vmar_allocate(a, Place::At(0), 4 * PAGE, ALL).unwrap();
         let (c, _) = kernel.vmar_allocate(b, Place::At(0), 4 * PAGE, ALL).unwrap();
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(kernel.objects.get(vmo).unwrap().share_count(), 1);
     }
 
-    /// A walk stops at each place; there, the VMAR that it is in goes, or something comes.
+    /// At each position of a stopped walk, the current VMAR is destroyed or something is mapped.
     #[test]
     fn what_comes_and_goes_while_a_walk_is_stopped() {
         let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
@@ -191,7 +192,8 @@ mod tests {
         kernel.vmar_map(root, Place::At(9 * PAGE), request).unwrap();
         assert_eq!([next(&kernel), next(&kernel)], [Some((0, USER_BASE, true)), Some((1, at(0), true))]);
         assert_eq!([next(&kernel), next(&kernel)], [Some((2, at(0), true)), Some((3, at(0), false))]);
-        // The VMAR goes whose children are visited; what comes in its place behind is not come upon, what comes before is.
+        // Destroys the VMAR whose children are being visited. Its replacement is visited only ahead of the walk's
+        // position.
         kernel.vmar_destroy(b).unwrap();
         kernel.reap();
         kernel.vmar_map(a, Place::At(0), request).unwrap();
@@ -238,7 +240,7 @@ mod tests {
         kernel.vmar_map(roots[1], Place::At(0), request(window, PAGE)).unwrap();
         kernel.vmar_map(roots[1], Place::At(8 * PAGE), request(whole, 2 * PAGE)).unwrap();
         assert_eq!((counts(&kernel, whole), counts(&kernel, window)), ((1, 2), (2, 2)));
-        // Its handle is gone, its mappings are not.
+        // Its handle is closed, its mappings stay.
         kernel.close(crate::handle::Handle { object: window.object(), rights: abi::Rights::NONE });
         kernel.reap();
         kernel.vmar_unmap(roots[1], base, PAGE, true).unwrap();

@@ -1,5 +1,5 @@
-//! Marks that waits leave on objects, handles and queues, and every way in which who left one can go away: afterwards none is
-//! left, each handle can be closed, and everything ends.
+//! Marks that waits set on objects, handles and queues, and every way in which the waiting thread can go away:
+//! afterwards no mark is left, each handle can be closed, and everything is destroyed.
 
 use alloc::vec::Vec;
 
@@ -20,60 +20,60 @@ use crate::{Id, Kernel};
 
 const RW: Perm = Perm { read: true, write: true, execute: false };
 
-/// Whose threads leave the mark.
+/// The kind of process whose thread sets the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
-    /// A process by itself.
+    /// An ordinary process.
     Alone,
-    /// The first of those that share.
+    /// The prototype of shared processes.
     Prototype,
-    /// A further one: its handles are in the first's table.
+    /// A member: its handles are in the prototype's table.
     Member,
 }
 
-/// How it waits.
+/// The kind of wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mark {
-    /// Alone for one object: a sole wait.
+    /// Alone for one object: as sole waiter.
     Sole,
-    /// For one object for which another waits already.
+    /// For one object that has another waiter already.
     Second,
     /// For two objects.
     Many,
-    /// A packet is to tell of the object.
+    /// By a port packet for the object.
     Packet,
     /// On a port.
     Port,
     /// On a futex.
     Futex,
-    /// For a time.
+    /// Until a time.
     Sleep,
 }
 
-/// What goes, and how.
+/// What ends the wait, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Signal,
     Deadline,
-    /// The handle that it waits through is closed.
+    /// The handle is closed.
     Close,
-    /// It leaves its table with a message.
+    /// The handle leaves its table in a message.
     Transfer,
-    /// The thread ends by itself or is stopped.
+    /// The thread exits or is killed.
     Thread,
     /// Its process ends.
     Process,
-    /// The first of those that share ends.
+    /// The prototype ends.
     Prototype,
     /// Its job ends.
     Job,
-    /// A debugger has it go on elsewhere.
+    /// A debugger moves it elsewhere.
     Registers,
     /// It is suspended, and its process ends.
     SuspendedProcess,
-    /// It is suspended, the object is signalled, it goes on.
+    /// It is suspended, the object is signalled, and it is resumed.
     SuspendedSignal,
-    /// The other end of the object closes.
+    /// The object's peer is closed.
     Peer,
 }
 
@@ -98,15 +98,15 @@ struct World {
     kernel: Kernel<FakeMachine>,
     empty: (usize, usize, usize),
     job: Id<Job>,
-    /// The process in whose table the handles are, the waiting one, and those that go on.
+    /// The process whose table holds the handles, the waiting process, and the surviving ones.
     holder: Id<Process>,
     process: Id<Process>,
     held: Vec<Handle>,
     threads: [Id<Thread>; 2],
-    /// Handles to what is waited for, and the objects.
+    /// Handles to the objects of the wait, and the objects.
     handles: [HandleValue; 3],
     objects: [ObjectId; 3],
-    /// Held from outside: the other end of the first.
+    /// The peer of the first, held from outside.
     peer: Handle,
     word: u64,
 }
@@ -158,7 +158,7 @@ impl World {
         WaitItem { object: self.objects[which], handle: self.handles[which], signals: Signals::USER_0 }
     }
 
-    /// The thread waits, for as long as said.
+    /// The thread waits, until the deadline.
     fn wait(&mut self, mark: Mark, deadline: i64) {
         let [thread, other] = self.threads;
         let blocked = match mark {
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    /// What is over is over: what is left of it goes in so many portions, or never.
+    /// Runs the reaper until it has finished, with a limited number of slices.
     fn settle(&mut self) {
         self.kernel.machine.pace = 1000;
         self.kernel.reap();
@@ -264,7 +264,7 @@ fn no_mark_outlives_who_left_it() {
                 world.kernel.check_memory();
                 world.go(way);
                 world.settle();
-                // Whoever still has a handle closes it at once.
+                // A process that still has a handle closes it now.
                 for which in 0..3 {
                     if let Ok(handle) = world.close(which) {
                         world.kernel.close(handle);

@@ -1,7 +1,7 @@
-//! Message-signalled interrupts: blocks of them, of which each can have an interrupt object.
+//! Message-signalled interrupts (MSIs): blocks of vectors, each of which can have an interrupt object.
 //!
-//! A device raises such an interrupt by writing a number to an address, both of which its driver puts into its
-//! registers. The block stays as long as there is a handle to it or an interrupt of it.
+//! A device raises an MSI by writing a value to an address; its driver puts both into the device's registers. A block
+//! lives as long as there is a handle to it or an interrupt object of it.
 
 use alloc::boxed::Box;
 
@@ -13,71 +13,71 @@ use crate::machine::{Cache, DeviceError, Frame, IrqSource, Machine, MsiBlock, PA
 use crate::object::{Body, Id};
 use crate::vmo::{Access, Vmo};
 
-/// The registers by which a device is told where to write what.
+/// The registers that tell a device what to write where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Registers {
-    /// Its MSI capability: all its interrupts together.
+    /// Its MSI capability: for all its interrupts together.
     Capability,
-    /// Its MSI-X table: each interrupt by itself.
+    /// Its MSI-X table: an entry per interrupt.
     Table,
 }
 
-/// What an MSI capability begins with.
+/// ID of an MSI capability.
 const CAPABILITY: u32 = 0x05;
-/// Bits of its first word: addresses have 64 bits; each interrupt can be masked.
+/// Bits of its first word: 64-bit addresses; per-vector masking.
 const LONG: u32 = 1 << 23;
 const MASKS: u32 = 1 << 24;
-/// Bytes of an entry of an MSI-X table: address, value, and whether it is masked.
+/// Bytes of an MSI-X table entry: address, value, and control word.
 const ENTRY: u64 = 16;
-/// Where in an entry that stands, and that it is.
+/// Offset of the control word in an entry, and its mask bit.
 const CONTROL: u64 = 12;
 const MASKED: u32 = 1;
 
-/// Where the registers of a device are.
+/// Location of a device's MSI registers.
 pub type Place = (Id<Vmo>, u64, Registers);
 
-/// What an interrupt that comes by a message belongs to.
+/// The MSI of a message-signalled interrupt.
 pub(crate) struct Message {
     msi: Id<Msi>,
     number: u32,
-    /// The VMO with the device's registers, which stays as long,
+    /// The VMO with the device's registers, which it keeps alive,
     vmo: Id<Vmo>,
-    /// and where in it the interrupt can be masked, if it can.
+    /// and the location of its mask bit, if it has one.
     mask: Option<Mask>,
 }
 
-/// Where a device has it that an interrupt is masked.
+/// Location of an interrupt's mask bit.
 #[derive(Clone, Copy)]
 enum Mask {
-    /// In the entry of an MSI-X table that begins here.
+    /// In the MSI-X table entry at this offset.
     Entry(u64),
-    /// In this word of an MSI capability, with a bit for each.
+    /// In this word of an MSI capability, with a bit per vector.
     Bits(u64),
 }
 
 /// A block of message-signalled interrupts.
 pub struct Msi {
-    /// What the machine gave.
+    /// The vectors that the machine allocated.
     pub block: MsiBlock,
-    /// Which of them have an interrupt object: a bit each.
+    /// Bitmap of the vectors that have an interrupt object.
     taken: u32,
 }
 
 impl Msi {
-    /// The most interrupts of a block.
+    /// Maximum number of vectors in a block.
     pub const MOST: u32 = 32;
 
-    /// Interrupt objects that there are.
+    /// Number of interrupt objects.
     pub fn interrupts(&self) -> u32 {
         self.taken.count_ones()
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `msi_allocate`: `count` interrupts, a power of two.
+    /// `msi_allocate`: allocates `count` vectors, a power of two.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such count. `NO_RESOURCES`: there are not as many. `NO_MEMORY`.
+    /// `INVALID_ARGS`: invalid count. `NO_RESOURCES`: not enough vectors. `NO_MEMORY`.
     pub fn msi_allocate(&mut self, count: u32) -> Result<Id<Msi>, Status> {
         if !count.is_power_of_two() || count > Msi::MOST {
             return Err(Status::INVALID_ARGS);
@@ -90,13 +90,13 @@ impl<M: Machine> Kernel<M> {
         made.inspect_err(|_| self.machine.msi_free(block))
     }
 
-    /// `msi_create`: the interrupt object of one of a block, whose device has its registers in a VMO. Of an MSI-X table
-    /// its entry is filled in; a capability is for the driver to write, as it is for all interrupts at once, but for the
-    /// bit that masks this one.
+    /// `msi_create`: creates the interrupt object of a vector, for a device with registers in a VMO. With an MSI-X
+    /// table, fills in its entry. An MSI capability serves all interrupts at once, so the driver writes it; the server
+    /// only changes the mask bit of this vector.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: it is not in the block, or there can be no such registers. `ALREADY_BOUND`: it has one.
-    /// `NO_RESOURCES`, `NO_MEMORY`.
+    /// `INVALID_ARGS`: it is not in the block, or the registers are invalid. `ALREADY_BOUND`: it has an interrupt
+    /// object. `NO_RESOURCES`, `NO_MEMORY`.
     pub fn msi_create(
         &mut self,
         id: Id<Msi>,
@@ -131,7 +131,7 @@ impl<M: Machine> Kernel<M> {
         Ok(interrupt)
     }
 
-    /// Whether there can be registers of a device at an offset of a VMO. Says where they mask the interrupt.
+    /// Checks the location of a device's registers in a VMO. Returns the location of the mask bit.
     fn msi_check(&mut self, number: u32, (vmo, offset, registers): Place) -> Result<Option<Mask>, Status> {
         let size = self.vmo_size(vmo)?;
         if !self.vmo_is_contiguous(vmo) || self.vmo_cache(vmo)? != Cache::UncachedDevice || offset >= size {
@@ -158,15 +158,15 @@ impl<M: Machine> Kernel<M> {
         if !offset.is_multiple_of(4) || need > size - offset { Err(Status::INVALID_ARGS) } else { Ok(mask) }
     }
 
-    /// Masks an interrupt, or no longer, in a word of an MSI capability.
+    /// Sets or clears a mask bit in an MSI capability.
     fn msi_mask(&mut self, (vmo, word): (Id<Vmo>, u64), number: u32, masked: bool) -> Result<(), Status> {
         let bits = self.register_read(vmo, word)? & !(1 << number);
         self.register_write(vmo, word, bits | u32::from(masked) << number)
     }
 
-    /// Fills an entry of an MSI-X table.
+    /// Fills in an MSI-X table entry.
     fn msi_fill(&mut self, (vmo, entry): (Id<Vmo>, u64), block: MsiBlock, number: u32) -> Result<(), Status> {
-        // While it is changed it is masked.
+        // Masked while it changes.
         self.register_write(vmo, entry + CONTROL, MASKED)?;
         self.register_write(vmo, entry, block.address as u32)?;
         self.register_write(vmo, entry + 4, (block.address >> 32) as u32)?;
@@ -174,7 +174,7 @@ impl<M: Machine> Kernel<M> {
         self.register_write(vmo, entry + CONTROL, 0)
     }
 
-    /// Where a register of a device is; in tests of programs that may be memory.
+    /// Frame and offset of a device's register; in tests of programs it may be ordinary memory.
     fn register(&mut self, vmo: Id<Vmo>, offset: u64) -> Result<(Frame, usize), Status> {
         let (target, at) = self.vmo_resolve(vmo, offset)?;
         let frame = self.vmo_page(target, at / PAGE, Access::Write)?.ok_or(Status::INVALID_ARGS)?;
@@ -201,10 +201,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The interrupt object of one of a block is gone.
+    /// The interrupt object of a vector was destroyed.
     pub(crate) fn msi_released(&mut self, message: &Message) {
         let Message { msi, number, vmo, mask } = *message;
-        // A device that is there no more, or not yet, is quiet.
+        // A device that was removed, or is not there yet, sends nothing.
         let _ = match mask {
             Some(Mask::Entry(entry)) => self.register_write(vmo, entry + CONTROL, MASKED),
             Some(Mask::Bits(word)) => self.msi_mask((vmo, word), number, true),
@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// A page of a device with a table of four entries.
+    /// A page of device memory with a table of four entries.
     fn table(kernel: &mut Kernel<FakeMachine>) -> Place {
         kernel.machine.devices.memory = alloc::vec![(0xfe00_0000, PAGE, true)];
         let vmo = kernel.vmo_create_physical(0xfe00_0000, PAGE).unwrap();
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(kernel.msi_create(msi, 0, 2, place), Err(Status::ALREADY_BOUND));
         assert_eq!(kernel.objects.get(msi).unwrap().interrupts(), 4);
 
-        // Each comes by its own message.
+        // Each has its own message.
         let port = kernel.port_create(true).unwrap();
         let port_handle = kernel.give_new(process, port, abi::ZX_DEFAULT_PORT_RIGHTS).unwrap();
         for (n, &interrupt) in interrupts.iter().enumerate() {

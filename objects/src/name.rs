@@ -1,4 +1,4 @@
-//! Names of tasks and VMOs: up to 31 bytes, for people to read.
+//! Names of tasks and VMOs: up to 31 bytes, for humans.
 
 use core::fmt::Write;
 
@@ -9,7 +9,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The name up to the first NUL, cut to 31 bytes.
+    /// The bytes up to the first NUL, truncated to 31.
     pub fn new(bytes: &[u8]) -> Self {
         let mut name = Name::default();
         let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
@@ -19,12 +19,12 @@ impl Name {
         name
     }
 
-    /// The name with its NUL bytes.
+    /// The name, padded with NUL bytes.
     pub fn bytes(&self) -> &[u8; abi::ZX_MAX_NAME_LEN] {
         &self.bytes
     }
 
-    /// The name as text, as far as it is text.
+    /// The longest prefix of the name that is valid UTF-8.
     pub fn as_str(&self) -> &str {
         let end = self.bytes.iter().position(|&b| b == 0).unwrap_or(self.bytes.len());
         let bytes = self.bytes.get(..end).unwrap_or_default();
@@ -37,8 +37,8 @@ impl Name {
     }
 }
 
-/// For people: a name is its owner's own word, so what in it would begin a line, move a cursor or end the quotation marks
-/// around it is shown as what it is.
+/// For humans. A program chooses its name, so characters that would start a line, move a cursor or close the
+/// surrounding quotation marks are escaped.
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         for c in self.as_str().chars() {

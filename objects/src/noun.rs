@@ -1,4 +1,4 @@
-//! The types of objects: what each has beside what all have, and the lists that go through it.
+//! The types of objects: the part of each beside the common one, and the lists through it.
 
 use alloc::boxed::Box;
 
@@ -11,18 +11,18 @@ use crate::object::{Id, Object};
 pub trait Noun: Sized {
     /// `ZX_OBJ_TYPE_*`.
     const TYPE: u32;
-    /// The object's own part, if it is of this type.
+    /// The object's type-specific part, if it is of this type.
     fn of(body: &Body) -> Option<&Self>;
-    /// The same, to change it.
+    /// Like [`Noun::of`], mutable.
     fn of_mut(body: &mut Body) -> Option<&mut Self>;
     /// Whether the object is of this type.
     fn is(body: &Body) -> bool;
-    /// As [`Noun::of`], for an object that must be of this type.
+    /// Like [`Noun::of`], for an object that must be of this type.
     ///
     /// # Errors
     /// `INTERNAL`: it is not.
     fn own(body: &Body) -> Result<&Self, Status>;
-    /// The same, to change it.
+    /// Like [`Noun::own`], mutable.
     ///
     /// # Errors
     /// As [`Noun::own`].
@@ -31,7 +31,7 @@ pub trait Noun: Sized {
 
 /// A noun whose objects come in pairs.
 pub(crate) trait Peered: Noun {
-    /// The other end, as long as it is there, and its number for good.
+    /// The peer, while it exists, and the peer's koid, which stays.
     fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64);
 }
 
@@ -57,7 +57,7 @@ peered! {
 
 macro_rules! nouns {
     ($($name:ident $module:ident $code:ident,)*) => {
-        /// The part of an object that depends on its type.
+        /// The type-specific part of an object.
         #[allow(missing_docs)]
         pub enum Body {
             $($name(Box<crate::$module::$name>),)*
@@ -169,18 +169,18 @@ chains! {
     SubJobs = job::Job.siblings;
     /// Processes of a job.
     Processes = process::Process.siblings;
-    /// Processes that have ended, whose threads are still to be stopped.
+    /// Ended processes whose threads are still to be stopped.
     Stopping = process::Process.stopping;
-    /// Pinned memory in the quarantine of a bus transaction initiator.
+    /// Pinned memory in the quarantine of a BTI.
     Quarantined = bti::Pmt.quarantine;
     /// Threads of a process.
     Threads = thread::Thread.siblings;
-    /// Threads that wait for the same thing in the order in which they came.
+    /// Threads that wait for the same thing, in order of arrival.
     Waiters = thread::Thread.queue;
     /// Children of a VMO.
     VmoChildren = vmo::Vmo.siblings;
-    /// Discardable VMOs that nobody has locked.
+    /// Unlocked discardable VMOs.
     Unlocked = vmo::Vmo.unlocked;
-    /// Clones that show pages of a VMO with a pager where they have none of their own.
+    /// Clones that show pages of a pager-backed VMO where they have none of their own.
     VmoReaders = vmo::Vmo.reader;
 }

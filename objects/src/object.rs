@@ -1,10 +1,10 @@
-//! What all kernel objects have in common: an identity, signals, and a life that ends with the last reference.
+//! The common part of all kernel objects: identity, signals, and destruction with the last reference.
 //!
-//! An object lives as long as a handle stands for it, wherever that handle is (in a process's table or in a message),
-//! or something in the kernel needs it (`refs`): a running thread needs itself, a mapping its VMO, a child its parent.
-//! When the last *handle* goes, the noun says what that means ([`Kernel::last_handle_gone`]); when the last of both
-//! goes, the object is taken apart. Taking apart never recurses: what it lets go of is put on a list that is worked off
-//! ([`crate::ends`]), so a chain of a million objects inside each other's messages ends in constant stack.
+//! An object lives as long as a handle refers to it, wherever that handle is (in a process's table or in a message), or
+//! the kernel needs it (`refs`): a running thread holds itself, a mapping its VMO, a child its parent. When the last
+//! *handle* is closed, the noun decides what that means ([`Kernel::last_handle_gone`]); when both counts are 0, the
+//! object is destroyed. Destruction never recurses: the objects that it releases go onto the reaper's list
+//! ([`crate::ends`]), so a chain of a million objects inside each other's messages is destroyed in constant stack.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -26,25 +26,25 @@ use crate::slab::{Key, Slab};
 use crate::sole::Sole;
 use crate::wait::Interests;
 
-/// An object, whatever its type.
+/// Reference to an object of any type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub(crate) Key);
 
 impl ObjectId {
-    /// None comes before it in order.
+    /// The lowest value in the order.
     pub(crate) const FIRST: Self = ObjectId(Key::FIRST);
 
-    /// The object's place, which its number of threads, files and so on may serve as a short name for.
+    /// The object's slab index. Other modules use it as a short number for threads, files and so on.
     pub fn index(self) -> u32 {
         self.0.index
     }
 
-    /// As a word, for who keeps it so; never 0.
+    /// Encodes the reference as a word; never 0.
     pub fn to_word(self) -> u64 {
         self.0.to_word()
     }
 
-    /// What was made a word.
+    /// Decodes a word made by [`ObjectId::to_word`].
     pub fn from_word(word: u64) -> Option<Self> {
         Key::from_word(word).map(ObjectId)
     }
@@ -65,7 +65,7 @@ impl ObjectId {
     }
 }
 
-/// An object known to be a `T`.
+/// Reference to an object known to be a `T`.
 pub struct Id<T> {
     raw: ObjectId,
     noun: PhantomData<T>,
@@ -100,7 +100,7 @@ impl<T> core::fmt::Debug for Id<T> {
 }
 
 impl<T> Id<T> {
-    /// None comes before it in order.
+    /// The lowest value in the order.
     pub(crate) const FIRST: Self = Id { raw: ObjectId::FIRST, noun: PhantomData };
 
     pub(crate) fn new(raw: ObjectId) -> Self {
@@ -116,27 +116,27 @@ impl<T> Id<T> {
 
 /// An object.
 pub struct Object {
-    /// Its number, never given out again.
+    /// Its koid, never reused.
     pub koid: u64,
-    /// Handles that stand for it.
+    /// Number of handles that refer to it.
     pub handles: u32,
-    /// What else needs it.
+    /// Number of other references to it.
     pub refs: u32,
     /// Its signals.
     pub signals: Signals,
-    /// What is waited for.
+    /// The signals that observers wait for.
     pub(crate) interests: List<Interests>,
-    /// Who waits, where it is one alone.
+    /// The sole waiter, if there is one.
     pub(crate) sole: Option<Sole>,
     doomed: Link,
-    /// What it is charged for, and to whom.
+    /// What it is charged, and which account pays.
     pub(crate) charge: Charge,
-    /// What depends on its type.
+    /// The part that depends on its type.
     pub body: Body,
 }
 
 impl Object {
-    /// Whether nobody has anything to do with it any more and nothing hangs on it, so that it need not be taken apart.
+    /// Whether it is unreferenced and of a type whose destruction needs no further steps.
     #[inline(always)]
     fn is_done_with(&self) -> bool {
         self.handles == 0
@@ -144,32 +144,32 @@ impl Object {
             && self.is_unneeded()
     }
 
-    /// Whether, when its last handle has gone, nothing else of the kernel's hangs on it.
+    /// Whether nothing in the kernel but handles refers to it.
     #[inline(always)]
     pub(crate) fn is_unneeded(&self) -> bool {
         self.refs == 0 && !self.is_watched() && !self.doomed.is_linked()
     }
 
-    /// Whether it is going to be looked at.
+    /// Whether it is on the reaper's list.
     #[inline(always)]
     pub(crate) fn is_doomed(&self) -> bool {
         self.doomed.is_linked()
     }
 
-    /// What depends on its type, of an object that goes. What stays in its place has nothing to be freed.
+    /// Takes the type's part of an object that is being destroyed. The value left in its place owns no memory.
     #[inline(always)]
     pub(crate) fn take_body(&mut self) -> Body {
         core::mem::replace(&mut self.body, Body::Event(Box::new(Event)))
     }
 
-    /// Whether anybody waits for its signals.
+    /// Whether any observer waits for its signals.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
         self.sole.is_some() || !self.interests.is_empty()
     }
 }
 
-/// Objects of which something may have to be taken apart.
+/// The list of objects that the reaper checks for destruction.
 pub struct Doomed;
 
 impl Chain for Doomed {
@@ -186,7 +186,7 @@ impl Chain for Doomed {
 #[derive(Default)]
 pub struct Objects {
     pub(crate) slab: Slab<Object>,
-    /// Jobs, processes and threads by their numbers.
+    /// Jobs, processes and threads by koid.
     tasks: BTreeMap<u64, ObjectId>,
 }
 
@@ -205,7 +205,7 @@ impl Objects {
         self.slab.get_mut(id.0).ok_or(Status::INTERNAL)
     }
 
-    /// The part of an object that its type names.
+    /// The type's part of an object.
     ///
     /// # Errors
     /// `INTERNAL`, as [`Objects::any`].
@@ -230,22 +230,22 @@ impl Objects {
         if T::is(&self.any(id)?.body) { Ok(Id::new(id)) } else { Err(Status::WRONG_TYPE) }
     }
 
-    /// All objects alive.
+    /// All live objects.
     pub fn iter(&self) -> impl Iterator<Item = &Object> {
         self.slab.iter().map(|(_, object)| object)
     }
 
-    /// The job, process or thread with a number.
+    /// The job, process or thread with this koid.
     pub fn task(&self, koid: u64) -> Option<ObjectId> {
         self.tasks.get(&koid).copied()
     }
 
-    /// The oldest job, process or thread that is newer than the one with a number, with its own.
+    /// The job, process or thread with the lowest koid above this one, with that koid.
     pub fn task_after(&self, koid: u64) -> Option<(u64, ObjectId)> {
         self.tasks.range(koid.saturating_add(1)..).next().map(|(&koid, &id)| (koid, id))
     }
 
-    /// Whether an object is in a list of a kind.
+    /// Whether an object is in a list of this kind.
     pub fn is_listed<C: Chain<Entry = Object>>(&self, id: ObjectId) -> bool {
         self.any(id).is_ok_and(|object| C::link(object).is_some_and(Link::is_linked))
     }
@@ -260,12 +260,12 @@ impl Objects {
         list.iter(&self.slab).map(ObjectId)
     }
 
-    /// The object after another one of a list, or the first one.
+    /// The object after `object` in a list, or the first one for `None`.
     pub fn after<C: Chain<Entry = Object>>(&self, list: List<C>, object: Option<ObjectId>) -> Option<ObjectId> {
         list.after(&self.slab, object.map(|id| id.0)).map(ObjectId)
     }
 
-    /// Changes a list that an object keeps of other objects.
+    /// Changes a list of objects that another object keeps.
     pub(crate) fn change_list<T: Noun, C: Chain<Entry = Object>>(
         &mut self,
         owner: Id<T>,
@@ -279,7 +279,7 @@ impl Objects {
         }
     }
 
-    /// Puts an object at the end of a list that another one keeps.
+    /// Appends an object to a list that another object keeps.
     pub(crate) fn enlist<T: Noun, C: Chain<Entry = Object>>(
         &mut self,
         owner: Id<T>,
@@ -289,7 +289,7 @@ impl Objects {
         self.change_list(owner, list, |list, slab| list.push(slab, object.0));
     }
 
-    /// Takes an object out of a list that another one keeps, if it is in it.
+    /// Removes an object from a list that another object keeps, if it is in it.
     pub(crate) fn delist<T: Noun, C: Chain<Entry = Object>>(
         &mut self,
         owner: Id<T>,
@@ -299,7 +299,7 @@ impl Objects {
         self.change_list(owner, list, |list, slab| list.remove(slab, object.0));
     }
 
-    /// Objects alive.
+    /// Number of live objects.
     pub fn len(&self) -> usize {
         self.slab.len()
     }
@@ -311,7 +311,7 @@ impl Objects {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A new object without handles and references; the caller sees to one of them, or calls [`Kernel::doom`].
+    /// Creates an object without handles and references. The caller adds one of them or calls [`Kernel::doom`].
     pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
         let koid = self.next_koid;
         let object = Object {
@@ -333,7 +333,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Id::new(ObjectId(key)))
     }
 
-    /// Two new objects that are each other's peers.
+    /// Creates two objects that are each other's peers.
     pub(crate) fn create_pair<T: Peered>(
         &mut self,
         signals: Signals,
@@ -350,7 +350,7 @@ impl<M: Machine> Kernel<M> {
         Ok((a, b))
     }
 
-    /// An end is unreachable: parts the two; returns the other end, if it was there.
+    /// One end is unreachable: separates the two ends; returns the peer, if it still existed.
     pub(crate) fn part_pair<T: Peered>(&mut self, end: Id<T>) -> Option<Id<T>> {
         let peer = self.objects.get_mut(end).ok()?.peer_mut().0.take()?;
         if let Ok(other) = self.objects.get_mut(peer) {
@@ -359,7 +359,7 @@ impl<M: Machine> Kernel<M> {
         Some(peer)
     }
 
-    /// The number of an object; 0 if it is gone.
+    /// The koid of an object; 0 if it is destroyed.
     pub fn koid(&self, id: ObjectId) -> u64 {
         self.objects.any(id).map_or(0, |o| o.koid)
     }
@@ -376,7 +376,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Lets go of a reference; the object's end, if it was the last, comes with the next [`Kernel::reap`].
+    /// Drops a reference. If it was the last, the next [`Kernel::reap`] destroys the object.
     pub(crate) fn drop_ref(&mut self, id: ObjectId) {
         if let Ok(object) = self.objects.any_mut(id) {
             object.refs = object.refs.saturating_sub(1);
@@ -386,7 +386,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Lets go of a handle that is no longer in any table.
+    /// Drops a handle that is in no table any more.
     pub(crate) fn drop_handle(&mut self, handle: Handle) {
         if let Ok(object) = self.objects.any_mut(handle.object)
             && object.handles > 1
@@ -465,7 +465,7 @@ impl<M: Machine> Kernel<M> {
         self.end_object(id);
     }
 
-    /// An object on which nothing hangs any more goes.
+    /// Destroys an object that has no references.
     fn end_object(&mut self, id: ObjectId) {
         let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
         let Some((charge, body)) = taken else { return };
@@ -499,7 +499,7 @@ impl<M: Machine> Kernel<M> {
         self.charge_worked(charge);
     }
 
-    /// Takes an object that is about to go off the lists that it is in.
+    /// Removes an object that is about to be destroyed from its parent's lists.
     fn leave_lists(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
         let koid = object.koid;

@@ -1,8 +1,8 @@
-//! Policies: what the processes of a job may do, and what happens when they do what they may not.
+//! Policies: which operations a job's processes may use, and what happens on a violation.
 //!
-//! Each *condition* (`ZX_POL_*`: a bad handle is used, an event is made, ...) has an *action* (`ZX_POL_ACTION_*`) and a
-//! note whether jobs below may change it. A job starts with its parent's policy and may be given another before it has
-//! children; a process gets a copy when it is made, so asking it costs no walk up the tree.
+//! Each *condition* (`ZX_POL_*`: a bad handle is used, an event is created, ...) has an *action* (`ZX_POL_ACTION_*`)
+//! and a flag that says whether jobs below may change it. A new job has its parent's policy, which can be changed
+//! before it has children. A process gets a copy when it is created, so a check does not walk up the tree.
 
 use abi::{
     Status, ZX_JOB_POL_ABSOLUTE, ZX_POL_ACTION_ALLOW, ZX_POL_ACTION_MAX, ZX_POL_MAX, ZX_POL_NEW_ANY,
@@ -12,11 +12,11 @@ use abi::{
     ZX_TIMER_SLACK_LATE, zx_policy_basic_v2_t,
 };
 
-/// Bits that an action takes.
+/// Number of bits per action.
 const ACTION_BITS: u32 = 3;
 const _: () = assert!(ZX_POL_ACTION_MAX <= 1 << ACTION_BITS && ZX_POL_MAX * ACTION_BITS <= u64::BITS);
 
-/// What `ZX_POL_NEW_ANY` stands for.
+/// The conditions covered by `ZX_POL_NEW_ANY`.
 const NEW_ANY: [u32; 13] = [
     ZX_POL_NEW_VMO,
     ZX_POL_NEW_CHANNEL,
@@ -33,16 +33,16 @@ const NEW_ANY: [u32; 13] = [
     ZX_POL_NEW_SAMPLER,
 ];
 
-/// A policy. The default one allows everything and may be changed by every job.
+/// A policy. The default one allows everything, and every job may change it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
     /// [`ACTION_BITS`] for each condition.
     actions: u64,
-    /// A bit for each condition that jobs below may not change.
+    /// Bitmap of the conditions that jobs below may not change.
     fixed: u32,
-    /// `ZX_TIMER_SLACK_*` where a call does not say.
+    /// `ZX_TIMER_SLACK_*` for calls without their own mode.
     pub slack_mode: u32,
-    /// The least slack of deadlines, in nanoseconds. It says by how much a deadline may be missed; none is here.
+    /// Minimum timer slack, in nanoseconds. It only permits deadlines to be late; this kernel does not make use of it.
     pub min_slack: i64,
 }
 
@@ -66,12 +66,12 @@ impl Policy {
         self.fixed = self.fixed & !(1 << condition) | u32::from(fixed) << condition;
     }
 
-    /// This policy with `entries` on top; `options` (`ZX_JOB_POL_*`) says what becomes of those that it does not allow.
-    /// Entries are held against the policy as it was, so a later one for the same condition wins.
+    /// This policy changed by `entries`; `options` (`ZX_JOB_POL_*`) says how to treat entries that it does not allow.
+    /// Each entry is checked against the original policy, so a later one for the same condition wins.
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: an unknown action. `INVALID_ARGS`: an unknown flag or condition. `ALREADY_EXISTS`: an entry is
-    /// not allowed and the change was to be absolute.
+    /// not allowed and `options` is absolute.
     pub fn with(&self, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<Policy, Status> {
         let mut new = *self;
         for entry in entries {
@@ -97,7 +97,7 @@ impl Policy {
         Ok(new)
     }
 
-    /// This policy with another timer slack, which is never less than it was.
+    /// This policy with another timer slack, which is never reduced.
     ///
     /// # Errors
     /// `INVALID_ARGS`: an unknown mode, or a negative slack.
@@ -146,7 +146,7 @@ mod tests {
         let relative = policy.with(ZX_JOB_POL_RELATIVE, &other).unwrap();
         assert_eq!(relative.action(ZX_POL_BAD_HANDLE), ZX_POL_ACTION_KILL);
         assert_eq!(relative.action(ZX_POL_VMAR_WX), ZX_POL_ACTION_DENY);
-        // The same again is no contradiction; the same, but open to jobs below, is one.
+        // Repeating the same entry is no conflict; the same action with the override flag is one.
         assert_eq!(policy.with(ZX_JOB_POL_ABSOLUTE, &fixed), Ok(policy));
         let open = [entry(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_KILL, ZX_POL_OVERRIDE_ALLOW)];
         assert_eq!(policy.with(ZX_JOB_POL_ABSOLUTE, &open), Err(Status::ALREADY_EXISTS));
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(policy.with_slack(0, 3), Err(Status::INVALID_ARGS));
     }
 
-    /// The plain model: a map from condition to what is set.
+    /// The model: a map from condition to action and flag.
     type Model = BTreeMap<u32, (u32, bool)>;
 
     fn apply(model: &Model, options: u32, entries: &[zx_policy_basic_v2_t]) -> Result<Model, Status> {
@@ -202,7 +202,7 @@ mod tests {
         ) {
             let (mut policy, mut model) = (Policy::default(), Model::new());
             for (options, entries) in calls {
-                // Most values are good ones, so that most calls get somewhere.
+                // Most values are valid, so that most calls succeed in part.
                 let tame = |(c, a, f): &(u32, u32, u32)| entry(*c, *a, if *f == 2 && c % 5 != 0 { 1 } else { *f });
                 let entries: Vec<_> = entries.iter().map(tame).collect();
                 let (real, expected) = (policy.with(options, &entries), apply(&model, options, &entries));

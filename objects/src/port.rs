@@ -1,5 +1,5 @@
-//! Ports: a queue of packets, filled by programs, by waits on signals and by interrupts, emptied by any number of
-//! threads. Packets of interrupts come before all others.
+//! Ports: queues of packets. Programs, waits on signals and interrupts add packets; any number of threads take them.
+//! Packets of interrupts come before all others.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,50 +23,50 @@ use crate::vmo::{Access, PAGE_WAIT};
 use crate::vproc::Vproc;
 use crate::wait::Waiting;
 
-/// Packets that programs may queue before `port_queue` refuses.
+/// Number of packets that programs may queue before `port_queue` fails.
 const MAX_QUEUED: usize = 4096;
-/// Waits that may be bound to a port before it is taken for a runaway's.
+/// Number of waits that may be bound to a port before the port counts as a runaway.
 const MAX_WAITS: usize = 50_000;
-/// Packets that are ended at once.
+/// Number of packets dropped in one step.
 const AT_ONCE: u64 = 128;
 
-/// Bytes that a packet takes.
+/// Bytes charged for a packet.
 const PACKET_BYTES: u64 = 128;
-/// How much as many packets a wait takes, with its packet, its observer, and what it is found by.
+/// A wait costs as much as this many packets: it takes a packet, an observer, and an index entry.
 const WAIT: usize = 3;
-/// Packets that a port pays for at a time, and which it may have paid for too many.
+/// Number of packets that a port pays for at a time; it may have paid for up to `SPARE` too many.
 const STEP: usize = 32;
 const SPARE: usize = 4 * STEP;
 
-/// Bytes in a packet.
+/// Size of a packet in bytes.
 pub const PACKET_SIZE: usize = 48;
 
-/// The handle that a wait was asked for through.
+/// The handle with which a wait was requested.
 pub(crate) type Through = (Id<Process>, HandleValue);
 
-/// What the packets of waits are found by.
+/// The index of packets of waits: key and handle.
 type Name = (u64, Through);
 
-/// A packet. That of a wait is there from the outset, so that nothing can fail when the wait is satisfied.
+/// A packet. The packet of a wait is allocated when the wait starts, so that nothing can fail when it is satisfied.
 pub(crate) struct Packet {
     port: Id<Port>,
-    /// Laid out as `zx_port_packet_t`.
+    /// Layout: `zx_port_packet_t`.
     bytes: [u8; PACKET_SIZE],
     origin: Origin,
     queue: Link,
     alike: Link,
 }
 
-/// Where a packet comes from.
+/// The origin of a packet.
 #[derive(Clone, Copy)]
 enum Origin {
     /// A program.
     User,
-    /// `object_wait_async`; as long as the wait lasts, with its observer.
+    /// `object_wait_async`; with its observer while the wait lasts.
     Wait { through: Through, stamped: bool, observer: Option<Key> },
-    /// An interrupt that is bound to the port: it has the packet, which is queued time and again.
+    /// An interrupt bound to the port, which owns the packet and queues it repeatedly.
     Interrupt(Id<Interrupt>),
-    /// A source of pages, which has one packet for good.
+    /// A source of pages, which owns its one packet permanently.
     Source(Option<Key>),
 }
 
@@ -92,7 +92,7 @@ macro_rules! chains {
 chains! {
     /// Packets in the queue of a port.
     Queued = queue;
-    /// Packets of waits with the same key through the same handle, and those of the interrupts of a port.
+    /// Packets of waits with the same key and handle, and those of the interrupts of a port.
     Alike = alike;
 }
 
@@ -100,38 +100,38 @@ chains! {
 #[derive(Default)]
 pub struct Port {
     queue: List<Queued>,
-    /// The queue of the packets of interrupts.
+    /// Queue of interrupt packets.
     urgent: List<Queued>,
     /// Interrupts can be bound to it.
     pub takes_interrupts: bool,
-    /// The packets of those that are.
+    /// The packets of the bound interrupts.
     interrupts: List<Alike>,
-    /// Packets in the queue that programs put there.
+    /// Number of queued packets from programs.
     by_users: usize,
-    /// Waits that are bound to it, with or without their packet in the queue.
+    /// Number of waits bound to it, whether or not their packet is queued.
     bound: usize,
-    /// Packets for which it is charged: at least those of programs, and [`WAIT`] for each wait.
+    /// Number of packets for which it is charged: at least those of programs, and [`WAIT`] for each wait.
     paid: usize,
     waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
     waits: BTreeMap<Name, List<Alike>>,
-    /// The virtual processor for which packets are events.
+    /// The virtual processor that receives its packets as events.
     pub(crate) vproc: Option<Id<Vproc>>,
 }
 
 impl Port {
-    /// Whether there is nothing in it and nobody waits for anything.
+    /// Whether it has no packets and no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.waits.is_empty() && self.waiters.is_empty() && self.interrupts.is_empty()
     }
 
-    /// Packets that it is to be charged for.
+    /// Number of packets that it must be charged for.
     #[inline(always)]
     fn owes(&self) -> usize {
         self.by_users + self.bound * WAIT
     }
 
-    /// Whether it is charged for what it holds and so many packets more: neither too little, nor much too much.
+    /// Whether it is charged for its packets and `more` others, and not for too many beyond them.
     #[inline(always)]
     fn has_paid(&self, more: usize) -> bool {
         self.paid.wrapping_sub(self.owes() + more) <= SPARE
@@ -155,16 +155,16 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Port(Box::new(port)))
     }
 
-    /// `port_queue`: the packet as the program gave it, its type already set.
+    /// `port_queue`: queues a packet of a program, whose type is already set.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`: too many packets wait. `NO_MEMORY`.
+    /// `SHOULD_WAIT`: too many packets are queued. `NO_MEMORY`.
     pub fn port_queue(&mut self, port: Id<Port>, bytes: [u8; PACKET_SIZE]) -> Result<(), Status> {
         let p = self.objects.get_mut(port)?;
         if p.by_users >= MAX_QUEUED {
             return Err(Status::SHOULD_WAIT);
         }
-        // While a thread waits there is no packet before this one.
+        // While a thread waits, the queue is empty: this packet is the first.
         if let Some(thread) = p.waiters.first().map(|thread| Id::new(ObjectId(thread)))
             && let Ok(&Thread { wait: Wait::Port { out, .. }, .. }) = self.objects.get(thread)
         {
@@ -187,10 +187,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A port is to hold so many packets more.
+    /// Adjusts the charge before `more` packets are added.
     ///
     /// # Errors
-    /// `NO_MEMORY`: whoever pays for it may not have so much.
+    /// `NO_MEMORY`: the memory limit of the job that pays.
     #[cold]
     #[inline(never)]
     fn port_pays(&mut self, port: Id<Port>, more: usize) -> Result<(), Status> {
@@ -208,12 +208,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether more waits are bound to a port than anybody needs.
+    /// Whether a port has more waits than is reasonable.
     pub(crate) fn port_is_overwatched(&self, port: Id<Port>) -> bool {
         self.objects.get(port).is_ok_and(|p| p.bound > MAX_WAITS)
     }
 
-    /// Whether one more wait would be more than anybody needs.
+    /// Whether one more wait would be more than is reasonable.
     pub fn port_is_full_of_waits(&self, port: Id<Port>) -> bool {
         self.objects.get(port).is_ok_and(|p| p.bound >= MAX_WAITS)
     }
@@ -228,7 +228,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What a port holds is an event for the virtual processor that it is bound to, unless somebody waits for it.
+    /// Reports a port's packets as an event to its virtual processor, unless a thread waits on the port.
     #[cold]
     #[inline(never)]
     pub(crate) fn port_tells(&mut self, port: Id<Port>) {
@@ -242,7 +242,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives packets to threads as long as there are both.
+    /// Hands packets to waiting threads as long as there are both.
     pub(crate) fn port_serve(&mut self, port: Id<Port>) {
         while self.objects.get(port).is_ok_and(|p| !p.queue.is_empty() || !p.urgent.is_empty())
             && let Some(thread) = self.port_first_waiter(port)
@@ -255,7 +255,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.after(self.objects.get(port).ok()?.waiters, None).map(Id::new)
     }
 
-    /// Gives the first packet to a thread that waits.
+    /// Hands the first packet to a waiting thread.
     fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) {
         let Some(Wait::Port { out, .. }) = self.take_wait(thread) else {
             self.port_forget_waiter(port, thread);
@@ -267,7 +267,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread's wait is over: with a packet, which goes to `out`.
+    /// Ends a thread's wait with a packet, which is written to `out`.
     fn port_deliver(&mut self, thread: Id<Thread>, out: u64, packet: &[u8; PACKET_SIZE]) {
         match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, packet)) {
             Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
@@ -283,7 +283,7 @@ impl<M: Machine> Kernel<M> {
         Some(bytes)
     }
 
-    /// Moves the first packet into a program's memory, if there is one. It leaves the port only when it could be delivered.
+    /// Moves the first packet into a program's memory, if there is one. It stays in the port if it cannot be written.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
@@ -303,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         Ok(true)
     }
 
-    /// The first packet of a port has been delivered.
+    /// The first packet of a port was delivered.
     #[inline]
     fn port_taken(&mut self, port: Id<Port>, key: Key) {
         let (Ok(p), Some(packet)) = (self.objects.get_mut(port), self.packets.get(key)) else { return };
@@ -320,7 +320,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `port_wait`: the packet, or the thread is blocked until there is one; it is then written to `out`.
+    /// `port_wait`: returns a packet, or blocks the thread until there is one, which is then written to `out`.
     ///
     /// # Errors
     /// `TIMED_OUT`, `NO_MEMORY`.
@@ -351,7 +351,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.delist(port, |p| &mut p.waiters, thread.object());
     }
 
-    /// The packet of a wait, which is queued when the wait is satisfied.
+    /// Allocates the packet of a wait, which is queued when the wait is satisfied.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -382,14 +382,14 @@ impl<M: Machine> Kernel<M> {
         Ok(packet)
     }
 
-    /// Notes who waits for the signals that a packet tells of.
+    /// Stores the observer of a packet's wait.
     pub(crate) fn packet_observes(&mut self, packet: Key, by: Key) {
         if let Some(Packet { origin: Origin::Wait { observer, .. }, .. }) = self.packets.get_mut(packet) {
             *observer = Some(by);
         }
     }
 
-    /// The wait of a packet is satisfied; the observer is gone.
+    /// The wait of a packet is satisfied; the observer is destroyed.
     pub(crate) fn packet_satisfied(&mut self, key: Key, observed: Signals) {
         let now = self.machine.now();
         let Some(packet) = self.packets.get_mut(key) else { return };
@@ -404,7 +404,7 @@ impl<M: Machine> Kernel<M> {
         self.port_push(port, key);
     }
 
-    /// The packet of an interrupt that is now bound to a port.
+    /// Allocates the packet of an interrupt that is being bound to a port.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -424,7 +424,7 @@ impl<M: Machine> Kernel<M> {
         Ok(packet)
     }
 
-    /// Queues the packet of an interrupt that came at `time`, unless it is still queued.
+    /// Queues the packet of an interrupt that occurred at `time`, unless it is still queued.
     pub(crate) fn packet_of_interrupt_queue(&mut self, key: Key, time: i64) {
         let Some(packet) = self.packets.get_mut(key).filter(|packet| !packet.queue.is_linked()) else { return };
         packet.bytes[16..24].copy_from_slice(&time.to_le_bytes());
@@ -436,7 +436,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether a packet waits in its port.
+    /// Whether a packet is queued.
     pub(crate) fn packet_is_queued(&self, key: Key) -> bool {
         self.packets.get(key).is_some_and(|packet| packet.queue.is_linked())
     }
@@ -446,7 +446,7 @@ impl<M: Machine> Kernel<M> {
         self.packets.get(key).map(|packet| packet.port)
     }
 
-    /// Ends a packet, wherever it is, and the wait that it was to tell of.
+    /// Drops a packet, queued or not, and cancels its wait.
     pub(crate) fn packet_drop(&mut self, key: Key) {
         let Some(packet) = self.packets.get(key) else { return };
         if let Origin::Wait { through, .. } = packet.origin {
@@ -463,7 +463,7 @@ impl<M: Machine> Kernel<M> {
         self.packet_end(key);
     }
 
-    /// Ends a packet that is on no list of waits. That of a source of pages only leaves the queue.
+    /// Drops a packet that is on no list of waits. The packet of a source of pages only leaves the queue.
     fn packet_end(&mut self, key: Key) {
         let Some(packet) = self.packets.get(key) else { return };
         let (port, origin) = (packet.port, packet.origin);
@@ -496,7 +496,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The packet of a source of pages, which is there from the outset, so that nothing can fail later.
+    /// Allocates the packet of a source of pages in advance, so that nothing can fail later.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -507,14 +507,14 @@ impl<M: Machine> Kernel<M> {
         self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)
     }
 
-    /// Notes whose packet it is.
+    /// Stores the source that owns a packet.
     pub(crate) fn packet_is_of(&mut self, packet: Key, source: Key) {
         if let Some(packet) = self.packets.get_mut(packet) {
             packet.origin = Origin::Source(Some(source));
         }
     }
 
-    /// Queues the packet of a source, for [`Kernel::port_serve`] to hand out. Says whether there is anyone to take it.
+    /// Queues the packet of a source; [`Kernel::port_serve`] hands it out. Says whether the port has handles.
     pub(crate) fn packet_send(&mut self, key: Key, bytes: [u8; PACKET_SIZE]) -> bool {
         let Some(packet) = self.packets.get_mut(key) else { return false };
         packet.bytes = bytes;
@@ -527,14 +527,14 @@ impl<M: Machine> Kernel<M> {
         open
     }
 
-    /// Changes what the packet of a source tells, which is in the queue.
+    /// Changes the content of a source's queued packet.
     pub(crate) fn packet_change(&mut self, key: Key, bytes: [u8; PACKET_SIZE]) {
         if let Some(packet) = self.packets.get_mut(key) {
             packet.bytes = bytes;
         }
     }
 
-    /// Takes the packet of a source out of the queue, if it is there.
+    /// Removes a source's packet from the queue, if it is there.
     pub(crate) fn packet_withdraw(&mut self, key: Key) {
         let Some(port) = self.packets.get(key).map(|packet| packet.port) else { return };
         if let Ok(p) = self.objects.get_mut(port) {
@@ -542,14 +542,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends the packet of a source.
+    /// Destroys the packet of a source.
     pub(crate) fn packet_of_source_end(&mut self, key: Key) {
         self.packet_withdraw(key);
         self.packets.remove(key);
     }
 
-    /// `port_cancel`: ends the waits that were asked for through a handle with a key, and drops their packets, `done` of
-    /// which are ended. Says how many are then, if some are left.
+    /// `port_cancel`: cancels the waits with a key through a handle, and drops their packets, after `done` of them.
+    /// Returns how many are done, if some are left.
     ///
     /// # Errors
     /// `NOT_FOUND`: there was neither.
@@ -571,7 +571,7 @@ impl<M: Machine> Kernel<M> {
         self.packets_cancel(port, (key, (Id::FIRST, 0)), done, |name| name.0 == key)
     }
 
-    /// Ends some of the waits from those of a name on, as long as the name is right.
+    /// Drops some packets of waits, from a name up, as long as `right` accepts the name.
     fn packets_cancel(
         &mut self,
         port: Id<Port>,
@@ -589,7 +589,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(done + AT_ONCE))
     }
 
-    /// The last handle is gone: nothing is queued any more, and nobody waits. What does not go at once is let go of later.
+    /// The last handle is closed: drops packets and ends waits. The reaper does what is not done at once.
     pub(crate) fn port_unreachable(&mut self, port: Id<Port>) {
         for _ in 0..AT_ONCE {
             if !self.port_let_go(port) {
@@ -599,7 +599,7 @@ impl<M: Machine> Kernel<M> {
         self.doom(port.object());
     }
 
-    /// Something of what a port holds that nobody has any more goes. Says whether there was anything.
+    /// Drops one packet or ends one wait of a port without handles. Says whether there was anything.
     pub(crate) fn port_let_go(&mut self, port: Id<Port>) -> bool {
         if let Some(thread) = self.port_first_waiter(port) {
             self.finish_wait(thread, Status::CANCELED);

@@ -1,27 +1,29 @@
-//! Long calls are made in portions.
+//! Continuations: long calls run in slices.
 //!
-//! The kernel does one thing at a time, so a call that would take long is cut up: its thread makes it again and again,
-//! and each time it goes on from where it was, until it is over. Between two portions the thread is as ready to run as any that
-//! computes. So whatever decides who runs ([`crate::turns`], priorities) decides when the next portion is done, and others are
-//! served meanwhile. Its program sees one call.
+//! The server does one thing at a time, so a long call is split: its thread makes the call again and again, and each
+//! time the server resumes it where it stopped, until it is done. Between two slices the thread is as runnable as any
+//! computing thread. So the scheduler (fair shares, [`crate::turns`], and priorities) decides when the next slice runs,
+//! and other threads are served meanwhile. The program sees one call.
 //!
-//! 1. The call is checked as a whole. If it is long, it does a portion of its work and ends with [`GOES_ON`]
-//!    ([`Kernel::goes_on`]), which says what it works on and how far it has come. No program is ever told this status.
-//! 2. The server notes the call as it was first read, and what it works on is kept in being. The thread is not answered,
-//!    but sent to make the call again ([`Kernel::going_begin`]).
-//! 3. The thread runs when its turn comes, and makes the call.
-//! 4. The server takes the note ([`Kernel::going_take`]) and makes the call from there: with the words that were noted, and
-//!    without looking for handles and rights, which were good when the call began. The portion itself is checked anew: the
-//!    object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
+//! 1. The server checks the call as a whole. If it is long, it does one slice of the work and ends with [`GOES_ON`]
+//!    ([`Kernel::goes_on`]), which records the objects and the progress. This status never reaches a program.
+//! 2. The server stores the call's arguments as first read, and keeps the objects alive. The thread gets no answer, but
+//!    is made to repeat the call ([`Kernel::going_begin`]).
+//! 3. The thread runs when it is scheduled, and makes the call.
+//! 4. The server takes the continuation ([`Kernel::going_take`]) and resumes the call with the stored arguments. It
+//!    does not look up handles and rights again, which were valid when the call began. It does check the slice itself
+//!    again: other threads may have resized, pinned or changed the object meanwhile. Then 1 or 5A.
 //! 5. It ends in one of these ways:
-//!    - 5A. The last portion is done, or one fails: the call is answered. What was done before stays done.
-//!    - 5B. The thread is killed, or set to go on elsewhere by a debugger: the note is dropped, and so is the rest.
-//!    - 5C. The thread comes with another call, or with a fault. No thread of itself does; the note is dropped, and what it comes with
-//!      is dealt with.
-//!    - 5D. The portion has to wait for a pager: the call is noted for that instead, and made from its start when the pages have come.
+//!    - 5A. The last slice is done, or one fails: the call is answered. What was done before stays done.
+//!    - 5B. The thread is killed, or a debugger moves it elsewhere: the continuation is dropped, and with it the
+//!      remaining work.
+//!    - 5C. The thread comes with another call, or with a fault. No thread does so by itself; the continuation is
+//!      dropped, and the event is handled.
+//!    - 5D. The slice must wait for a pager: the call becomes a page wait instead, and starts over when the pages have
+//!      arrived.
 //!
-//! A call that has ended more than goes in one portion is answered when that is over ([`crate::ends`]): it goes on, too, but is not made
-//! again in step 4; each time it comes, a portion of what is left is carried out.
+//! A call that ended more than fits in one slice is answered when that is destroyed ([`crate::ends`]). Its thread
+//! repeats the call as well, but step 4 does not run the call again: each time it runs a slice of the reaper.
 //!
 //! A thread that is suspended in step 3 makes the call when it is resumed.
 
@@ -34,64 +36,64 @@ use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::object::{Id, ObjectId};
 use crate::thread::{Thread, Wait};
 
-/// A call is not over, and goes on: see the module's description.
+/// Internal status: the call continues in another slice; see the module's description.
 pub const GOES_ON: Status = Status(i32::MIN + 1);
 
-/// Pages that a portion makes, one by one.
+/// Number of pages that a slice commits one by one.
 pub(crate) const MAKES: u64 = 64;
-/// Pages that a portion gives back. A large page is made as one and given back as one.
+/// Number of pages that a slice frees. A large page is committed and freed as one.
 pub(crate) const GIVES_BACK: u64 = LARGE_PAGES;
-/// Pages that a portion maps; a large one is mapped as one.
+/// Number of pages that a slice maps; a large page is mapped as one.
 pub(crate) const SHOWS: u64 = LARGE_PAGES;
-/// A range that is not worth cutting up to unmap or change it, in bytes.
+/// Longest range in bytes that is unmapped or changed without slices.
 pub const SHORT: u64 = SHOWS * PAGE;
-/// Mapped pages that are unmapped or changed between two looks at the clock.
+/// Number of mapped pages that are unmapped or changed between two checks of the time.
 pub(crate) const UNMAPS: u32 = 128;
-/// As many of them are as much work as the end of a small object.
+/// Unmapping this many pages costs as much as destroying a small object.
 pub(crate) const WORK: u32 = 8;
-/// Bytes that a portion copies.
+/// Number of bytes that a slice copies.
 pub const COPIES: u64 = 512 << 10;
 
-/// What a call works on, and how far it has come.
+/// Objects and progress of a call that continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The object.
     pub object: ObjectId,
-    /// Another one that it needs.
+    /// A second object that it needs.
     pub with: Option<ObjectId>,
-    /// The rights of the handle to it.
+    /// The rights of the handle to the first object.
     pub rights: Rights,
-    /// As much as the call counts of its work; 0 only for one that begins, or that begins when there is more memory.
+    /// Progress in the call's own unit; 0 only for a call that begins, or that begins when there is more memory.
     pub done: u64,
-    /// What else it has to know to go on.
+    /// Further state.
     pub kept: Kept,
 }
 
-/// What a call keeps of its work between two portions, beside how much of it is done.
+/// State that a call keeps between two slices, beside its progress.
 pub type Kept = [u64; 7];
 
 impl Progress {
-    /// So much is done, which is all that there is to know.
+    /// Progress without further state.
     pub fn new(object: ObjectId, rights: Rights, done: u64) -> Self {
         Progress { object, with: None, rights, done, kept: Kept::default() }
     }
 }
 
-/// A call that goes on.
+/// A continuation.
 #[derive(Debug)]
 pub struct Going {
-    /// Its number.
+    /// The call's number.
     pub number: u32,
-    /// Its arguments, as they were first read.
+    /// Its arguments, as first read.
     pub args: [u64; 8],
-    /// See [`Progress`].
+    /// Its [`Progress`].
     pub progress: Progress,
-    /// Its result, if it is over but for what it has ended.
+    /// Its result, if only the reaper's work is left.
     pub result: Option<i64>,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 1: notes how far a call has come; what it ends with.
+    /// Step 1: records the progress of a call; returns the status with which it must end.
     pub fn goes_on(&mut self, progress: Progress) -> Status {
         self.progress = Some(progress);
         GOES_ON
@@ -106,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         self.going_note(id, Going { number, args, progress, result: None })
     }
 
-    /// The same for a call that is over but for what it has ended.
+    /// The same for a call whose own work is done, but not the reaper's.
     ///
     /// # Errors
     /// As [`Kernel::going_begin`].
@@ -127,8 +129,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Steps 4, 5B and 5C: the call that a thread is in the midst of, if it is in one that goes on. It is no longer noted; what it
-    /// works on lasts until this event is over.
+    /// Steps 4, 5B and 5C: takes the continuation of a thread, if it has one. The call's objects stay alive until the
+    /// end of this event.
     pub fn going_take(&mut self, id: Id<Thread>) -> Option<Going> {
         if !self.objects.get(id).is_ok_and(|thread| matches!(thread.wait, Wait::Goes(_))) {
             return None;
@@ -140,7 +142,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 5A: a call that was made in portions ends with a result.
+    /// Step 5A: a call that ran in slices ends with a result.
     pub fn going_over(&mut self, id: Id<Thread>, result: i64) {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));

@@ -1,15 +1,15 @@
-//! How short memory is, and the events that say so.
+//! Memory pressure levels, and the events that report them.
 //!
-//! The share of memory that is free makes five levels; one event each is signalled while its level holds, the others
-//! are not. A level becomes worse at once and better only when there is some more memory than it takes, so that a
-//! program that takes and gives single pages does not make it flicker. It is looked at whenever a page is taken or
-//! given back.
+//! The free share of memory determines one of five levels; the event of the current level is signalled, the others are
+//! not. A level becomes worse immediately, but better only with some margin of free memory, so that a program that
+//! allocates and frees single pages does not make it oscillate. The level is checked whenever a page is allocated or
+//! freed.
 //!
-//! The events are made when somebody asks for them and last as long as somebody has them.
+//! Events are created when a program asks for them, and last as long as they have handles.
 //!
-//! Before anybody is told that there is no memory, content that may be thrown away is (`vmo/discard.rs`): as soon as the
-//! level is [`Level::Critical`], when the call that made it so is done, as much as it takes to get back to a better one;
-//! and in the midst of a call that finds no frame, as much as it takes to go on.
+//! Before any operation fails for lack of memory, discardable content is dropped (`vmo/discard.rs`): at
+//! [`Level::Critical`], at the end of the call that reached it, until the level is better; and during a call that finds
+//! no free frame, as much as the call needs.
 
 use abi::{
     Signals, Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
@@ -24,32 +24,32 @@ use crate::machine::{Frame, Machine, OutOfMemory as NoMemory, PAGE};
 use crate::object::Id;
 use crate::vmo::Vmo;
 
-/// How short memory is; what is greater is worse.
+/// Memory pressure; greater is worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// At least an eighth of it is free.
+    /// At least an eighth of memory is free.
     Normal,
-    /// Less than that.
+    /// Less than an eighth.
     Warning,
     /// Less than a sixteenth.
     Critical,
     /// Less than 3/128.
     Imminent,
-    /// Less than a 64th. Jobs that asked for it (`ZX_PROP_JOB_KILL_ON_OOM`) are ended.
+    /// Less than a 64th. Jobs that allow it (`ZX_PROP_JOB_KILL_ON_OOM`) are killed.
     OutOfMemory,
 }
 
 use Level::{Critical, Imminent, Normal, OutOfMemory, Warning};
 
-/// Pages that are asked for at a time when there are none.
+/// Number of pages reclaimed at a time when there are none.
 const BATCH: u64 = 64;
-/// Portions of what has ended that are carried out before a call while memory is short.
+/// Number of slices of the reaper before a call while memory is short.
 const PORTIONS: u32 = 4;
 
 const LEVELS: [Level; 5] = [Normal, Warning, Critical, Imminent, OutOfMemory];
 
 impl Level {
-    /// The level that an event (`ZX_SYSTEM_EVENT_*`) stands for.
+    /// The level of an event (`ZX_SYSTEM_EVENT_*`).
     pub fn of_event(kind: u32) -> Option<Level> {
         Some(match kind {
             ZX_SYSTEM_EVENT_OUT_OF_MEMORY => OutOfMemory,
@@ -61,7 +61,7 @@ impl Level {
         })
     }
 
-    /// Free bytes that this level has at least.
+    /// Minimum free bytes of this level.
     fn floor(self, total: u64) -> u64 {
         match self {
             Normal => total / 8,
@@ -72,31 +72,31 @@ impl Level {
         }
     }
 
-    /// The level of so many free bytes, in the absence of any other.
+    /// The level for a number of free bytes, without hysteresis.
     fn of(free: u64, total: u64) -> Level {
         LEVELS.into_iter().find(|level| free >= level.floor(total)).unwrap_or(OutOfMemory)
     }
 }
 
-/// What is known of the shortness of memory.
+/// State of memory pressure.
 pub(crate) struct Pressure {
     level: Level,
-    /// A job is to be ended when the call is done, if memory is still short then.
+    /// At the end of the call, memory must be relieved, if it is still short then.
     relieve: bool,
     events: [Option<Id<Event>>; LEVELS.len()],
-    /// The level may be another with less free memory than this, or with as much as that.
+    /// The level may change when free memory is below the first or at least the second value.
     bounds: (u64, u64),
 }
 
 impl Default for Pressure {
     fn default() -> Self {
-        // Whatever there is: the first look finds the level.
+        // Forces the first check to determine the level.
         Pressure { level: Normal, relieve: false, events: [None; LEVELS.len()], bounds: (u64::MAX, 0) }
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The event of a level.
+    /// Returns the event of a level, and creates it if necessary.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -118,7 +118,7 @@ impl<M: Machine> Kernel<M> {
         Ok(event)
     }
 
-    /// Looks how much memory is free; called when that has changed.
+    /// Updates the level; called after a change of free memory.
     #[inline]
     pub(crate) fn pressure_check(&mut self) {
         let (used, total) = self.machine.memory();
@@ -133,7 +133,7 @@ impl<M: Machine> Kernel<M> {
         let (old, mut new) = (self.pressure.level, Level::of(free, total));
         let margin = total / 128;
         if new < old {
-            // Better, but only as far as there is a margin.
+            // Better, but only as far as the margin allows.
             new = Level::of(free.saturating_sub(margin), total).min(old);
         }
         let better = LEVELS.get((new as usize).wrapping_sub(1));
@@ -151,32 +151,32 @@ impl<M: Machine> Kernel<M> {
             }
         }
         if new >= Critical {
-            // Whatever goes on here is not to lose its process in the midst.
+            // Not now: the current operation must not lose its process half-way.
             self.pressure.relieve = true;
             self.unsettled |= LEFT;
         }
     }
 
-    /// Something that may be thrown away has come into being.
+    /// A VMO has become discardable.
     #[inline]
     pub(crate) fn pressure_may_relieve(&mut self) {
         self.pressure.relieve |= self.pressure.level >= Critical;
     }
 
-    /// Before a call: if memory is short, some of what is left comes back.
+    /// Before a call: if memory is short, runs some slices of the reaper.
     pub fn left_if_short(&mut self) {
         let mut portions = 0..PORTIONS;
         while self.pressure.level >= Warning && portions.next().is_some() && self.left_portion() {}
     }
 
-    /// What was left when memory was to be relieved has become less.
+    /// The reaper has made progress while memory is to be relieved.
     pub(crate) fn pressure_look_again(&mut self) {
         if self.pressure.relieve && !self.is_left() {
             self.unsettled |= LEFT;
         }
     }
 
-    /// A frame for a VMO. Where there is none, content goes that may, but not the VMO's own.
+    /// Allocates a frame for a VMO. If none is free, drops discardable content of other VMOs.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -193,7 +193,7 @@ impl<M: Machine> Kernel<M> {
             return left;
         }
         self.vmo_unlisted(id);
-        // What is free may be free for other things than frames, so there may be several attempts.
+        // The dropped memory may be free for other uses than frames, so this may take several attempts.
         let frame = loop {
             if self.vmo_reclaim_discardable(BATCH) == 0 {
                 break Err(NoMemory);
@@ -206,7 +206,7 @@ impl<M: Machine> Kernel<M> {
         frame
     }
 
-    /// Whether there are so many frames for a VMO, if need be after others have lost theirs.
+    /// Whether `count` frames can be allocated for a VMO, possibly after dropping content of others.
     pub(crate) fn frames_can_be_had(&mut self, id: Id<Vmo>, count: u64) -> bool {
         let missing = |kernel: &Self| {
             let (used, total) = kernel.machine.memory();
@@ -216,8 +216,8 @@ impl<M: Machine> Kernel<M> {
         self.with_left(possible).is_ok() || missing(self) <= self.vmo_discardable_pages(id)
     }
 
-    /// Makes sure that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), if need be at the
-    /// price of content that may be thrown away.
+    /// Ensures that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), possibly after dropping
+    /// discardable content.
     #[inline]
     pub fn heap_reserve(&mut self) -> Result<(), NoMemory> {
         self.machine.heap_reserve().or_else(|_| self.heap_reclaim())
@@ -228,7 +228,7 @@ impl<M: Machine> Kernel<M> {
         if self.with_left(|kernel| kernel.machine.heap_reserve()).is_ok() {
             return Ok(());
         }
-        // The heap grows by larger pieces than pages.
+        // The heap grows in pieces larger than pages.
         while self.vmo_reclaim_discardable(BATCH) != 0 {
             if self.machine.heap_reserve().is_ok() {
                 return Ok(());
@@ -237,11 +237,10 @@ impl<M: Machine> Kernel<M> {
         Err(NoMemory)
     }
 
-    /// Throws content away that may be, and if there is hardly any memory all the same, ends the newest of the jobs that
-    /// may be ended for it. What that had goes before this is called again. Says whether there was something to be
-    /// done.
+    /// Drops discardable content. If memory is still nearly exhausted, kills the newest job that allows it; the reaper
+    /// frees its memory before the next call of this method. Says whether there was anything to do.
     pub(crate) fn pressure_relieve(&mut self) -> bool {
-        // What is left may be enough; when it has come back this is looked at again.
+        // The reaper's remaining work may free enough; this is checked again when that is done.
         if self.is_left() || !core::mem::take(&mut self.pressure.relieve) {
             return false;
         }
@@ -283,7 +282,7 @@ mod tests {
 
     const FRAMES: u64 = 256;
 
-    /// Asks for all events; gives the level of the one that is signalled.
+    /// Asks for all events; returns the level of the one that is signalled.
     fn signalled(kernel: &mut Kernel<FakeMachine>, events: &[Id<Event>]) -> Level {
         let mut on = events.iter().map(|event| kernel.signals(event.object()).contains(Signals::EVENT_SIGNALED));
         let level = on.position(|on| on).expect("one is signalled");
@@ -322,7 +321,7 @@ mod tests {
         let down = [Normal, Warning, Critical, Imminent, OutOfMemory];
         let up = [Imminent, Critical, Warning, Normal];
         assert_eq!(seen, [down.as_slice(), &up].concat());
-        // Asked for again, it is the same event; let go of, it is gone.
+        // Asked for again, it is the same event; without handles, it is destroyed.
         assert_eq!(kernel.pressure_event(Normal), Ok(events[0]));
         handles.into_iter().for_each(|handle| kernel.close(handle));
         kernel.doom(vmo.object());
@@ -381,14 +380,14 @@ mod tests {
         let kept = discardable(&mut kernel, quarter / 2);
         kernel.vmo_lock(kept, 0, quarter / 2 * PAGE).unwrap();
         let vmo = kernel.vmo_create(FRAMES * PAGE, false).unwrap();
-        // As soon as memory is short, when the call is done: so much that it is not any more.
+        // As soon as memory is short, at the end of the call: as much as is needed.
         kernel.vmo_commit(vmo, 0, (quarter + quarter / 2 - 4) * PAGE).unwrap();
         kernel.reap();
         assert_eq!(signalled(&mut kernel, &events), Normal);
         assert_eq!(kernel.vmo_try_lock(old, 0, quarter * PAGE), Err(Status::UNAVAILABLE));
         assert_eq!(kernel.vmo_try_lock(new, 0, quarter * PAGE), Ok(()));
         kernel.vmo_unlock(new, 0, quarter * PAGE).unwrap();
-        // In the midst of a call that takes the rest.
+        // During a call that takes the rest.
         let all = FRAMES - quarter / 2;
         assert_eq!(kernel.vmo_commit(vmo, 0, (all + 1) * PAGE), Err(Status::NO_MEMORY));
         assert_eq!(kernel.vmo_try_lock(new, 0, quarter * PAGE), Ok(()), "nothing goes for what cannot be had");
@@ -412,14 +411,14 @@ mod tests {
         let mut kernel = Kernel::new(FakeMachine::new(16)).unwrap();
         let vmo = discardable(&mut kernel, 16);
         let more = kernel.vmo_create(PAGE, false).unwrap();
-        // There is no page left, and only its own could go.
+        // There is no free page, and only its own pages could be dropped.
         kernel.vmo_drop_pages(vmo, 15, 16);
         kernel.vmo_write(more, 0, &[1]).unwrap();
         assert_eq!(kernel.vmo_write(vmo, 15 * PAGE, &[1]), Err(Status::NO_MEMORY));
         let mut byte = [0];
         kernel.vmo_read(vmo, 0, &mut byte).unwrap();
         assert_eq!(byte, [1]);
-        // For another one it goes.
+        // For another VMO they are dropped.
         let other = kernel.vmo_create(PAGE, false).unwrap();
         kernel.vmo_write(other, 0, &[1]).unwrap();
         assert_eq!(kernel.vmo_lock(vmo, 0, 16 * PAGE), Ok(true));

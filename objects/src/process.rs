@@ -1,4 +1,4 @@
-//! Processes: an address space, a table of handles, and threads.
+//! Processes: an address space, a handle table, and threads.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -23,46 +23,47 @@ use crate::thread::Thread;
 use crate::vmar::Vmar;
 use crate::vproc::Vproc;
 
-/// Where a process is in its life.
+/// Lifecycle state of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessState {
     /// Created; `process_start` has not been called.
     Created,
-    /// Started.
+    /// Started, not ended.
     Running,
-    /// Ended: it has no threads, no memory and no handles any more.
+    /// Ended.
     Dead,
 }
 
-/// What is left of a process that has ended.
+/// What remains of an ended process.
 struct Ending {
-    /// It was started.
+    /// It had been started.
     ran: bool,
-    /// What goes with it.
+    /// What is to be destroyed with it.
     left: Left,
 }
 
-/// What goes with a process that ends.
+/// What is to be destroyed with an ended process.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Left {
-    /// Its address spaces, in the order in which they go.
+    /// Its address spaces, in the order of destruction.
     pub(crate) aspaces: [Option<Key>; 2],
-    /// The process whose handles go.
+    /// The process whose handle table is to be emptied.
     pub(crate) holder: Option<Id<Process>>,
-    /// What it has in common with others is looked at when its threads have been stopped and its own address spaces have gone.
+    /// It shares parts with other processes; they are handled when its threads are stopped and its own address spaces
+    /// are destroyed.
     pub(crate) shares: bool,
 }
 
-/// What a process that is to be made is.
+/// The kind of a new process.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// One with an address space of its own.
+    /// With its own address space.
     Alone,
-    /// One that stands for the component of a number, whose address space there is already.
+    /// For the native component with this number, which has an address space already.
     Component(u8, Aspace),
-    /// The first of those that share.
+    /// The prototype of shared processes.
     Prototype,
-    /// A further one, that shares with such a one.
+    /// A member that shares with this prototype.
     Member(Id<Process>),
 }
 
@@ -70,51 +71,51 @@ pub(crate) enum Kind {
 pub struct Process {
     /// Its name.
     pub name: Name,
-    /// The number of the native component that it stands for.
+    /// The number of the native component that it represents.
     pub component: Option<u8>,
     /// Its job.
     pub job: Id<Job>,
-    /// Its job's account.
+    /// The account of its job.
     pub(crate) account: Key,
-    /// What its job lets it do, as of when it was made.
+    /// Its job's policy at the time of its creation.
     pub policy: Policy,
-    /// The job that ends with it (`job_set_critical`).
+    /// The job to which it is critical (`job_set_critical`).
     pub critical: Option<Critical>,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: ProcessState,
-    /// Its handles.
+    /// Its handle table.
     pub handles: HandleTable,
-    /// Whom it shares with.
+    /// Its role in sharing.
     pub(crate) sharing: Sharing,
-    /// How far it has let go of them, at its end.
+    /// Index up to which its handle table has been emptied, after its end.
     let_go: usize,
-    /// From its end on until all that it had has gone.
+    /// Set from its end until everything is destroyed.
     ending: Option<Ending>,
-    /// Its address space, until it is dead.
+    /// Its address space; none after its end.
     pub aspace: Option<Key>,
     /// Its root VMAR.
     pub root_vmar: Option<Id<Vmar>>,
-    /// Its threads that have not ended.
+    /// Threads that have not ended.
     pub threads: List<Threads>,
-    /// How many of them have been started.
+    /// Number of those that have been started.
     pub running: usize,
-    /// Its place among the processes of its job that have not ended.
+    /// Its link among the live processes of its job.
     pub(crate) siblings: Link,
-    /// Its place among those whose threads are to be stopped.
+    /// Its link among the ended processes whose threads are to be stopped.
     pub(crate) stopping: Link,
-    /// Nanoseconds for which its threads that have ended ran.
+    /// Total run time of its ended threads, in nanoseconds.
     pub(crate) runtime_ended: i64,
-    /// Suspend tokens for it.
+    /// Number of suspend tokens for it.
     pub(crate) suspends: u32,
     pub(crate) exceptions: Option<ExceptionChannel>,
     pub(crate) debugger: Option<ExceptionChannel>,
-    /// When it was started, in nanoseconds as in [`Machine::now`].
+    /// Time of its start, in nanoseconds as in [`Machine::now`].
     pub start_time: i64,
-    /// What it ended with.
+    /// Its return code.
     pub return_code: i64,
-    /// The I/O ports that it may use.
+    /// I/O ports that it may use.
     pub(crate) ioports: Grants,
-    /// Virtual processors that can run in its address space.
+    /// Virtual processors that have a runner in its address space.
     pub(crate) vprocs: BTreeSet<Id<Vproc>>,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
     pub debug_addr: u64,
@@ -125,15 +126,15 @@ pub struct Process {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `process_create`: an empty process and its root VMAR.
+    /// `process_create`: creates an empty process and its root VMAR.
     ///
     /// # Errors
-    /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
+    /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job's quota is used up. `NO_MEMORY`.
     pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
         self.process_make(job, name, Kind::Alone)
     }
 
-    /// The same for each kind; on an error a component's address space is destroyed.
+    /// Creates a process of any kind; on an error, a component's address space is destroyed.
     pub(crate) fn process_make(
         &mut self,
         job: Id<Job>,
@@ -201,7 +202,7 @@ impl<M: Machine> Kernel<M> {
         Ok((id, vmar))
     }
 
-    /// Counts a process that is about to be made; gives its job's policy and account.
+    /// Counts a process that is about to be created; returns its job's policy and account.
     fn process_count(&mut self, job: Id<Job>) -> Result<(Policy, Key), Status> {
         let j = self.objects.get_mut(job)?;
         if j.dead {
@@ -212,10 +213,10 @@ impl<M: Machine> Kernel<M> {
         Ok((policy, account))
     }
 
-    /// The first thread of a process is about to start: the process runs, and has the handle that is its argument.
+    /// Starts a process, just before its first thread; puts the argument handle into its table.
     ///
     /// # Errors
-    /// `BAD_STATE`: it was started before. `NO_MEMORY`. The handle is closed then.
+    /// `BAD_STATE`: it was started before. `NO_MEMORY`. The handle is then closed.
     pub fn process_begin(&mut self, id: Id<Process>, argument: Option<Handle>) -> Result<u32, Status> {
         let process = self.objects.get(id)?;
         let holder = process.holder(id);
@@ -231,22 +232,22 @@ impl<M: Machine> Kernel<M> {
         let process = self.objects.get_mut(id)?;
         process.state = ProcessState::Running;
         process.start_time = start_time;
-        // A running process needs no handle to go on.
+        // A running process keeps itself alive without handles.
         self.add_ref(id.object());
         Ok(value)
     }
 
-    /// Ends a process: its threads, its handles, its memory, and the job that it is critical to. A dead one stays as it
-    /// is.
+    /// Ends a process: its threads, its handles, its memory, and the job to which it is critical. No effect on a dead
+    /// one.
     pub fn process_kill(&mut self, id: Id<Process>, return_code: i64) {
         if let Some(job) = self.process_stop(id, return_code) {
             self.job_kill(job, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL);
         }
     }
 
-    /// Ends a process and leaves the job that has to end with it to the caller. Its threads make no calls any more; they are
-    /// stopped and what it had goes when the call is done ([`crate::ends`]), and when that has gone it has terminated for those
-    /// who wait for it.
+    /// Ends a process, and returns the job to which it is critical for the caller to end. Its threads can make no more
+    /// calls. At the end of the call the reaper ([`crate::ends`]) stops them and destroys what the process had; then it
+    /// signals the termination.
     pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
         let p = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut p.state, ProcessState::Dead);
@@ -264,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         p.root_vmar = None;
         let left = p.sharing.left(id, aspace);
         p.ending = Some(Ending { ran: was == ProcessState::Running, left });
-        // What it shares counts until the last that shares it has ended.
+        // Shared address spaces stay counted until the last sharer has ended.
         self.accounts.uncount(account, Counted::Processes, left.aspaces.iter().flatten().count() as u64);
         let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
         let mut next = self.objects.after(threads, None);
@@ -282,7 +283,7 @@ impl<M: Machine> Kernel<M> {
         critical.and_then(|critical| critical.job_for(return_code))
     }
 
-    /// Stops a thread of a process that has ended. Says whether there was one.
+    /// Stops one thread of an ended process. Says whether there was one.
     pub(crate) fn process_stop_some(&mut self, id: Id<Process>) -> bool {
         let thread = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None));
         let Some(thread) = thread else {
@@ -294,7 +295,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Nanoseconds for which the threads of a process have run, those that have ended too.
+    /// Total run time of a process's threads, including ended ones, in nanoseconds.
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: the machine does not know.
@@ -316,7 +317,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Takes something out of a process that has ended: of its address space, then of its handles.
+    /// One step of emptying an ended process: first its address spaces, then its handles.
     pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Held {
         let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
         let Some(ending) = &mut p.ending else { return Held::Nothing };
@@ -347,7 +348,7 @@ impl<M: Machine> Kernel<M> {
             if let Some(value) = p.handles.any(&mut p.let_go) {
                 return self.take(holder, value).map_or(Held::More, Held::Handle);
             }
-            // The table's memory goes as well.
+            // Frees the table's memory, too.
             let chunks = p.handles.allowed();
             (p.handles, p.let_go) = (HandleTable::new(0), 0);
             self.table_gone(holder, chunks);
@@ -363,10 +364,10 @@ impl<M: Machine> Kernel<M> {
         Held::Nothing
     }
 
-    /// `ZX_PROP_PROCESS_DEBUG_ADDR`, for the dynamic linker to set once.
+    /// Sets `ZX_PROP_PROCESS_DEBUG_ADDR`, which the dynamic linker does once.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: 0 is no address. `ACCESS_DENIED`: it was set before.
+    /// `INVALID_ARGS`: the address is 0. `ACCESS_DENIED`: it was set before.
     pub fn process_set_debug_addr(&mut self, id: Id<Process>, address: u64) -> Result<(), Status> {
         let process = self.objects.get_mut(id)?;
         if address == 0 {
@@ -379,7 +380,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
+    /// Sets `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -388,10 +389,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
+    /// Sets `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: it is neither 0 nor 1.
+    /// `INVALID_ARGS`: neither 0 nor 1.
     pub fn process_set_overflow_status(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
         let process = self.objects.get_mut(id)?;
         process.overflow_status = match wanted {
@@ -402,13 +403,13 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether all threads of a process have ended although it was started.
+    /// Whether a process has ended.
     pub fn process_is_dead(&self, id: Id<Process>) -> bool {
         self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Dead)
     }
 
     pub(crate) fn process_unreachable(&mut self, id: Id<Process>) {
-        // One that was never started, and now never can be, ends.
+        // A process that was never started, and now never can be, ends.
         if self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Created) {
             self.process_kill(id, 0);
         }

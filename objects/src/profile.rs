@@ -1,8 +1,9 @@
-//! Profiles: how threads are scheduled, to be given to any number of them.
+//! Profiles: scheduling parameters that can be assigned to any number of threads.
 //!
-//! The machine has one priority a thread and runs the highest that can run, those of equal ones in turn. Zircon's 32
-//! priorities are 32 of the machine's, in their order. A thread with a deadline comes before all of them: that is
-//! as near as a machine without budgets gets. What it asks for is checked and kept, and neither granted nor enforced.
+//! In the machine each thread has one priority; the highest ready one runs, and equal ones run round-robin. Zircon's 32
+//! priorities map to 32 of the machine's in the same order. A thread with a deadline has a priority above all of them:
+//! that is the best approximation on a machine without budgets. The requested deadline is checked and stored, but
+//! neither guaranteed nor enforced.
 
 use alloc::boxed::Box;
 
@@ -17,23 +18,23 @@ use crate::machine::{Machine, Priority};
 use crate::object::{Body, Id};
 use crate::thread::Thread;
 
-/// What a profile asks for.
+/// The content of a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
     /// For threads.
     Thread {
-        /// The priority, unless the profile is for processors only.
+        /// The priority; none if the profile only sets processors.
         priority: Option<Priority>,
-        /// The processors, if it says which: bit n stands for processor n. A thread keeps them for whoever asks; which it
-        /// runs on they do not change, as there is one.
+        /// The processor mask, if the profile sets one: bit n is processor n. It is stored and reported, but has no
+        /// effect, as there is only one processor.
         processors: Option<u64>,
     },
-    /// For address regions: how hard to try to keep their memory, which is never taken away here.
+    /// For VMARs: how hard to try to keep their memory, which this kernel never reclaims.
     Memory,
 }
 
 impl Profile {
-    /// Checks what a program asks for.
+    /// Checks a program's parameters.
     ///
     /// # Errors
     /// `INVALID_ARGS`.
@@ -51,7 +52,7 @@ impl Profile {
             return Err(Status::INVALID_ARGS);
         }
         let [first, second, third] = info.parameters;
-        // The union's first four bytes.
+        // The first four bytes of the union.
         let wanted = first as u32 as i32;
         if memory {
             let alone = info.flags == ZX_PROFILE_INFO_FLAG_MEMORY_PRIORITY;
@@ -75,7 +76,7 @@ impl Profile {
         } else {
             None
         };
-        // As in Zircon, whose masks have one word too, what stands in the other words is left out.
+        // As in Zircon, whose masks also have one word, the other words are ignored.
         let processors = has(ZX_PROFILE_INFO_FLAG_CPU_MASK).then_some(info.cpu_affinity_mask.mask[0]);
         Ok(Profile::Thread { priority, processors })
     }
@@ -90,10 +91,11 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Profile(Box::new(profile)))
     }
 
-    /// `object_set_profile` of a thread; of one that has not been started, too.
+    /// `object_set_profile` for a thread, started or not.
     ///
     /// # Errors
-    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a component's.
+    /// `WRONG_TYPE`: the profile is not for threads. `BAD_STATE`: the thread has ended. `NOT_SUPPORTED`: it is a
+    /// component's.
     pub fn thread_set_profile(&mut self, id: Id<Thread>, profile: Id<Profile>) -> Result<(), Status> {
         let Profile::Thread { priority, processors } = *self.objects.get(profile)? else {
             return Err(Status::WRONG_TYPE);
@@ -146,11 +148,11 @@ mod tests {
             (info(mask, [99, 0, 0]), masked(None, 0)),
             (info(mask | no_inherit, [0; 3]), masked(None, 0)),
             (with_mask(info(mask, [0; 3]), [6, 1]), masked(None, 6)),
-            // Without the flag nobody looks at the mask.
+            // Without the flag the mask is ignored.
             (with_mask(info(priority, [0; 3]), [6, 0]), thread(Some(Priority(0)))),
             (info(priority, [0; 3]), thread(Some(Priority(0)))),
             (info(priority | mask | no_inherit, [31, 0, 0]), masked(Some(Priority(31)), 0)),
-            // What stands behind the priority is not looked at.
+            // The bytes after the priority are ignored.
             (info(priority, [0xffff_ffff_0000_0010, 7, 7]), thread(Some(Priority(16)))),
             (info(priority, [32, 0, 0]), bad),
             (info(priority, [0xffff_ffff, 0, 0]), bad),

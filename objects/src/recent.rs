@@ -1,19 +1,19 @@
-//! Which page lies behind an address that was looked up a short while ago.
+//! Lookaside cache of recent address look-ups.
 //!
-//! Most calls pass addresses of the same few places: a thread's stack, its buffers. What was found for them is kept in a
-//! small table by page, so that the walk over mappings and tables is made once. Only what the next walk would find again
-//! is kept: a page that the VMO itself holds, that is in no way waited for, and whose mapping has no other end than its
-//! own. It is forgotten in two ways:
+//! Most calls pass addresses in the same few places: a thread's stack, its buffers. A small table caches the frame of
+//! each page, so that the walk over mappings and page tables is made once. Only results that the next walk would find
+//! again are cached: a page that the VMO itself holds, for which nothing waits, in a mapping that ends only at its own
+//! end. Entries are invalidated in two ways:
 //!
-//! - When a mapping goes or allows less, what was kept of its pages ([`Recent::forget`]).
-//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Recent::forget_all`] only
-//!   counts, and an entry of an earlier count is none.
+//! - When a mapping is removed or loses permissions, the entries of its pages ([`Recent::forget`]).
+//! - When a frame is freed, gets another owner, or moves to another VMO, all entries: [`Recent::forget_all`] only
+//!   increments the era, and entries of an earlier era are invalid.
 
 use crate::machine::{Frame, PAGE};
 use crate::slab::Key;
 use crate::vmo::Access;
 
-/// Entries; a power of two.
+/// Number of entries; a power of two.
 const ENTRIES: u64 = 64;
 
 /// No page has this number.
@@ -22,11 +22,11 @@ const NO_PAGE: u64 = u64::MAX;
 #[derive(Clone, Copy)]
 struct Entry {
     page: u64,
-    /// The same if it may be written, otherwise [`NO_PAGE`].
+    /// The same page number if the page is writable, otherwise [`NO_PAGE`].
     writable: u64,
     aspace: Key,
     frame: Frame,
-    /// [`Recent::era`] when it was made.
+    /// [`Recent::era`] when the entry was made.
     era: u64,
 }
 
@@ -36,8 +36,8 @@ pub(crate) struct Recent {
     era: u64,
 }
 
-/// Where a page's entry is. Stacks and buffers of several threads lie at like distances, so all bits of the number count:
-/// those that the product with an odd one has uppermost.
+/// The index of a page's entry. Stacks and buffers of several threads are at similar distances, so a multiplicative
+/// hash takes all bits of the page number into account.
 #[inline(always)]
 fn place(page: u64) -> usize {
     (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES.trailing_zeros())) as usize
@@ -51,7 +51,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// The frame behind an address, if that is known.
+    /// The frame behind an address, if it is cached.
     #[inline(always)]
     pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
         let page = address / PAGE;
@@ -60,7 +60,7 @@ impl Recent {
         (found == page && entry.era == self.era && entry.aspace == aspace).then_some(entry.frame)
     }
 
-    /// Keeps what was found. `writable`: the program may write there, and the frame need not be copied first.
+    /// Caches a result. `writable`: the program may write there, and the frame needs no copy first.
     #[inline]
     pub fn keep(&mut self, aspace: Key, address: u64, frame: Frame, writable: bool) {
         let page = address / PAGE;
@@ -70,7 +70,7 @@ impl Recent {
         }
     }
 
-    /// The pages of a range of an address space are mapped no more, or allow less.
+    /// The pages of a range of an address space were unmapped or lost permissions.
     pub fn forget(&mut self, base: u64, len: u64) {
         let pages = len / PAGE;
         if pages >= ENTRIES {
@@ -84,19 +84,19 @@ impl Recent {
         }
     }
 
-    /// Changes when what was found before may no longer hold.
+    /// The current era; it changes when earlier results may be invalid.
     #[inline(always)]
     pub fn era(&self) -> u64 {
         self.era
     }
 
-    /// A frame that may be kept is no longer what a program should see.
+    /// A frame that may be cached is no longer the one that a program should see.
     #[inline]
     pub fn forget_all(&mut self) {
         self.era += 1;
     }
 
-    /// All that is known: address space, address, frame, and whether it may be written.
+    /// All entries: address space, address, frame, and whether it is writable.
     #[cfg(any(test, feature = "fake"))]
     pub fn known(&self) -> impl Iterator<Item = (Key, u64, Frame, bool)> + '_ {
         let known = self.entries.iter().filter(|entry| entry.era == self.era);

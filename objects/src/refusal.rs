@@ -1,18 +1,19 @@
-//! Requests for memory that are refused on purpose, to see that each of them may be.
+//! Failure injection: requests for memory that are refused on purpose, to test that each may fail.
 //!
-//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`] for the heap). Nothing is
-//! refused unless somebody has set a [`Plan`]:
+//! Code that requests memory and can handle a failure asks here first ([`refused`], and [`Grows`] for the heap).
+//! Nothing is refused without a [`Plan`]:
 //!
-//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether those that follow
-//!    in the same event are, too.
-//! 2. At the start of an event it is said whether its requests count ([`heed`]): those of one task's calls and faults do in
-//!    the running system ([`Kernel::refusal_plan`]), all do in the objects' own tests.
+//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether all later
+//!    requests of the same event are refused, too.
+//! 2. At the start of an event, [`heed`] sets whether its requests count: in the running system those of one task's
+//!    calls and faults ([`Kernel::refusal_plan`]), in the objects' own tests all.
 //! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
-//! 4. At the end of the event its requests count no more. What ends then gets nothing at all while there is a plan
-//!    ([`Kernel::refusal_of_ends`]): to end must take no memory.
-//! 5. Who set the plan asks what has come of it ([`made`]).
+//! 4. At the end of the event its requests no longer count. While there is a plan, the reaper's requests are always
+//!    refused ([`Kernel::refusal_of_ends`]): destruction must take no memory.
+//! 5. The setter of the plan asks for the results ([`made`]).
 //!
-//! This is the one thing that is not a part of the [`Kernel`]: small containers ask, too, and know nothing of it.
+//! This is the only global state outside of the [`Kernel`]: small containers use it, too, and have no access to the
+//! kernel.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -23,25 +24,25 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, OutOfMemory};
 use crate::object::{Body, Id, ObjectId};
 
-/// What is asked for.
+/// Kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// A page, or several side by side.
+    /// A page, or several contiguous ones.
     Frame,
-    /// A large piece of memory, from which the machine takes pages and all else.
+    /// A chunk of memory, from which the machine takes pages and everything else.
     Chunk,
-    /// Memory for an object of the microkernel's.
+    /// Memory for a kernel object of seL4.
     Unit,
-    /// A slot for a capability.
+    /// A capability slot.
     Slot,
-    /// Memory of the heap, where the answer may be no.
+    /// Heap memory, where the caller handles a failure.
     Heap,
-    /// The reserve for small allocations of a call, which cannot be told no.
+    /// The reserve for a call's small allocations, which cannot fail.
     Reserve,
 }
 
 impl Want {
-    /// All of them, with the names that commands have for them.
+    /// All of them, with their names in commands.
     pub const ALL: [(Want, &str); 6] = [
         (Want::Frame, "frame"),
         (Want::Chunk, "chunk"),
@@ -56,33 +57,33 @@ impl Want {
     }
 }
 
-/// Which requests are refused.
+/// A failure injection plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Those that count; all of them if nothing.
+    /// The kind that counts; all if none.
     pub want: Option<Want>,
-    /// The number of the first that is refused.
+    /// The number of the first refused request.
     pub first: u64,
-    /// How many are.
+    /// How many are refused.
     pub count: u64,
-    /// All that follow in the same event are, too.
+    /// All later requests of the same event are refused, too.
     pub on: bool,
 }
 
-/// What has come of a plan.
+/// Results of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Made {
-    /// How many requests counted.
+    /// Number of requests that counted.
     pub made: u64,
-    /// How many of them were refused.
+    /// Number of those that were refused.
     pub refused: u64,
 }
 
 /// Requests do not count.
 const OFF: u8 = 0;
-/// Step 2: they count.
+/// Step 2: requests count.
 const HEEDED: u8 = 1;
-/// Step 4: they are refused, and do not count.
+/// Step 4: requests are refused, and do not count.
 const ENDING: u8 = 2;
 
 struct State {
@@ -91,7 +92,7 @@ struct State {
     first: AtomicU64,
     count: AtomicU64,
     on: AtomicBool,
-    /// One was refused in this event.
+    /// A request was refused in this event.
     running: AtomicBool,
     made: AtomicU64,
     refused: AtomicU64,
@@ -139,7 +140,7 @@ fn with<T>(look: impl FnOnce(&State) -> T) -> T {
     look(&STATE)
 }
 
-/// Tests run side by side, and each has a plan of its own.
+/// Tests run in parallel, and each has its own plan.
 #[cfg(test)]
 fn with<T>(look: impl FnOnce(&State) -> T) -> T {
     std::thread_local! {
@@ -148,7 +149,7 @@ fn with<T>(look: impl FnOnce(&State) -> T) -> T {
     STATE.with(look)
 }
 
-/// Step 1. No request counts until [`heed`] says so.
+/// Step 1. No request counts until [`heed`] is called.
 pub fn plan(plan: Plan) {
     with(|state| {
         let all = Want::ALL.iter().fold(0, |all, (want, _)| all | want.bit());
@@ -162,7 +163,7 @@ pub fn plan(plan: Plan) {
     heed(false);
 }
 
-/// Steps 2 and 4: from now on requests count, or no longer. Says whether they did.
+/// Steps 2 and 4: sets whether requests count. Says whether they did.
 pub fn heed(on: bool) -> bool {
     with(|state| {
         state.running.store(false, Relaxed);
@@ -170,13 +171,13 @@ pub fn heed(on: bool) -> bool {
     })
 }
 
-/// Step 3: whether what is asked for now is to be refused.
+/// Step 3: whether a request is to be refused.
 #[inline]
 pub fn refused(want: Want) -> bool {
     with(|state| state.mode.load(Relaxed) != OFF && state.next(want))
 }
 
-/// Does something whose requests are not refused, because what it needs is known to be there.
+/// Runs code whose requests are not refused, because its memory is known to be available.
 pub fn granted<T>(make: impl FnOnce() -> T) -> T {
     let before = with(|state| state.mode.swap(OFF, Relaxed));
     let made = make();
@@ -189,14 +190,14 @@ pub fn made() -> Made {
     with(|state| Made { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
 }
 
-/// Containers that can be asked to make room, and may say no.
+/// Containers with fallible growth.
 pub trait Grows {
-    /// Makes room for so many more, and some to spare.
+    /// Reserves room for `more` elements, and some to spare.
     ///
     /// # Errors
     /// There is no memory.
     fn room(&mut self, more: usize) -> Result<(), OutOfMemory>;
-    /// Makes room for so many more.
+    /// Reserves room for exactly `more` elements.
     ///
     /// # Errors
     /// There is no memory.
@@ -234,7 +235,7 @@ macro_rules! grows {
 grows! { Vec<T> VecDeque<T> BinaryHeap<T: Ord> }
 
 impl<M: Machine> Kernel<M> {
-    /// Sets a plan for what a task's threads do, or ends it. Gives what came of the last one.
+    /// Sets a plan for a task's threads, or removes it. Returns the results of the previous one.
     pub fn refusal_plan(&mut self, new: Option<(u64, Plan)>) -> Made {
         let made = made();
         self.refusing = new.map(|(koid, _)| koid);
@@ -245,19 +246,19 @@ impl<M: Machine> Kernel<M> {
         made
     }
 
-    /// Whether there is a plan.
+    /// Whether a plan is set.
     #[inline]
     pub fn is_refusing(&self) -> bool {
         self.refusing.is_some()
     }
 
-    /// Step 2, for an event of the thread with this number.
+    /// Step 2 for an event of the thread with this number.
     pub fn refusal_heed(&self, thread: u32) {
         let counts = |koid| self.thread_at(thread).is_some_and(|thread| self.is_within(thread.object(), koid));
         heed(self.refusing.is_some_and(counts));
     }
 
-    /// Step 4: what ends meanwhile gets no memory of the kind that the plan is about.
+    /// Step 4: runs the reaper, whose requests of the plan's kind are refused.
     pub fn refusal_of_ends(&mut self, end: impl FnOnce(&mut Self)) {
         if !self.is_refusing() {
             return end(self);
@@ -270,7 +271,7 @@ impl<M: Machine> Kernel<M> {
     /// Whether a thread, its process or one of the jobs above it has this koid.
     fn is_within(&self, thread: ObjectId, koid: u64) -> bool {
         let mut next = Some(thread);
-        // There are no more levels than jobs may be nested.
+        // Bounded by the maximum height of the job tree.
         while let Some(id) = next {
             if self.koid(id) == koid {
                 return true;
@@ -285,7 +286,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// Whether the machine is to ask before each call.
+    /// Sets whether the machine must report each call first.
     pub(crate) fn attend(&mut self) {
         let on = self.trace_is_on() || self.is_refusing() || self.is_left();
         self.machine.attend(on);

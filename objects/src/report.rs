@@ -1,7 +1,8 @@
-//! The report of an exception that nobody handled: who, what and where, on the console, before the process ends.
+//! The crash report: process, thread, fault and backtrace of an unhandled exception, on the console, before the process
+//! ends.
 //!
-//! Everything that it reads of the program is the program's, and may be anything: images are looked at with the checks
-//! of any other memory, frame pointers are followed only upwards, and each list has an end.
+//! All data that it reads from the program is untrusted: ELF images are read with the checks of any other memory, frame
+//! pointers are followed only upwards, and each list has a maximum length.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,16 +22,16 @@ use crate::object::Id;
 use crate::slab::Key;
 use crate::thread::Thread;
 
-/// Return addresses that a report shows at most.
+/// Maximum number of return addresses.
 const FRAMES: usize = 24;
-/// Images that a report names at most.
+/// Maximum number of images named.
 const MODULES: usize = 32;
-/// Mappings that are looked at for images.
+/// Maximum number of mappings searched for images.
 const MAPPINGS: usize = 1024;
-/// Program headers and notes of an image that are looked at.
+/// Maximum number of an image's program headers, and of its notes, that are read.
 const HEADERS: u16 = 32;
 
-/// What happened, for people.
+/// Description of an exception for humans.
 fn describe(report: &zx_exception_report_t) -> &'static str {
     let arch = &report.context.arch;
     match report.header.type_ {
@@ -122,7 +123,7 @@ impl<M: Machine> Kernel<M> {
         self.report_line(Level::Info, &line);
     }
 
-    /// Where an address is: the name of what is mapped there and the offset in it.
+    /// Appends the name of the mapping at an address, and the offset in it.
     fn place(&self, aspace: Key, address: u64, out: &mut String) {
         let Some(mapping) = self.mapping_at(aspace, address) else { return };
         let offset = mapping.named_offset.wrapping_add(address - mapping.base);
@@ -130,12 +131,13 @@ impl<M: Machine> Kernel<M> {
         let _ = write!(out, " ({}+0x{offset:x})", named.name);
     }
 
-    /// Where the thread stands, then the return addresses by the frame pointers. They are the program's: each must lie
-    /// above the last, and what is not mapped ends it.
+    /// Prints the thread's instruction pointer, then the return addresses along the frame pointers. They are untrusted:
+    /// each must be above the last, and an unmapped one ends the list.
     fn report_backtrace(&mut self, aspace: Key, registers: &Registers) {
         self.report_frame(aspace, 0, registers.rip);
         let mut frame = registers.rbp;
-        // A call through a wild pointer: the return address is on top of the stack, and this function has no frame.
+        // After a call through a bad pointer, the return address is on top of the stack, and this function has no
+        // frame.
         let mut n = 1;
         if self.aspace(aspace).is_some()
             && self.mapping_at(aspace, registers.rip).is_none()
@@ -169,7 +171,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Names the ELF images that are mapped, lowest first: where each begins, and which build it is.
+    /// Lists the mapped ELF images, lowest first: base address and build id.
     pub fn modules(&mut self, aspace: Key, mut tell: impl FnMut(&str)) {
         let mut line = String::new();
         let mut shown = 0;
@@ -193,11 +195,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The build id of the image at `base`, if it has one: a note that its first page or a later one holds.
+    /// Appends the build id of the image at `base`, if it has one: a note in its first page or a later one.
     fn build_id(&mut self, aspace: Key, base: u64, out: &mut String) -> Option<()> {
         const PT_NOTE: u32 = 4;
         const GNU_BUILD_ID: u32 = 3;
-        // Of the image's header, the offset of the program headers, and after two shorter fields their number.
+        // From the image's header: the offset of the program headers, and after two shorter fields their number.
         let [headers, _, _, count] = self.peek::<4>(aspace, base.checked_add(32)?)?;
         for n in 0..(count as u16).min(HEADERS) {
             let header = base.checked_add(headers)?.checked_add(u64::from(n) * 56)?;
@@ -230,7 +232,7 @@ impl<M: Machine> Kernel<M> {
         None
     }
 
-    /// Some words of a program's memory, if they are there.
+    /// Reads some words of a program's memory, if they are mapped.
     fn peek<const N: usize>(&mut self, aspace: Key, address: u64) -> Option<[u64; N]> {
         let mut words = [0; N];
         for (n, word) in words.iter_mut().enumerate() {

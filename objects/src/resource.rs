@@ -1,7 +1,7 @@
-//! Resources: the right to ask for parts of the computer.
+//! Resources: the right to use ranges of addresses, I/O ports, interrupts and so on.
 //!
-//! A resource is a range of a kind (addresses, I/O ports, interrupts, ...). The root resource is of every kind. One
-//! resource can be made exclusive: no other may then be made that overlaps it.
+//! A resource is a range of a kind. The root resource covers every kind. A resource can be exclusive: then no other one
+//! may overlap it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,38 +22,38 @@ pub struct Resource {
     pub flags: u32,
     /// Start of the range.
     pub base: u64,
-    /// Length of the range; 0 for the root resource, which has none.
+    /// Length of the range; 0 for the root resource, which has no range.
     pub size: u64,
     /// Its name.
     pub name: Name,
 }
 
-/// Which ranges are taken. What can be asked of it costs no more than the logarithm of how many there are.
+/// The allocated ranges. Queries cost O(log n).
 #[derive(Default)]
 pub struct RangeBook {
-    /// The exclusive ones: kind and first number, to the first number after it. No two of them overlap.
+    /// Exclusive ranges: kind and start, to end. No two of them overlap.
     exclusive: BTreeMap<(u32, u64), u64>,
-    /// Where the others begin,
+    /// Starts of the others,
     starts: Tally,
-    /// and the first numbers after them.
+    /// and their ends.
     ends: Tally,
 }
 
 impl RangeBook {
-    /// Whether a range is part of one that is exclusive or, if it shall be exclusive itself, of any.
+    /// Whether a range overlaps an exclusive range, or any range if it is to be exclusive itself.
     fn clashes(&self, kind: u32, base: u64, end: u64, exclusive: bool) -> bool {
         let before = self.exclusive.range((kind, 0)..(kind, end)).next_back();
         if before.is_some_and(|(_, &theirs)| base < theirs) {
             return true;
         }
-        // Of those that begin before its end, all overlap but those that are over at its beginning.
+        // Of the ranges that start before its end, all overlap except those that end at or before its start.
         exclusive && self.starts.below(kind, end) > self.ends.below(kind, base.saturating_add(1))
     }
 
     fn add(&mut self, resource: &Resource) {
         let Resource { kind, base, size, .. } = *resource;
         if size == 0 {
-            // The root resource is everything, and nothing that anybody could take.
+            // The root resource covers everything, and allocates nothing.
         } else if resource.is_exclusive() {
             self.exclusive.insert((kind, base), base.saturating_add(size));
         } else {
@@ -65,7 +65,7 @@ impl RangeBook {
     fn remove(&mut self, resource: &Resource) {
         let Resource { kind, base, size, .. } = *resource;
         if size == 0 {
-            // As above.
+            // As in `add`.
         } else if resource.is_exclusive() {
             self.exclusive.remove(&(kind, base));
         } else {
@@ -75,11 +75,11 @@ impl RangeBook {
     }
 }
 
-/// Numbers of a kind, of which one can ask how many lie below another one. They are counted by their first hexadecimal
+/// A multiset of numbers per kind that can count those below a limit. Numbers are counted by their first hexadecimal
 /// digit, by their first two, and so on.
 #[derive(Default)]
 struct Tally {
-    /// Kind, digits that count, and those digits, to how many there are.
+    /// Kind, number of leading digits, and those digits, to the number of entries.
     counts: BTreeMap<(u32, u32, u64), u64>,
 }
 
@@ -108,7 +108,7 @@ impl Tally {
     }
 
     fn below(&self, kind: u32, limit: u64) -> u64 {
-        // A number is below the limit if, where they first differ, its digit is the smaller one.
+        // A number is below the limit if its digit is smaller where they first differ.
         let siblings = |(digits, prefix): (u32, u64)| {
             self.counts
                 .range((kind, digits, prefix & !0xf)..(kind, digits, prefix))
@@ -120,7 +120,7 @@ impl Tally {
 }
 
 impl Resource {
-    /// Whether a range of a kind lies within it.
+    /// Whether it covers a range of a kind.
     pub fn covers(&self, kind: u32, base: u64, size: u64) -> bool {
         if self.kind == ZX_RSRC_KIND_ROOT {
             return true;
@@ -129,10 +129,10 @@ impl Resource {
         self.kind == kind && self.size.checked_sub(offset).is_some_and(|left| size <= left)
     }
 
-    /// [`Resource::covers`] for memory that is to be mapped: that goes by pages, and who has a part of a page gets it whole.
+    /// [`Resource::covers`] for memory that is to be mapped: a part of a page counts as the whole page.
     pub fn covers_pages(&self, kind: u32, base: u64, size: u64) -> bool {
         let first = self.base & !(PAGE - 1);
-        // A range that ends with the last page has no end that is a number.
+        // A range that ends with the last page has no representable end.
         let end = self.base.saturating_add(self.size).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         if self.kind == ZX_RSRC_KIND_ROOT {
             return true;
@@ -140,14 +140,14 @@ impl Resource {
         self.kind == kind && base >= first && base.checked_add(size).is_some_and(|last| last <= end)
     }
 
-    /// Whether no other may overlap it.
+    /// Whether no other resource may overlap it.
     pub fn is_exclusive(&self) -> bool {
         self.flags & ZX_RSRC_FLAG_EXCLUSIVE != 0
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The resource that all others come from.
+    /// Creates the root resource.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -156,11 +156,11 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Resource(Box::new(root)))
     }
 
-    /// `resource_create`: a resource out of another one.
+    /// `resource_create`: creates a resource from another one.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`: not within the parent. `INVALID_ARGS`: the range is absurd, or the parent is not the root and one of
-    /// the two is exclusive. `NOT_FOUND`: it overlaps one that is exclusive, or wants to be exclusive and overlaps any.
+    /// `ACCESS_DENIED`: not within the parent. `INVALID_ARGS`: invalid range, or the parent is not the root and one of
+    /// the two is exclusive. `NOT_FOUND`: it overlaps an exclusive one, or is to be exclusive and overlaps any.
     /// `NO_MEMORY`.
     pub fn resource_create(&mut self, parent: Id<Resource>, resource: Resource) -> Result<Id<Resource>, Status> {
         let p = self.objects.get(parent)?;
@@ -169,11 +169,11 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::ACCESS_DENIED);
         }
         let of_root = p.kind == ZX_RSRC_KIND_ROOT;
-        // Who has something for themselves has it undivided, and cannot take it from those who share it.
+        // An exclusive range cannot be divided, and cannot be taken from a shared one.
         if !of_root && (p.is_exclusive() || resource.is_exclusive()) {
             return Err(Status::INVALID_ARGS);
         }
-        // The root resource is everything and has no range; all others have one.
+        // The root resource has no range; all others have one.
         let whole = resource.kind == ZX_RSRC_KIND_ROOT;
         if whole && (resource.base != 0 || resource.size != 0) || !whole && resource.size == 0 {
             return Err(Status::INVALID_ARGS);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// What the book says of a range is what a look at each resource says.
+        /// The allocated ranges answer as a scan of all resources would.
         #[test]
         fn clashes_are_those_of_a_list(
             steps in prop::collection::vec((any::<bool>(), 0_u64..64, 1_u64..16, any::<bool>(), any::<u8>()), 1..80),

@@ -1,20 +1,22 @@
-//! Restricted mode: a thread runs other code, with registers of its own, until that makes a system call, does what it must
-//! not, or somebody kicks the thread (`docs/virtual-processors.md`, "Restricted mode").
+//! Restricted mode: a thread runs other code, with separate registers, until that code makes a system call, faults, or
+//! the thread is kicked (`docs/virtual-processors.md`, "Restricted mode").
 //!
-//! 1. A thread that *binds* state gets a VMO of one page for the registers, which the machine shows to the vDSO as well, a
-//!    runner in its process's own address space, and an endpoint at which it receives what the runner does.
-//!    The runner computes with the thread's x87 and vector registers: these are one and the same in both modes.
-//! 2. *Enter*: the first time, and after what is told in 4, the registers go from the page to the runner here. After a system
-//!    call the vDSO gives them by its answer, and nobody here hears of it.
-//! 3. The vDSO receives. A system call it tells by itself.
-//! 4. For all else it asks: a page fault that the thread would not have noticed is served, and the runner goes on; otherwise the
-//!    runner is stopped, and its registers and what happened are written to the page ([`Kernel::restricted_stop`]).
-//! 5. A *kick* is noted where the vDSO sees it, and ends its receiving. A thread that has no state bound keeps it until it has.
-//! 6. A thread that is held, by a suspend token, holds its runner too, if that runs. If it does, or is about to tell something, the thread is
-//!    in restricted mode, and its registers are the runner's.
+//! 1. A thread that *binds* state gets a one-page VMO for the registers, which the machine also maps for the vDSO, a
+//!    runner in its process's own address space, and an endpoint at which it receives the runner's messages. The runner
+//!    uses the thread's x87 and vector registers: both modes share them.
+//! 2. *Enter*: the first time, and after step 4, the server copies the registers from the page to the runner. After a
+//!    system call the vDSO passes them in its reply, without the server.
+//! 3. The vDSO receives. It handles a system call without the server.
+//! 4. For all other messages it calls the server: if the thread would not have noticed the page fault, the server
+//!    handles it and the runner continues; otherwise the server stops the runner and writes its registers and the
+//!    reason to the page ([`Kernel::restricted_stop`]).
+//! 5. A *kick* sets a flag that the vDSO checks, and interrupts its receive. A thread without bound state keeps the
+//!    kick until it binds some.
+//! 6. A suspended thread also holds its runner, if that runs. If the runner runs, or is about to send a message, the
+//!    thread is in restricted mode, and its registers are the runner's.
 //!
-//! What the vDSO keeps for all that stands behind the thread's IPC buffer ([`abi::vdso_restricted`]). A program that changes it
-//! harms itself: everything that goes beyond the thread is looked at here.
+//! The vDSO's data for this is behind the thread's IPC buffer ([`abi::vdso_restricted`]). A program that changes it
+//! harms only itself: the server checks everything that affects more than the thread.
 
 use alloc::boxed::Box;
 use core::mem::offset_of;
@@ -36,30 +38,30 @@ use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmo::{Pin, Vmo};
 
-/// The flags of the processor that a program may set: those of arithmetic, the trap, direction, nested-task, alignment-check
-/// and identification flags.
+/// The processor flags that a program may set: arithmetic, trap, direction, nested-task, alignment-check and
+/// identification flags.
 pub const FLAGS: u64 = abi::HAFNON_RESTRICTED_FLAGS;
 
-/// What a thread has that has bound state.
+/// State of a thread that has bound restricted state.
 pub(crate) struct Restricted {
     machine: MachineThread,
-    /// That of the thread's job.
+    /// The account of the thread's job.
     account: Key,
     endpoint: Id<Endpoint>,
     bell: MachineBell,
     runner: MachineRunner,
     page: Page,
-    /// The runner was stopped because the thread is held (6).
+    /// The runner is stopped because the thread is held (6).
     held: bool,
     /// The thread is held in restricted mode.
     shows: bool,
 }
 
-/// The page of a thread's state.
+/// The page with a thread's state.
 struct Page {
     vmo: Id<Vmo>,
     pin: Pin,
-    /// Where the machine shows it.
+    /// The address at which the machine maps it for the vDSO.
     address: u64,
 }
 
@@ -73,7 +75,7 @@ fn base(base: u64) -> bool {
     base.wrapping_add(1 << 47) >> 48 == 0
 }
 
-/// The registers that a state means.
+/// Converts and checks a program's state.
 fn registers(s: &zx_restricted_state_t) -> Result<Registers, Status> {
     if !canonical(s.ip) || s.flags & !FLAGS != 0 || !base(s.fs_base) || !base(s.gs_base) {
         return Err(Status::BAD_STATE);
@@ -86,11 +88,11 @@ fn state(r: &Registers) -> zx_restricted_state_t {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `restricted_bind_state`, to an empty VMO of one page (1); it takes the place of what was bound before.
+    /// `restricted_bind_state` with an empty VMO of one page (1); replaces the state bound before.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: the machine cannot, or the thread is a component's. `ALREADY_BOUND`: it has a virtual processor.
-    /// `NO_RESOURCES`: it has no free slot, or its job may not have so many threads. `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the machine cannot, or the thread is a component's. `ALREADY_BOUND`: it has a virtual
+    /// processor. `NO_RESOURCES`: it has no free slot, or its job's quota of threads is used up. `NO_MEMORY`.
     pub fn restricted_bind(&mut self, id: Id<Thread>, vmo: Id<Vmo>) -> Result<(), Status> {
         self.no_component_thread(id)?;
         let thread = self.objects.get(id)?;
@@ -130,7 +132,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_unpin(page.pin);
     }
 
-    /// What a thread needs whatever it has bound. On an error the page goes.
+    /// Sets up the parts other than the page. On an error the page is unmapped.
     fn restricted_begin(&mut self, id: Id<Thread>, machine: MachineThread, page: Page) -> Result<(), Status> {
         let made = self.restricted_parts(id, machine);
         let (account, endpoint, slot, bell, runner) = match made {
@@ -184,12 +186,12 @@ impl<M: Machine> Kernel<M> {
         made.inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))
     }
 
-    /// `restricted_unbind_state`; nothing happens where none is bound.
+    /// `restricted_unbind_state`; no effect if none is bound.
     pub fn restricted_unbind(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let Some(restricted) = thread.restricted.take() else { return };
         let Restricted { machine, account, endpoint, bell, runner, page, .. } = *restricted;
-        // It may have been kicked since it was in restricted mode last.
+        // It may have been kicked since it was last in restricted mode.
         thread.kicked = self.machine.thread_word(machine, word!(kicked)) != 0;
         for word in [word!(state), word!(owed)] {
             self.machine.thread_set_word(machine, word, 0);
@@ -204,10 +206,11 @@ impl<M: Machine> Kernel<M> {
         self.restricted_page_end(machine, page);
     }
 
-    /// `restricted_enter` by way of this kernel (2). Says whether the thread runs the other code now: it does not if it was kicked.
+    /// `restricted_enter` through the server (2). Says whether the thread now runs the other code; it does not if it
+    /// was kicked.
     ///
     /// # Errors
-    /// `BAD_STATE`: none is bound, or it cannot be.
+    /// `BAD_STATE`: no state is bound, or the state is invalid.
     pub fn restricted_enter(&mut self, id: Id<Thread>) -> Result<bool, Status> {
         let restricted = self.objects.get(id)?.restricted.as_ref().ok_or(Status::BAD_STATE)?;
         let (machine, runner, vmo) = (restricted.machine, restricted.runner, restricted.page.vmo);
@@ -218,7 +221,7 @@ impl<M: Machine> Kernel<M> {
             self.machine.thread_set_word(machine, word!(kicked), 0);
             return Ok(false);
         }
-        // Who owes an answer does not any more.
+        // The runner no longer waits for a reply.
         self.restricted_bases(machine, &registers);
         self.machine.thread_set_word(machine, word!(owed), 0);
         self.machine.runner_enter(runner, &registers);
@@ -230,17 +233,17 @@ impl<M: Machine> Kernel<M> {
         self.machine.thread_set_word(machine, word!(gs_base), registers.gs_base);
     }
 
-    /// The registers of a runner. GS is as the thread was told to set it.
+    /// The registers of a runner. GS is the base that the thread was told to set.
     fn restricted_registers(&mut self, machine: MachineThread, runner: MachineRunner) -> Registers {
         let gs_base = self.machine.thread_word(machine, word!(gs_base));
         Registers { gs_base, ..self.machine.runner_registers(runner) }
     }
 
-    /// A thread is back from restricted mode otherwise than by a system call: its runner stops, and registers, and what it did, are
-    /// written to the page (4).
+    /// The thread leaves restricted mode other than by a system call: stops the runner, and writes its registers and
+    /// the reason to the page (4).
     ///
     /// # Errors
-    /// `BAD_STATE`: none is bound.
+    /// `BAD_STATE`: no state is bound.
     pub fn restricted_stop(&mut self, id: Id<Thread>, report: Option<&zx_exception_report_t>) -> Result<(), Status> {
         let restricted = self.objects.get(id)?.restricted.as_ref().ok_or(Status::BAD_STATE)?;
         let (machine, runner, vmo) = (restricted.machine, restricted.runner, restricted.page.vmo);
@@ -264,7 +267,7 @@ impl<M: Machine> Kernel<M> {
     /// `restricted_kick` (5).
     ///
     /// # Errors
-    /// `BAD_STATE`: the thread ends or has ended.
+    /// `BAD_STATE`: the thread has ended or is ending.
     pub fn restricted_kick(&mut self, id: Id<Thread>) -> Result<(), Status> {
         let thread = self.objects.get_mut(id)?;
         if thread.has_ended() || thread.end_told {
@@ -281,14 +284,14 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A thread's machine has been stopped (6).
+    /// A thread was stopped: holds its runner (6).
     pub(crate) fn restricted_hold(&mut self, id: Id<Thread>) {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get_mut(id) else { return };
         let runs = self.machine.runner_hold(restricted.runner);
         (restricted.held, restricted.shows) = (runs == Runs::Did, runs != Runs::Not);
     }
 
-    /// It is about to go on. If it was kicked it finds out before its runner does anything.
+    /// A thread is resumed. If it was kicked, it learns that before its runner runs.
     pub(crate) fn restricted_release(&mut self, id: Id<Thread>) {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get_mut(id) else { return };
         restricted.shows = false;
@@ -297,14 +300,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The registers of a thread that is held in restricted mode.
+    /// The registers of a thread held in restricted mode.
     pub(crate) fn restricted_shown(&mut self, id: Id<Thread>) -> Option<Registers> {
         let restricted = self.objects.get(id).ok()?.restricted.as_ref().filter(|restricted| restricted.shows)?;
         let (machine, runner) = (restricted.machine, restricted.runner);
         Some(self.restricted_registers(machine, runner))
     }
 
-    /// Sets them. What it was about to tell is not told.
+    /// Sets the registers of a thread held in restricted mode. A message that the runner was about to send is dropped.
     pub(crate) fn restricted_show(&mut self, id: Id<Thread>, registers: &Registers) {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get_mut(id) else { return };
         let (machine, runner) = (restricted.machine, restricted.runner);
@@ -313,13 +316,13 @@ impl<M: Machine> Kernel<M> {
         self.restricted_bases(machine, registers);
     }
 
-    /// Nanoseconds for which a thread's runner has run: they are its own.
+    /// Run time of a thread's runner in nanoseconds; it counts for the thread.
     pub(crate) fn restricted_runtime(&mut self, id: Id<Thread>) -> i64 {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get(id) else { return 0 };
         self.machine.runner_runtime(restricted.runner).unwrap_or(0)
     }
 
-    /// A thread has another priority, and so has its runner.
+    /// Gives the runner the thread's new priority.
     pub(crate) fn restricted_priority(&mut self, id: Id<Thread>) {
         let Ok(Thread { restricted: Some(restricted), priority, .. }) = self.objects.get(id) else { return };
         self.machine.runner_set_priority(restricted.runner, *priority);
@@ -366,7 +369,7 @@ mod tests {
             self.kernel.restricted_enter(self.thread)
         }
 
-        /// Runners that there are, and those of them that run.
+        /// Number of runners, and of those that run.
         fn runners(&self) -> (usize, usize) {
             let all = &self.kernel.machine.runners;
             (all.len(), all.values().filter(|runs| **runs).count())
@@ -385,7 +388,7 @@ mod tests {
         for _ in 0..2 {
             world.kernel.restricted_unbind(world.thread);
             world.kernel.reap();
-            // It stays the thread's.
+            // The thread keeps the run time.
             assert_eq!(world.kernel.thread_runtime(world.thread), Ok(RUNNER_RAN));
             assert_eq!(world.runners(), (0, 0));
             assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
@@ -427,7 +430,7 @@ mod tests {
         let state = zx_restricted_state_t::default();
         world.kernel.restricted_kick(world.thread).unwrap();
         world.kernel.restricted_kick(world.thread).unwrap();
-        // It stays while nothing is bound.
+        // The kick stays while no state is bound.
         world.kernel.restricted_unbind(world.thread);
         world.bind().unwrap();
         assert_eq!(world.enter(state), Ok(false));
@@ -452,7 +455,7 @@ mod tests {
         world.kernel.objects.get_mut(world.thread).unwrap().suspends = 0;
         world.kernel.thread_settle(world.thread);
         assert_eq!(world.runners(), (1, 1));
-        // A kick comes first.
+        // A kick takes precedence.
         world.kernel.objects.get_mut(world.thread).unwrap().suspends = 1;
         world.kernel.thread_settle(world.thread);
         world.kernel.restricted_kick(world.thread).unwrap();

@@ -1,7 +1,6 @@
-//! Bytes in the order in which they came, for their reader: what a stream's end or a FIFO's end holds.
+//! Ring buffers: the bytes that wait at a stream socket's or FIFO's end.
 //!
-//! They lie in a buffer that goes round, so what is read leaves nothing to be moved. Programs' bytes are copied from their
-//! pages into the buffer and out of it into their pages, with nothing in between.
+//! Reading moves no remaining bytes. Programs' bytes are copied directly between their pages and the buffer.
 
 use alloc::vec::Vec;
 
@@ -14,25 +13,25 @@ use crate::refusal::Grows;
 use crate::slab::Key;
 use crate::vmo::Access;
 
-/// The least that a buffer holds.
+/// Minimum capacity in bytes.
 const LEAST: usize = 256;
 
 /// See the module's description.
 #[derive(Default)]
 pub(crate) struct Ring {
-    /// The buffer: all of it can be used.
+    /// The buffer; all of it is usable.
     bytes: Vec<u8>,
     first: usize,
     len: usize,
 }
 
-/// An object that holds a ring for its reader, if it does.
+/// An object that contains a ring for its reader.
 pub(crate) trait Ringed: Noun {
     fn ring(&mut self) -> Option<&mut Ring>;
 }
 
 impl Ring {
-    /// A ring for so many bytes, which it has room for from the start.
+    /// A ring with room for `len` bytes from the start.
     pub fn with_room(len: usize) -> Result<Self, Status> {
         let mut bytes = Vec::new();
         bytes.room_exact(len)?;
@@ -40,29 +39,29 @@ impl Ring {
         Ok(Ring { bytes, first: 0, len: 0 })
     }
 
-    /// Bytes to be read.
+    /// Number of bytes to read.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes that can be put in without growth.
+    /// Number of bytes that fit without growth.
     #[inline]
     pub fn room(&self) -> usize {
         self.bytes.len() - self.len
     }
 
-    /// Bytes that its buffer takes.
+    /// Capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What a larger ring must hold for so many more.
+    /// The capacity of a ring with room for `more` bytes.
     pub fn wanted(&self, more: usize) -> usize {
         self.len.saturating_add(more).next_power_of_two().max(LEAST)
     }
 
-    /// Moves what there is into a larger buffer; gives back the old one.
+    /// Moves the content into a larger buffer; returns the old one.
     pub fn grow_into(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         let (first, second) = self.part(0, self.len);
         let (to, rest) = bytes.split_at_mut_checked(first.len()).unwrap_or_default();
@@ -74,20 +73,20 @@ impl Ring {
         core::mem::replace(&mut self.bytes, bytes)
     }
 
-    /// Takes the buffer away from a ring in which there is nothing.
+    /// Takes the buffer of an empty ring.
     pub fn take_buffer(&mut self) -> Vec<u8> {
         self.first = 0;
         core::mem::take(&mut self.bytes)
     }
 
-    /// A place in the buffer that is so far behind its first byte.
+    /// The index of a position relative to the first byte.
     #[inline(always)]
     fn place(&self, after: usize) -> usize {
         let place = self.first + after;
         if place < self.bytes.len() { place } else { place - self.bytes.len() }
     }
 
-    /// So many bytes that are free, behind the last: `len` and no more than there is room for.
+    /// The `len` free bytes after the last one; `len` must not exceed the room.
     #[inline(always)]
     fn free(&mut self, len: usize) -> (&mut [u8], &mut [u8]) {
         let place = self.place(self.len);
@@ -96,7 +95,7 @@ impl Ring {
         (behind.get_mut(..straight).unwrap_or_default(), before.get_mut(..len - straight).unwrap_or_default())
     }
 
-    /// So many bytes from the `from`th on, which there are.
+    /// The `len` bytes from position `from`; they must exist.
     #[inline(always)]
     fn part(&self, from: usize, len: usize) -> (&[u8], &[u8]) {
         let place = self.place(from);
@@ -107,7 +106,7 @@ impl Ring {
         )
     }
 
-    /// Puts bytes of a page in, for which there is room.
+    /// Appends bytes of a page; there must be room.
     #[inline(always)]
     fn put_from<M: Machine>(&mut self, machine: &M, (frame, offset): (Frame, usize), len: usize) {
         let place = self.place(self.len);
@@ -122,7 +121,7 @@ impl Ring {
         self.len += len;
     }
 
-    /// Copies bytes from the `from`th on, which there are, into a page.
+    /// Copies bytes from position `from`, which must exist, into a page.
     #[inline(always)]
     fn show_to<M: Machine>(&self, machine: &mut M, from: usize, (frame, offset): (Frame, usize), len: usize) {
         let place = self.place(from);
@@ -136,7 +135,7 @@ impl Ring {
         }
     }
 
-    /// So many of the first bytes have been read.
+    /// Removes the first `len` bytes.
     #[inline]
     pub fn drop_front(&mut self, len: usize) {
         self.first = self.place(len);
@@ -148,7 +147,7 @@ impl Ring {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Puts a program's bytes into an object's ring that has room for them; all or none. Gives the object.
+    /// Appends a program's bytes to an object's ring, which must have room; all or none. Returns the object.
     ///
     /// # Errors
     /// As [`Kernel::copy_in`].
@@ -196,8 +195,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Copies the first bytes of an object's ring, as many as there are at least, into a program's memory. They stay. Gives the
-    /// object.
+    /// Copies the first bytes of an object's ring, which must exist, into a program's memory without removing them.
+    /// Returns the object.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
@@ -234,7 +233,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Where an address lies in its page, and how many of `left` bytes do.
+/// Splits an address: its offset in its page, and how many of `left` bytes are in that page.
 #[inline(always)]
 fn in_page(address: u64, left: usize) -> (usize, usize) {
     let offset = address % PAGE;

@@ -1,20 +1,22 @@
-//! Shared processes: several that have the upper half of their address spaces, their handles and their futexes in common.
+//! Shared processes: processes that share the upper half of their address spaces, their handles and their futexes.
 //!
-//! The first of them, the *prototype*, is made with `ZX_PROCESS_SHARED`; its address space is the upper half and nothing else. Each further
-//! one, a *member*, has a lower half of its own besides, its *restricted* half, which is all that its code in restricted mode sees.
-//! A thread of any of them uses the same handles, and a futex in the upper half is the same for all.
+//! The first of them, the *prototype*, is created with `ZX_PROCESS_SHARED`; its address space is only the upper half.
+//! Each further one, a *member*, also has its own lower half, its *restricted* half, which is all that its code in
+//! restricted mode can access. Threads of all of them use the same handles, and a futex in the upper half is the same
+//! for all.
 //!
-//! What is in common is the prototype's: its table of handles ([`Process::holder`]), and an address space with the tree of its root
-//! VMAR. The machine has no halves of address spaces that could belong to several, so one address space *shows* a part of another:
+//! The shared parts belong to the prototype: its handle table ([`Process::holder`]), and an address space with its root
+//! VMAR. The machine cannot share half an address space, so one address space *shows* a part of another:
 //!
-//! 1. What is mapped at an address of that part is looked up in the other one ([`Kernel::space_of`]). A page is mapped in the
-//!    machine's address space of who touches it, by a fault of its own.
-//! 2. What goes from an address space, or allows less, does so in the machine's address spaces of all that show it
-//!    ([`each_machine`]).
-//! 3. Code in restricted mode runs in a third address space, which shows its process's lower half and is made when state for it is
-//!    first bound ([`Kernel::restricted_aspace`]).
-//! 4. A process that ends takes its own address spaces along: first the one for restricted mode, then its lower half. The last one
-//!    takes what was in common; the prototype's object lasts until then, even if it has ended ([`Kernel::sharing_leave`]).
+//! 1. An address in that part is looked up in the other address space ([`Kernel::space_of`]). A page is mapped in the
+//!    machine's address space of the thread that touches it, by a separate fault.
+//! 2. Pages that are unmapped from an address space, or lose permissions, do so in the machine's address spaces of all
+//!    that show it ([`each_machine`]).
+//! 3. Code in restricted mode runs in a third address space, which shows its process's lower half and is created when
+//!    restricted state is first bound ([`Kernel::restricted_aspace`]).
+//! 4. A process that ends destroys its own address spaces: first the one for restricted mode, then its lower half. The
+//!    last process destroys the shared half; the prototype's object lasts until then, even if it has ended
+//!    ([`Kernel::sharing_leave`]).
 
 use abi::Status;
 
@@ -31,36 +33,36 @@ use crate::slab::{Key, Slab};
 use crate::thread::Thread;
 use crate::vmar::Vmar;
 
-/// Members that a prototype can have at once: what goes from the half that they have in common goes from each.
+/// Most members that a prototype can have at a time: each unmapping in the shared half is repeated for each of them.
 pub const MEMBERS: usize = 256;
 
-/// A part of an address space that is another one's.
+/// A part of an address space that shows another one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shows {
-    /// That one.
+    /// The address space shown.
     of: Key,
-    /// The part.
+    /// The range.
     from: u64,
     end: u64,
 }
 
-/// Whom a process shares with.
+/// A process's role in sharing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sharing {
-    /// Nobody.
+    /// It shares nothing.
     Alone,
-    /// It is the first.
+    /// It is the prototype.
     Prototype {
-        /// The half that they have in common.
+        /// The shared half.
         half: Key,
-        /// Processes that have not gone, itself among them.
+        /// Number of processes that still share, including itself.
         sharers: usize,
     },
-    /// It is a further one.
+    /// It is a member.
     Member {
-        /// The first.
+        /// Its prototype.
         prototype: Id<Process>,
-        /// The address space for its restricted mode.
+        /// Its address space for restricted mode.
         restricted: Option<Key>,
     },
 }
@@ -74,7 +76,7 @@ impl Sharing {
         }
     }
 
-    /// What goes with a process that ends, whose address space this was, whatever others do (4).
+    /// What a process that ends destroys, whatever others do (4); `aspace` was its address space.
     pub(crate) fn left(self, id: Id<Process>, aspace: Option<Key>) -> Left {
         match self {
             Sharing::Alone => Left { aspaces: [aspace, None], holder: Some(id), shares: false },
@@ -85,7 +87,7 @@ impl Sharing {
 }
 
 impl Process {
-    /// The process whose table holds its handles; `own` is this one.
+    /// The process whose table holds its handles; `own` is this process.
     pub fn holder(&self, own: Id<Process>) -> Id<Process> {
         match self.sharing {
             Sharing::Member { prototype, .. } => prototype,
@@ -101,7 +103,7 @@ impl Thread {
     }
 }
 
-/// The machine's address spaces in which something of an address space may be mapped (2).
+/// The machine's address spaces in which pages of an address space may be mapped (2).
 pub(crate) fn each_machine(aspaces: &Slab<AddressSpace>, aspace: Key, mut act: impl FnMut(Aspace)) {
     let Some(space) = aspaces.get(aspace) else { return };
     act(space.machine);
@@ -113,7 +115,7 @@ pub(crate) fn each_machine(aspaces: &Slab<AddressSpace>, aspace: Key, mut act: i
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `process_create` of one that can be shared; its root VMAR is the upper half.
+    /// `process_create` with `ZX_PROCESS_SHARED`; its root VMAR is the upper half.
     ///
     /// # Errors
     /// As [`Kernel::process_create`].
@@ -125,18 +127,18 @@ impl<M: Machine> Kernel<M> {
         self.process_make(job, name, Kind::Prototype)
     }
 
-    /// `process_create_shared`: a process in the same job, with the root VMAR of its lower half.
+    /// `process_create_shared`: creates a process in the same job, with the root VMAR of its lower half.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: the other one shares nothing. `BAD_STATE`: all that shared have ended. `NO_RESOURCES`: there are [`MEMBERS`], or a
-    /// job may not have so many. `NO_MEMORY`.
+    /// `INVALID_ARGS`: the other process shares nothing. `BAD_STATE`: all that shared have ended. `NO_RESOURCES`: there
+    /// are [`MEMBERS`] already, or a job's quota is used up. `NO_MEMORY`.
     pub fn process_create_shared(&mut self, with: Id<Process>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
         let process = self.objects.get(with)?;
         let (prototype, job) = (process.holder(with), process.job);
         self.process_make(job, name, Kind::Member(prototype))
     }
 
-    /// What the address space of a process that is to be made shows.
+    /// What the address space of a new process shows.
     pub(crate) fn shows(&self, kind: Kind) -> Result<Option<Shows>, Status> {
         let Kind::Member(prototype) = kind else { return Ok(None) };
         match self.objects.get(prototype)?.sharing {
@@ -147,7 +149,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A process has been made, and keeps what it shares.
+    /// A process was created: counts it as a sharer and keeps the prototype alive.
     pub(crate) fn sharing_join(&mut self, id: Id<Process>) {
         let Ok(holder) = self.objects.get(id).map(|process| process.holder(id)) else { return };
         if holder != id {
@@ -158,8 +160,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A process of those that share has ended, its threads have been stopped, and its own address spaces are gone. Says what goes
-    /// besides: what was in common, if it was the last (4).
+    /// A process that shares has ended, its threads are stopped, and its own address spaces are destroyed. Returns what
+    /// to destroy next: the shared parts, if it was the last (4).
     pub(crate) fn sharing_leave(&mut self, id: Id<Process>) -> Left {
         let holder = self.objects.get(id).map_or(id, |process| process.holder(id));
         let Ok(Process { sharing: Sharing::Prototype { half, sharers }, .. }) = self.objects.get_mut(holder) else {
@@ -177,7 +179,8 @@ impl<M: Machine> Kernel<M> {
         Left { aspaces: [Some(half), None], holder: Some(holder), shares: false }
     }
 
-    /// A thread is about to be started. That of a member starts its process, too, which gets no handle by that: it has them.
+    /// A thread is about to be started. A member's first thread starts its process, too. It gets no argument handle,
+    /// since it has all handles already.
     pub(crate) fn shared_begin(&mut self, id: Id<Thread>) -> Result<(), Status> {
         let id = self.objects.get(id)?.process;
         let process = self.objects.get(id)?;
@@ -187,11 +190,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The address space in which code of a process runs in restricted mode (3). Where that is one more, it counts as a process more:
-    /// there are only so many address spaces.
+    /// The address space in which code of a process runs in restricted mode (3). An additional one counts as a process,
+    /// because the number of address spaces is limited.
     ///
     /// # Errors
-    /// `BAD_STATE`: it has ended. `NO_MEMORY`. `NO_RESOURCES`: its job may not have so many.
+    /// `BAD_STATE`: it has ended. `NO_MEMORY`. `NO_RESOURCES`: a job's quota is used up.
     pub fn restricted_aspace(&mut self, id: Id<Process>) -> Result<Key, Status> {
         let process = self.objects.get(id)?;
         let (aspace, account) = (process.aspace.ok_or(Status::BAD_STATE)?, process.account);
@@ -214,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         Ok(key)
     }
 
-    /// An address space begins to show a part of another.
+    /// Makes an address space show a part of another one.
     pub(crate) fn space_shows(&mut self, key: Key, shows: Shows) -> Result<(), Status> {
         let other = self.aspaces.get_mut(shows.of).ok_or(Status::BAD_STATE)?;
         other.shown_in.room(1)?;
@@ -226,7 +229,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// That ends, when nothing is mapped in its machine's address space any more.
+    /// Ends that; nothing is mapped in its machine's address space any more.
     pub(crate) fn space_hides(&mut self, key: Key) {
         let Some(shows) = self.aspaces.get_mut(key).and_then(|space| space.shows.take()) else { return };
         self.showing -= 1;
@@ -235,7 +238,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The address space in whose tree an address is to be looked up (1).
+    /// The address space in whose tree an address is looked up (1).
     #[inline(always)]
     pub(crate) fn space_of(&self, aspace: Key, address: u64) -> Key {
         if self.showing == 0 { aspace } else { self.space_of_shown(aspace, address) }
@@ -249,7 +252,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The root VMAR that lies above an address in an address space: that of the part that it shows.
+    /// The root VMAR above an address in an address space: that of the part that it shows.
     pub(crate) fn root_after(&self, aspace: Key, address: u64) -> Option<Id<Vmar>> {
         let shows = self.aspaces.get(aspace)?.shows.filter(|shows| address <= shows.from)?;
         self.aspaces.get(shows.of)?.root
@@ -265,19 +268,19 @@ impl<M: Machine> Kernel<M> {
         Ok((root, self.root_after(aspace, USER_HALF)))
     }
 
-    /// Unmaps pages wherever they are mapped (2).
+    /// Unmaps pages in all address spaces that may map them (2).
     pub(crate) fn space_unmap(&mut self, aspace: Key, address: u64, pages: u64) {
         let Self { aspaces, machine, .. } = self;
         each_machine(aspaces, aspace, |space| machine.unmap(space, address, pages));
     }
 
-    /// Takes permissions that are not in `within` from pages wherever they are mapped (2).
+    /// Removes permissions that are not in `within` from pages in all address spaces that may map them (2).
     pub(crate) fn space_protect(&mut self, aspace: Key, address: u64, pages: u64, within: Perm) {
         let Self { aspaces, machine, .. } = self;
         each_machine(aspaces, aspace, |space| machine.protect(space, address, pages, within));
     }
 
-    /// How many pages from an address on, of so many, can be unmapped or changed in a portion.
+    /// How many of `pages` pages from an address up can be unmapped or changed in one slice.
     pub(crate) fn space_stretch(&self, aspace: Key, address: u64, pages: u64) -> u64 {
         let Some(space) = self.aspaces.get(aspace) else { return pages };
         let most = (UNMAPS / (1 + space.shown_in.len() as u32)).max(1);

@@ -1,7 +1,7 @@
-//! Storage in which things keep their number: O(1) to put in, find and take out, without a limit fixed beforehand.
+//! Storage in which an entry keeps its number: insertion, look-up and removal in O(1), without a fixed limit.
 //!
-//! Entries live in chunks that never move, so growth costs one small allocation and no copying. A number that is given
-//! out again carries a new generation: a stale [`Key`] finds nothing instead of a stranger.
+//! Entries are in chunks that never move, so growth costs one small allocation and no copying. A reused number gets a
+//! new generation, so a stale [`Key`] finds no entry instead of a wrong one.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,18 +14,18 @@ const CHUNK_BITS: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_BITS;
 const NONE: u32 = u32::MAX;
 
-/// The number of an entry, and which of the entries that had this number it is.
+/// The number of an entry and its generation.
 #[derive(Clone, Copy, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(clippy::derived_hash_with_manual_eq, reason = "both look at all there is")]
 #[repr(C)]
 pub struct Key {
-    /// Place in the slab.
+    /// Index in the slab.
     pub index: u32,
     generation: NonZeroU32,
 }
 
 impl Key {
-    /// None comes before it in order.
+    /// The lowest value in the order.
     pub const FIRST: Key = Key { index: 0, generation: NonZeroU32::MIN };
 
     #[inline(always)]
@@ -39,7 +39,7 @@ impl Key {
 }
 
 impl PartialEq for Key {
-    /// Both halves at once, as they lie in memory.
+    /// Compares both fields as one word.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         self.to_word() == other.to_word()
@@ -70,12 +70,12 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Entries in use.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is in use.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -109,7 +109,7 @@ impl<T> Slab<T> {
         Ok(())
     }
 
-    /// Puts a thing in.
+    /// Inserts an entry.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, OutOfMemory> {
         if self.free == NONE {
@@ -125,7 +125,7 @@ impl<T> Slab<T> {
         Ok(Key { index, generation })
     }
 
-    /// The thing with this key, if it is still there.
+    /// The entry with this key, if it still exists.
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         match self.cell(key.index) {
@@ -134,7 +134,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The thing with this key, to change it.
+    /// The entry with this key, mutable.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.cell_mut(key.index) {
@@ -143,7 +143,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Whatever has this number now, with its key.
+    /// The current entry with this index, and its key.
     #[inline]
     pub fn at(&self, index: u32) -> Option<(Key, &T)> {
         match self.cell(index) {
@@ -152,7 +152,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes a thing out.
+    /// Removes an entry.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let free = self.free;
         let cell = self.cell_mut(key.index)?;
@@ -166,7 +166,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Takes a thing out and drops it where it is.
+    /// Removes an entry and drops it in place.
     #[inline]
     pub fn drop_entry(&mut self, key: Key) {
         let free = self.free;
@@ -179,7 +179,8 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes out of a thing what would have to be dropped, and lets the rest go; nothing, if `take` says so.
+    /// Removes an entry whose droppable parts `take` moves out; the rest is not dropped. Does nothing if `take` returns
+    /// none.
     #[inline(always)]
     pub fn vacate<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> Option<R>) -> Option<R> {
         let free = self.free;
@@ -193,7 +194,7 @@ impl<T> Slab<T> {
         Some(taken)
     }
 
-    /// All entries, in the order of their numbers.
+    /// All entries, by index.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.chunks.iter().flat_map(|c| c.iter()).enumerate().filter_map(|(i, cell)| match &cell.slot {
             Slot::Used(value) => Some((Key { index: i as u32, generation: cell.generation }, value)),

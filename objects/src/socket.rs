@@ -1,4 +1,4 @@
-//! Sockets: two ends, bytes in both directions, as a stream or in datagrams.
+//! Sockets: two ends with byte streams or datagrams in both directions.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,17 +14,17 @@ use crate::refusal::Grows;
 use crate::ring::{Ring, Ringed};
 use crate::slab::Key;
 
-/// Bytes that one end holds for its reader.
+/// Capacity of one end's receive buffer in bytes.
 pub const CAPACITY: usize = 256 * 1024;
-/// Bytes of a buffer that an end does not keep when it is empty.
+/// An empty end keeps a buffer up to this size.
 const LARGE: usize = 4096;
 
-/// Bytes that a datagram takes beside its place in the queue and its own: what the heap rounds it up by.
+/// Bytes that a datagram takes beside its queue entry and its content: the rounding of the heap.
 const DATAGRAM: usize = 32;
-/// Places for datagrams that a queue keeps when it is empty.
+/// Capacity that an empty datagram queue keeps.
 const FEW: usize = 16;
 
-/// What an end has received.
+/// Received data of an end.
 enum Inbox {
     Stream(Ring),
     Datagrams { queue: VecDeque<Vec<u8>>, bytes: usize },
@@ -38,7 +38,7 @@ impl Inbox {
         }
     }
 
-    /// Bytes that it is charged for: of datagrams also what keeps them apart.
+    /// Bytes to charge for it, for datagrams including their overhead.
     fn cost(&self) -> u64 {
         match self {
             Inbox::Stream(bytes) => bytes.len() as u64,
@@ -49,11 +49,11 @@ impl Inbox {
         }
     }
 
-    /// The same with so many bytes more.
+    /// The same after `more` further bytes.
     fn cost_with(&self, more: usize) -> u64 {
         let own = match self {
             Inbox::Stream(_) => 0,
-            // A queue that is full becomes twice as long.
+            // A full queue doubles its capacity.
             Inbox::Datagrams { queue, .. } if queue.len() == queue.capacity() => {
                 DATAGRAM + queue.len().max(FEW) * size_of::<Vec<u8>>()
             }
@@ -62,7 +62,7 @@ impl Inbox {
         self.cost() + (own + more) as u64
     }
 
-    /// Makes a queue shorter that is much too long for what is in it.
+    /// Shrinks a queue whose capacity is much too large.
     fn shrink(&mut self) {
         if let Inbox::Datagrams { queue, .. } = self
             && queue.capacity() > FEW
@@ -76,35 +76,35 @@ impl Inbox {
 /// One end of a socket.
 pub struct Socket {
     pub(crate) peer: Option<Id<Socket>>,
-    /// The other end's number, also when it is gone.
+    /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
     inbox: Inbox,
-    /// Bytes that the end is charged for on behalf of what it has received: at most [`STEP`] more than that takes.
+    /// Bytes that the end is charged for its received data: at most [`STEP`] more than that takes.
     paid: u64,
-    /// What is counted for it.
+    /// What is counted against quotas for it.
     pub(crate) counted: Held,
     /// This end may write.
     pub can_write: bool,
-    /// The other end may write to this one.
+    /// The peer may write to this end.
     pub can_receive: bool,
-    /// `ZX_PROP_SOCKET_RX_THRESHOLD`; 0 is none.
+    /// `ZX_PROP_SOCKET_RX_THRESHOLD`; 0 if not set.
     pub read_threshold: usize,
-    /// `ZX_PROP_SOCKET_TX_THRESHOLD`; 0 is none.
+    /// `ZX_PROP_SOCKET_TX_THRESHOLD`; 0 if not set.
     pub write_threshold: usize,
-    /// The other end has one, so it may be told when something has been read here.
+    /// The peer has a write threshold, so reads from this end may change the peer's signals.
     peer_has_threshold: bool,
 }
 
-/// How bytes come from one end to the other.
+/// The result of the checks before a write.
 #[derive(Clone, Copy)]
 pub struct Way {
     end: Id<Socket>,
     peer: Id<Socket>,
-    /// Bytes that the other end can take.
+    /// Bytes that the peer has room for.
     pub room: usize,
-    /// Bytes of a stream that need nothing but to be put there.
+    /// Stream bytes that fit without growth of the buffer or the charge.
     ready: usize,
-    /// They are kept apart.
+    /// It is a datagram socket.
     pub datagram: bool,
     /// Neither end has a threshold.
     quiet: bool,
@@ -126,7 +126,7 @@ impl Socket {
         self.inbox.len()
     }
 
-    /// Bytes in the first datagram, or in the stream.
+    /// Size of the first datagram, or of the stream.
     pub fn next_len(&self) -> usize {
         match &self.inbox {
             Inbox::Stream(bytes) => bytes.len(),
@@ -134,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// Whether it keeps datagrams apart.
+    /// Whether it is a datagram socket.
     pub fn is_datagram(&self) -> bool {
         matches!(self.inbox, Inbox::Datagrams { .. })
     }
@@ -168,7 +168,7 @@ impl<M: Machine> Kernel<M> {
         self.create_pair(Signals::SOCKET_WRITABLE, [end(), end()])
     }
 
-    /// What an end can be written to now.
+    /// Checks whether an end can be written to now.
     ///
     /// # Errors
     /// `BAD_STATE`: this end may not write. `PEER_CLOSED`. `SHOULD_WAIT`: no room.
@@ -193,7 +193,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Way { end, peer, room, ready: ready.unwrap_or(0).min(credit), datagram: ready.is_none(), quiet })
     }
 
-    /// Bytes that this end has written and the other has not read.
+    /// Bytes that this end has written and the peer has not read.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -202,7 +202,7 @@ impl<M: Machine> Kernel<M> {
         Ok(peer.and_then(|peer| self.objects.get(peer).ok()).map_or(0, Socket::readable))
     }
 
-    /// Puts so many bytes of a program's memory into the other end, all of them or none.
+    /// Writes `len` bytes of a program's memory to the peer, all of them or none.
     ///
     /// # Errors
     /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`.
@@ -214,10 +214,10 @@ impl<M: Machine> Kernel<M> {
         self.socket_send(way, aspace, from, len)
     }
 
-    /// The same by a way that was found, which has room for all.
+    /// The same after the checks: `way` has room for all.
     ///
     /// # Errors
-    /// As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`: the job that made the other end may not have so much.
+    /// As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`: limits of the job that created the peer.
     #[inline(always)]
     pub fn socket_send(&mut self, way: Way, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         if !(1..=way.ready).contains(&len) || !way.quiet || len == way.room {
@@ -229,8 +229,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The same where there is more to be done than to put bytes where there is room for them: there is nothing to put, the end is
-    /// to be charged or its buffer to grow, it takes datagrams, or signals of both ends change.
+    /// Slow path of [`Kernel::socket_send`]: there are no bytes, the peer must be charged or its buffer must grow, it
+    /// is a datagram socket, or signals of both ends change.
     #[inline(never)]
     fn socket_send_otherwise(
         &mut self,
@@ -252,7 +252,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Charges an end for so many more, and makes room in its buffer for them.
+    /// Charges an end for `more` bytes, and makes room for them in its buffer.
     #[inline(never)]
     fn socket_prepare(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
         let socket = self.objects.get(end)?;
@@ -281,7 +281,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Puts a datagram into an end.
+    /// Appends a datagram to an end.
     fn socket_put(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let mut datagram = self.buffers.take(len)?;
         self.copy_in(aspace, from, &mut datagram)?;
@@ -293,12 +293,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Takes, or with `peek` looks at, up to so many bytes, which go into a program's memory: of the stream, or of the first
-    /// datagram, whose rest is lost (but all of it stays when there is no room at all). Says how many they are.
+    /// Reads, or with `peek` copies, up to `len` bytes into a program's memory: of the stream, or of the first
+    /// datagram, whose rest is lost (but with a length of 0 all of it stays). Returns the number of bytes.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`: there is nothing; `PEER_CLOSED`, `BAD_STATE`: and there never will be. As [`Kernel::copy_out`]; then
-    /// everything stays.
+    /// `SHOULD_WAIT`: there is no data; `PEER_CLOSED`, `BAD_STATE`: and there will be none. As [`Kernel::copy_out`];
+    /// all data then stays.
     #[inline]
     pub fn socket_read(
         &mut self,
@@ -356,7 +356,7 @@ impl<M: Machine> Kernel<M> {
         Ok(len)
     }
 
-    /// The same of a datagram: how many bytes there are of it, and how many stay.
+    /// The same for a datagram: returns the number of bytes read, and the number that stay.
     #[inline(never)]
     fn socket_receive(
         &mut self,
@@ -374,10 +374,10 @@ impl<M: Machine> Kernel<M> {
         let part = datagram.get(..room).unwrap_or(&datagram);
         let (len, whole) = (part.len(), datagram.len());
         let copied = self.copy_out(aspace, to, part);
-        // Who has no room for anything takes nothing.
+        // A read of 0 bytes takes nothing.
         if peek || room == 0 || copied.is_err() {
             if let Inbox::Datagrams { queue, .. } = &mut self.objects.get_mut(end)?.inbox {
-                // It has just left, so its place is still there.
+                // It has just left the queue, so its slot is still there.
                 queue.push_front(datagram);
             }
             return copied.map(|()| (len, held));
@@ -389,7 +389,7 @@ impl<M: Machine> Kernel<M> {
         Ok((len, held - whole))
     }
 
-    /// Gives back what an end is charged for and needs no more, and from one that is empty the large buffer.
+    /// Reduces the charge of an end to what it needs, and frees the large buffer of an empty one.
     #[inline(never)]
     fn socket_shrink(&mut self, end: Id<Socket>, large: bool) {
         let Ok(socket) = self.objects.get_mut(end) else { return };
@@ -409,10 +409,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `socket_set_disposition`: whether this end and its peer may write. When the peer is gone, only this end changes.
+    /// `socket_set_disposition`: enables or disables writing by this end and its peer. If the peer is closed, only this
+    /// end changes.
     ///
     /// # Errors
-    /// `BAD_STATE`: writing was disabled and data is still there to be read, so it cannot be enabled again.
+    /// `BAD_STATE`: writing was disabled and data is still unread, so it cannot be enabled again.
     pub fn socket_set_disposition(
         &mut self,
         end: Id<Socket>,
@@ -435,7 +436,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// [`Kernel::socket_set_disposition`] of an end whose peer is gone.
+    /// [`Kernel::socket_set_disposition`] for an end whose peer is closed.
     fn socket_set_alone(&mut self, end: Id<Socket>, own: Option<bool>, peer: Option<bool>) -> Result<(), Status> {
         let socket = self.objects.get_mut(end)?;
         if peer == Some(true) && !socket.can_receive && socket.inbox.len() > 0 {
@@ -449,10 +450,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Sets a threshold and the signal that goes with it; 0 is none.
+    /// Sets a threshold and updates its signal; 0 clears it.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: more than an end can hold. `PEER_CLOSED`: nothing more can be written here.
+    /// `INVALID_ARGS`: more than an end can hold. `PEER_CLOSED`: nothing more can be written to this end.
     pub fn socket_set_threshold(&mut self, end: Id<Socket>, read: bool, threshold: usize) -> Result<(), Status> {
         let socket = self.objects.get_mut(end)?;
         let peer = if read { None } else { Some(socket.peer.ok_or(Status::PEER_CLOSED)?) };
@@ -484,7 +485,7 @@ impl<M: Machine> Kernel<M> {
         self.signal(reader.object(), all & !set, set);
     }
 
-    /// Sets the signals of a writer and its reader as they are.
+    /// Updates the signals of a writer and its reader.
     fn socket_update_signals(&mut self, writer: Id<Socket>, reader: Id<Socket>) {
         self.socket_update_reader(reader);
         let (Ok(w), Ok(r)) = (self.objects.get(writer), self.objects.get(reader)) else { return };

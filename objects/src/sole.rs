@@ -1,12 +1,12 @@
-//! The only one that waits for an object.
+//! The sole waiter of an object.
 //!
-//! Most objects are waited for by one thread at a time, and most threads wait for one object. Such a wait needs no
-//! observer, no interest and no list: the object knows the thread, the thread knows the object, and the handle is
-//! marked. Whoever comes later gets an observer. The steps are those of [`crate::wait`]:
+//! Most objects have one waiting thread at a time, and most threads wait for one object. Such a wait needs no observer,
+//! no interest and no list: the object stores the thread, the thread stores the object, and the handle is marked. Any
+//! further waiter gets an observer. The steps are those of [`crate::wait`]:
 //!
-//! - 2S. The thread is put into the object, the handle that it went through is marked, and the thread is blocked.
-//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back, from where 2S has noted them: whose thread it is, and whether
-//!   that has ended, doesn't matter.
+//! - 2S. The thread is stored in the object, the handle is marked, and the thread blocks.
+//! - 3S. The end of the wait, whatever its cause ([`Kernel::take_wait`]), undoes both with the data that 2S stored. It
+//!   does not matter whose thread it is, or whether that thread has ended.
 
 use abi::{Signals, Status};
 
@@ -23,16 +23,16 @@ use crate::wait::{WaitItem, met};
 #[derive(Clone, Copy)]
 pub(crate) struct Sole {
     pub(crate) thread: Id<Thread>,
-    /// Any of these ends the wait.
+    /// Any of these signals ends the wait.
     signals: Signals,
-    /// The handle that the wait goes through, and the process in whose table it is, which need not be the thread's own
-    /// ([shared processes](crate::shared)).
+    /// The handle through which the thread waits, and the process whose table holds it. With [shared
+    /// processes](crate::shared) it can be another process than the thread's.
     pub(crate) handle: HandleValue,
     pub(crate) process: Id<Process>,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 2S, but for the block. Says whether it is done; if not, there is somebody already.
+    /// Step 2S without blocking. Says whether it succeeded; it fails if the object already has a waiter.
     pub(crate) fn sole_begin(&mut self, thread: Id<Thread>, process: Id<Process>, item: &WaitItem) -> bool {
         let Ok(object) = self.objects.any_mut(item.object) else { return false };
         if object.sole.is_some() || !object.interests.is_empty() {
@@ -46,7 +46,7 @@ impl<M: Machine> Kernel<M> {
         marked
     }
 
-    /// Step 3S.
+    /// Step 3S: the end of the wait.
     pub(crate) fn sole_end(&mut self, object: ObjectId) {
         let Some(sole) = self.objects.any_mut(object).ok().and_then(|object| object.sole.take()) else { return };
         if let Ok(process) = self.objects.get_mut(sole.process) {
@@ -54,8 +54,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes where
-    /// the thread wants it.
+    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. Writes the observed signals to
+    /// where the thread wants them.
     #[inline]
     pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
@@ -81,7 +81,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Signals of an object were set: ends the wait (3A), if it is for one of them.
+    /// Signals of an object were set: ends the wait (3A) if it is for one of them.
     #[inline]
     pub(crate) fn sole_notify(&mut self, sole: Option<Sole>, set: Signals) {
         if let Some(sole) = sole.filter(|sole| sole.signals.intersects(set)) {
@@ -99,7 +99,7 @@ impl<M: Machine> Kernel<M> {
         self.finish_wait(sole.thread, Status::CANCELED);
     }
 
-    /// Ends the wait for an object that is about to go.
+    /// Ends the wait for an object that is about to be destroyed.
     pub(crate) fn sole_cancel(&mut self, object: ObjectId) {
         if let Some(sole) = self.objects.any(object).ok().and_then(|object| object.sole) {
             self.finish_wait(sole.thread, Status::CANCELED);

@@ -1,16 +1,15 @@
-//! Ranges that may overlap, and which of them meet a range.
+//! A set of ranges that may overlap, with a search for those that overlap a range.
 //!
-//! They are sorted by where they start. A range that starts further below than the longest one is long cannot reach, so
-//! a search looks at no more than what lies near; it costs O(log n) and what it finds, as long as the lengths are much
-//! alike.
+//! Ranges are sorted by start. A range cannot reach further than the longest one is long, so a search looks only at
+//! ranges that start near; it costs O(log n) plus the number of results, as long as the lengths are similar.
 
 use alloc::collections::BTreeMap;
 
 use crate::slab::Key;
 
-/// What tells apart ranges that start at the same place.
+/// Distinguishes ranges with the same start.
 pub(crate) trait Mark: Copy + Ord {
-    /// None comes before it.
+    /// The lowest value in the order.
     const LEAST: Self;
 }
 
@@ -22,11 +21,11 @@ impl Mark for (Key, u64) {
     const LEAST: Self = (Key::FIRST, 0);
 }
 
-/// See the module's description. Mostly there is one alone, which needs no memory of its own.
+/// See the module's description. Usually there is only one range, which needs no allocation.
 pub(crate) struct Spans<K> {
-    /// The only one: start, mark, length.
+    /// The only range: start, mark, length.
     only: Option<(u64, K, u64)>,
-    /// All, where there are more, or were not long ago.
+    /// All ranges, if there are several or recently were.
     lens: BTreeMap<(u64, K), u64>,
     longest: u64,
 }
@@ -50,7 +49,7 @@ impl<K: Mark> Spans<K> {
         }
     }
 
-    /// Takes out the range with this start and mark; says whether it was there.
+    /// Removes the range with this start and mark; says whether it existed.
     pub fn remove(&mut self, start: u64, mark: K) -> bool {
         if let Some(only) = &self.only {
             let is = (only.0, only.1) == (start, mark);
@@ -66,12 +65,12 @@ impl<K: Mark> Spans<K> {
         was
     }
 
-    /// Whether there is none.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.only.is_none() && self.lens.is_empty()
     }
 
-    /// The ranges that meet `[from, to)`: start, length and mark.
+    /// The ranges that overlap `[from, to)`: start, length and mark.
     pub fn meeting(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, K)> + '_ {
         let low = from.saturating_sub(self.longest);
         let near = self.lens.range((low, K::LEAST)..(to.max(low), K::LEAST));

@@ -1,8 +1,8 @@
 //! Memory that runs out at any point.
 //!
-//! A scenario is played with one request for memory after the other being refused: the first, then the second, and so on
-//! until there are no more. What fails must say `NO_MEMORY` and have changed nothing; made once more it must work, and in
-//! the end everything must be as if nothing had been refused. What is only a favour may silently be left out. When all is
+//! A scenario runs once per request for memory, and each time another request is refused: the first, then the second,
+//! and so on. A failing call must return `NO_MEMORY` and have changed nothing; repeated, it must succeed, and at the
+//! end everything must be as if nothing had been refused. Best-effort work may be left out silently. When everything is
 //! closed, nothing is left.
 
 use alloc::format;
@@ -30,17 +30,17 @@ use crate::{Id, Kernel};
 const R: Perm = Perm { read: true, write: false, execute: false };
 const RW: Perm = Perm { read: true, write: true, execute: false };
 const ALL: VmarFlags = VmarFlags { specific: true, read: true, write: true, execute: true };
-/// Pages of a VMO that are looked at.
+/// Number of pages of a VMO that are compared.
 const LOOK: u64 = 140;
 
-/// What a call may have changed when it fails.
+/// What a failing call may have changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keeps {
-    /// Nothing at all.
+    /// Nothing.
     All,
-    /// What can be seen, but pages may have been committed.
+    /// Pages may have been committed; the visible content is unchanged.
     Content,
-    /// A part may have been done.
+    /// A part may be done.
     Shape,
 }
 
@@ -57,14 +57,14 @@ struct World {
 impl World {
     fn new() -> World {
         let mut kernel = Kernel::new(FakeMachine::new(2000)).unwrap();
-        // The page of zeroes is taken once and stays.
+        // The page of zeroes is allocated once and stays.
         let Kernel { frames, machine, .. } = &mut kernel;
         frames.zero(machine).unwrap();
         let (empty, frames) = (kernel.census(), kernel.machine.frames_in_use());
         World { kernel, vmos: vec![], spaces: vec![], held: vec![], processes: vec![], empty, frames }
     }
 
-    /// Everything that programs can see, as text.
+    /// The state visible to programs, as text.
     fn look(&mut self, keeps: Keeps) -> Vec<String> {
         let heeded = heed(false);
         let mut seen = vec![format!("{:?}", self.kernel.census())];
@@ -105,7 +105,7 @@ impl World {
         seen
     }
 
-    /// Makes a call until it works; each failure must keep what it has to keep.
+    /// Repeats a call until it succeeds; each failure must preserve what `keeps` says.
     fn step<T>(&mut self, name: &str, keeps: Keeps, mut call: impl FnMut(&mut Self) -> Result<T, Status>) -> T {
         let before = self.look(keeps);
         loop {
@@ -170,7 +170,7 @@ impl World {
         self.step("page_fault", Keeps::Content, |w| w.kernel.page_fault(space, address, write, false));
     }
 
-    /// Stores a word as a thread would: by a fault, and to the frame that is mapped then.
+    /// Stores a word as a thread would: faults, and writes to the frame that is then mapped.
     fn store(&mut self, space: Key, page: u64, value: u64) {
         self.touch(space, page, true);
         let machine = self.kernel.aspace(space).unwrap().machine;
@@ -194,7 +194,7 @@ impl World {
     }
 }
 
-/// Plays a scenario with each request for memory refused in turn, and with some in a row.
+/// Runs a scenario with each request for memory refused in turn, and with several in a row.
 fn starve(scenario: impl Fn(&mut World)) {
     let play = |refuse: Range<u64>| {
         let mut world = World::new();
@@ -250,7 +250,8 @@ fn clones() {
     });
 }
 
-/// What a copy shares of one run of its parent's table lies in two of its own, and there is memory for the first.
+/// The pages that a clone shares with one run of its parent's table are in two runs of its own, and there is memory for
+/// the first.
 #[test]
 fn clones_across_runs() {
     starve(|w| {
@@ -389,9 +390,9 @@ fn streams_and_buffers() {
         w.hold(stream.object());
         let part = |page: u64, len: u64| Part { address: USER_BASE + page * PAGE, len };
         let parts = [part(1, PAGE), part(2, PAGE), part(7, 100)];
-        // A write that came some way has worked; so it must have failed before it did anything, or done all.
+        // A write that made progress has succeeded, so a failing one must have failed before it did anything.
         for (offset, n) in [(0, 0), (PAGE, 0), (2 * PAGE, 1), (30 * PAGE + 8, 1), (31 * PAGE, 2)] {
-            // A short write has worked, too; the rest is written then.
+            // A short write has succeeded, too; the rest is written next.
             let (mut done, part) = (0, parts[n]);
             while done < part.len {
                 let rest = [Part { address: part.address + done, len: part.len - done }];
@@ -458,7 +459,7 @@ fn pagers() {
         for page in [0, 1, 63, 64, 70, 89] {
             w.write(aux, page, page + 1);
         }
-        // Some of what is supplied is shared.
+        // Some of the supplied pages are shared.
         w.vmo("clone", |w| w.kernel.vmo_create_clone(aux, CloneKind::Snapshot, 0, 65 * PAGE, false));
         w.step("pager_supply_pages", Keeps::Shape, |w| {
             w.kernel.pager_supply_pages(pager, paged, (0, 80 * PAGE), (aux, 0))
@@ -490,7 +491,8 @@ fn pagers() {
     });
 }
 
-/// A call that frees memory is let through when there is none for the kernel's own records; it must not take any either.
+/// A call that frees memory is allowed when there is none for the kernel's own records; it must not allocate any
+/// either.
 #[test]
 fn nothing_is_taken_apart_into_more_when_there_is_no_memory() {
     let mut w = World::new();

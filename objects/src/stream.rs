@@ -1,22 +1,23 @@
-//! Streams: a VMO seen as a file, with a position that reads and writes move.
+//! Streams: a VMO as a file, with a seek position.
 //!
-//! What a stream reads ends with the content of the VMO (`content_size`), which all streams over it share. A write
-//! beyond the end makes the content longer, and the VMO too, if it can be resized and the stream was made through a
-//! handle that may. Bytes between the old end and what is written become zeroes.
+//! Reads end at the content size of the VMO (`content_size`), which all its streams share. A write beyond the end
+//! extends the content, and also the VMO, if it is resizable and the stream was created with a handle that allows that.
+//! Bytes between the old end and the write become zeroes.
 //!
-//! A read or write that may have to be made again from its start, because a page must be waited for, changes neither
-//! position nor sizes before it has all pages. What it has copied by then, it copies again.
+//! A read or write that may start over, because it must wait for a page, changes neither position nor sizes before all
+//! its pages are present. Bytes copied before that are copied again.
 //!
-//! One that is long is made in portions ([`crate::portions`]), between which others may use the same stream or VMO. So
-//! that each byte is read by one of those who read at the position, and none is written over by another who writes there
-//! or at the end:
-//! 1. The first portion settles the [`Run`]: where it begins and how long it is. If that is not all, the position, and at
-//!    the end the content's end too, are moved behind it at once.
-//! 2. Each portion copies as much as goes. What has been written is content from then on.
-//! 3. The run ends early where memory is wanting, or where others have cut off the content up to where it has come. Then
-//!    what was moved in 1 is moved back, if nobody has moved it since.
+//! A long operation runs in slices ([`crate::portions`]), between which other threads may use the same stream or VMO.
+//! To ensure that each byte is read by only one of several readers at the position, and that writers at the position or
+//! at the end do not overwrite each other:
+//! 1. The first slice fixes the [`Run`]: its start and length. If more slices follow, it immediately moves the
+//!    position, and for an append also the content's end, to the end of the run.
+//! 2. Each slice copies as much as fits. Written bytes are content from then on.
+//! 3. The run ends early if memory is missing, or if another thread cuts the content off below its progress. The values
+//!    moved in 1 are then moved back, if no other thread has moved them since.
 //!
-//! What is to become zeroes before a write is zeroed before 1, in portions too: the content grows by them.
+//! Bytes before a write that must become zeroes are zeroed before 1, also in slices, and become content as they are
+//! zeroed.
 
 use alloc::boxed::Box;
 
@@ -32,77 +33,77 @@ use crate::vmo::{self, Access, PAGE_WAIT, Vmo};
 
 /// A stream.
 pub struct Stream {
-    /// What it reads and writes.
+    /// The VMO that it reads and writes.
     pub vmo: Id<Vmo>,
-    /// The position.
+    /// The seek position in bytes.
     pub seek: u64,
-    /// What it was made for: `ZX_STREAM_MODE_READ`, `ZX_STREAM_MODE_WRITE`.
+    /// Allowed operations: `ZX_STREAM_MODE_READ`, `ZX_STREAM_MODE_WRITE`.
     pub mode: u32,
-    /// Every write goes to the end.
+    /// Every write is an append.
     pub append: bool,
     /// It may resize the VMO.
     resizes: bool,
 }
 
-/// A piece of a program's memory, as it says.
+/// A buffer in a program's memory, as the program gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Where it begins.
+    /// Start address.
     pub address: u64,
-    /// Its bytes. All parts of a call have fewer than 2^64 together.
+    /// Length in bytes. The sum over all buffers of a call is below 2^64.
     pub len: u64,
 }
 
-/// Where a read or write takes place.
+/// The offset of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Where {
-    /// At the position, which moves.
+    /// The position, which advances.
     Position,
-    /// At the end of the content, to where the position moves first.
+    /// The end of the content; the position first moves there.
     End,
-    /// At an offset; the position stays.
+    /// An explicit offset; the position stays.
     At(u64),
 }
 
-/// A read or write of more than goes in one portion, as it was settled when it began.
+/// A read or write in several slices, as fixed by the first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// What it moves.
+    /// The values that it moved.
     pub moves: Moves,
-    /// Where in the VMO it begins.
+    /// Start offset in the VMO.
     pub offset: u64,
-    /// How many bytes it is about.
+    /// Length in bytes.
     pub len: u64,
-    /// How many are copied.
+    /// Number of bytes copied.
     pub done: u64,
 }
 
-/// What a run has moved behind itself.
+/// The values that a run has moved to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moves {
-    /// Nothing.
+    /// None.
     Nothing,
     /// The stream's position.
     Position,
-    /// The position and the content's end.
+    /// The position and the content size.
     End,
 }
 
-/// How far a read or write has come.
+/// Progress of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carried {
-    /// It is over: so many bytes.
+    /// Done; the number of bytes.
     Over(u64),
-    /// It goes on.
+    /// More slices follow.
     GoesOn(Run),
-    /// It begins when the rest of what lies before it is zeroed.
+    /// It begins when the rest of the bytes before it is zeroed.
     Begins,
 }
 
-/// A write that begins.
+/// A new write.
 struct Begun {
     run: Run,
-    /// The sizes of the VMO and of its content, if the VMO has grown for it.
+    /// The previous sizes of the VMO and its content, if the VMO has grown for it.
     old: Option<(u64, u64)>,
 }
 
@@ -116,18 +117,18 @@ impl Run {
         Run { moves, offset, len, done: 0 }
     }
 
-    /// Where it ends. No VMO reaches further than this type.
+    /// Its end. Saturates, since no VMO is that large.
     fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 
-    /// Where it has come to.
+    /// The offset that it has reached.
     fn at(&self) -> u64 {
         self.offset.saturating_add(self.done)
     }
 }
 
-/// What a copy that stopped early means to the caller: bytes that were copied count, unless the call is made again.
+/// The result of a copy that ended early: copied bytes count, unless the call starts over.
 fn result(done: u64, why: Result<(), Status>) -> Result<u64, Status> {
     match why {
         Err(PAGE_WAIT) => Err(PAGE_WAIT),
@@ -136,18 +137,18 @@ fn result(done: u64, why: Result<(), Status>) -> Result<u64, Status> {
     }
 }
 
-/// A buffer that is no memory of the caller's has another status in streams than elsewhere.
+/// Streams report an invalid buffer with another status than other calls do.
 fn of_buffer(status: Status) -> Status {
     if status == Status::INVALID_ARGS { Status::NOT_FOUND } else { status }
 }
 
-/// The bytes of all parts.
+/// Total length of all buffers.
 fn total(parts: &[Part]) -> u64 {
     parts.iter().map(|part| part.len).fold(0, u64::saturating_add)
 }
 
-/// Copies `left` bytes of parts, from `skip` on, by what copies so many bytes at an address, which are so many bytes from
-/// the first.
+/// Copies `left` bytes of the buffers, from position `skip` up. `copy` gets an address, a length, and the number of
+/// bytes copied before.
 fn each_part(parts: &[Part], mut skip: u64, mut left: u64, mut copy: impl FnMut(u64, u64, u64) -> Copied) -> Copied {
     let mut done = 0;
     for part in parts {
@@ -165,7 +166,7 @@ fn each_part(parts: &[Part], mut skip: u64, mut left: u64, mut copy: impl FnMut(
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `stream_create`. `resizes`: it may resize the VMO, if that can be.
+    /// `stream_create`. `resizes`: it may resize the VMO, if that is resizable.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -177,7 +178,7 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// Sets whether every write goes to the end.
+    /// Sets whether every write is an append.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -186,7 +187,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `stream_seek`, but for the change: where the position would be.
+    /// The new position for `stream_seek`, without setting it.
     ///
     /// # Errors
     /// `INVALID_ARGS`: `whence` is unknown, or the position would be negative or too large.
@@ -201,7 +202,7 @@ impl<M: Machine> Kernel<M> {
         from.checked_add_signed(offset).ok_or(Status::INVALID_ARGS)
     }
 
-    /// Moves the position.
+    /// Sets the position.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -210,12 +211,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Reads into parts of a program's memory, in their order, or a portion of that; `run` if it has begun. At or beyond
-    /// the end there is nothing.
+    /// One slice of a read into buffers of a program, in their order; `run` is set after the first slice. At or beyond
+    /// the end there is nothing to read.
     ///
     /// # Errors
-    /// Only if nothing was read: `NOT_FOUND`: the first part is no memory of the program's. `NO_MEMORY`. Those of the
-    /// VMO's source. [`PAGE_WAIT`].
+    /// Only if nothing was read: `NOT_FOUND`: the first buffer is invalid. `NO_MEMORY`. Errors of the VMO's source.
+    /// [`PAGE_WAIT`].
     pub fn stream_read(
         &mut self,
         id: Id<Stream>,
@@ -233,7 +234,7 @@ impl<M: Machine> Kernel<M> {
                 Where::End => end,
                 Where::At(offset) => offset,
             };
-            // The same memory may be read into many times: not more at once than there is memory.
+            // A call may name the same buffer many times: limits the length to the total memory.
             let most = self.machine.memory().1;
             Run::new(at, offset, total(parts).min(end.saturating_sub(offset)).min(most))
         });
@@ -253,13 +254,12 @@ impl<M: Machine> Kernel<M> {
         self.stream_over(id, &run, begins, why)
     }
 
-    /// Writes parts of a program's memory, in their order, or a portion of that; `run` if it has begun.
+    /// One slice of a write from buffers of a program, in their order; `run` is set after the first slice.
     ///
     /// # Errors
-    /// Only if nothing was written: `FILE_BIG`: no VMO is so large. `OUT_OF_RANGE`: nor is there a number for the end of
-    /// what is appended. `NO_SPACE`: the VMO is not so large, and cannot grow.
-    /// `NOT_FOUND`: the first part is no memory of the program's. `NO_MEMORY`. Those of the VMO's source.
-    /// [`PAGE_WAIT`].
+    /// Only if nothing was written: `FILE_BIG`: beyond the maximum size of a VMO. `OUT_OF_RANGE`: the end of an append
+    /// overflows. `NO_SPACE`: the VMO is too small and cannot grow. `NOT_FOUND`: the first buffer is invalid.
+    /// `NO_MEMORY`. Errors of the VMO's source. [`PAGE_WAIT`].
     pub fn stream_write(
         &mut self,
         id: Id<Stream>,
@@ -271,7 +271,7 @@ impl<M: Machine> Kernel<M> {
         let named = self.objects.get(id)?.vmo;
         let begins = run.is_none();
         let (mut run, old) = match run {
-            // Step 3: others have cut it off.
+            // Step 3: another thread has cut the content off.
             Some(run) if self.vmo_content_size(named)? < run.at() => return self.stream_over(id, &run, false, Ok(())),
             Some(run) => (run, None),
             None => match self.stream_write_begins(id, at, aspace, parts)? {
@@ -285,7 +285,8 @@ impl<M: Machine> Kernel<M> {
         let (copied, why) = each_part(parts, run.done, left, |address, done, len| {
             self.user_to_vmo(vmo, to + done, aspace, address, len)
         });
-        // What waits for its pager is made again, and needs the room: taken back, it would end the wait at once.
+        // A call that waits for its pager starts over and needs the room: shrinking the VMO again would end the wait at
+        // once.
         if let Some((size, content)) = old
             && copied == 0
             && why.is_err()
@@ -313,7 +314,7 @@ impl<M: Machine> Kernel<M> {
         self.stream_over(id, &run, begins, why)
     }
 
-    /// Settles a write, and sees to it that there is room. None if the rest of what lies before it is to be zeroed first.
+    /// Starts a write and ensures room for it. None if the rest of the bytes before it must be zeroed first.
     fn stream_write_begins(
         &mut self,
         id: Id<Stream>,
@@ -335,7 +336,7 @@ impl<M: Machine> Kernel<M> {
         let grown = if end > size && total > 0 {
             match vmo::round_up(end) {
                 Ok(grown) if resizes && self.objects.get(named)?.resizable => Some(grown),
-                // What there is room for is written.
+                // Writes as much as there is room for.
                 _ if offset < size => None,
                 Ok(_) => return Err(Status::NO_SPACE),
                 Err(_) => return Err(Status::FILE_BIG),
@@ -343,7 +344,7 @@ impl<M: Machine> Kernel<M> {
         } else {
             None
         };
-        // What a larger VMO has beyond is zero already.
+        // The added part of a VMO that grows is zero already.
         if total > 0 && offset > content && self.vmo_content_zero_portion(named, offset.min(size))? {
             return Ok(None);
         }
@@ -356,19 +357,18 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(Begun { run: Run::new(at, offset, good), old: Some((size, content)) }))
     }
 
-    /// Bytes of a run that are copied at once. What waits for its source's pages waits for all of them.
+    /// Number of bytes of a run to copy in one slice. A pager-backed VMO waits for all pages of the run at once.
     fn stream_portion(&self, vmo: Id<Vmo>, run: &Run) -> Result<u64, Status> {
         let left = run.len.saturating_sub(run.done);
         Ok(if self.objects.get(vmo)?.source().is_some() { left } else { left.min(COPIES) })
     }
 
-    /// Moves the position, if that is what a run does.
+    /// Sets the position, if the run moves it.
     fn stream_move(&mut self, id: Id<Stream>, run: &Run, to: u64) -> Result<(), Status> {
         if run.moves == Moves::Nothing { Ok(()) } else { self.stream_seek(id, to) }
     }
 
-    /// The end of a run. What the first portion moved is moved to where the run has come, or back to be moved again
-    /// (step 3).
+    /// Ends a run: moves the values that the first slice moved to where the run actually ended (step 3).
     fn stream_over(
         &mut self,
         id: Id<Stream>,
@@ -393,8 +393,8 @@ impl<M: Machine> Kernel<M> {
         done.map(Carried::Over)
     }
 
-    /// Before a VMO grows for a write: gets the pages from `offset` to its end at `size`, and sees how many bytes of the
-    /// parts can be had, by whole parts. Of what is made in portions, each sees for itself.
+    /// Before a VMO grows for a write: commits the pages from `offset` to its current end at `size`, and returns how
+    /// many bytes of the buffers are readable, in whole buffers. With slices, each slice checks for itself.
     fn stream_check(
         &mut self,
         vmo: Id<Vmo>,
@@ -403,7 +403,7 @@ impl<M: Machine> Kernel<M> {
         parts: &[Part],
     ) -> Result<u64, Status> {
         let mut good = 0;
-        // Memory that nobody has written has no end, but what is written takes some.
+        // Memory that was never written can be read without limit, but writing it takes memory.
         let most = self.machine.memory().1;
         let (target, _) = self.vmo_resolve(vmo, 0)?;
         if total(parts) > COPIES && self.objects.get(target)?.source().is_none() {
@@ -430,7 +430,7 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 impl<M: Machine> Kernel<M> {
-    /// A whole read.
+    /// A complete read.
     pub(crate) fn stream_read_all(
         &mut self,
         id: Id<Stream>,
@@ -441,7 +441,7 @@ impl<M: Machine> Kernel<M> {
         self.all_portions(|k, run| k.stream_read(id, at, space, parts, run))
     }
 
-    /// A whole write.
+    /// A complete write.
     pub(crate) fn stream_write_all(
         &mut self,
         id: Id<Stream>,

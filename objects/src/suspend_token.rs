@@ -1,9 +1,8 @@
-//! Suspend tokens: as long as one is there, its task stands still.
+//! Suspend tokens: a task is suspended as long as it has one.
 //!
-//! A thread goes on only when no token holds it, neither one of its own nor one of its process. Tokens are counted, in
-//! the task that each is for, so that suspending is a matter of numbers: [`Kernel::thread_settle`] looks at them and
-//! stops the machine's thread or lets it go on. A task can be suspended before it is started, and a process's threads
-//! of the future are held as well as those that it has.
+//! A thread runs only while neither it nor its process has a token. Each task counts its tokens, and
+//! [`Kernel::thread_settle`] stops or resumes the machine's thread according to the counts. A task can be suspended
+//! before it is started, and a process's tokens also hold threads that it creates later.
 
 use alloc::boxed::Box;
 
@@ -15,7 +14,7 @@ use crate::object::{Body, Id, ObjectId};
 use crate::process::{Process, ProcessState};
 use crate::thread::Thread;
 
-/// What a token holds.
+/// The task that a token suspends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Held {
     /// One thread.
@@ -39,7 +38,7 @@ pub struct SuspendToken {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `task_suspend`. A thread cannot suspend itself or its own process: see to that before.
+    /// `task_suspend`. The caller has checked that the thread suspends neither itself nor its own process.
     ///
     /// # Errors
     /// `BAD_STATE`: the task has ended. `NO_MEMORY`.
@@ -61,14 +60,14 @@ impl<M: Machine> Kernel<M> {
         Ok(token)
     }
 
-    /// A token is gone: its task goes on, unless another one holds it.
+    /// A token is destroyed: its task is resumed, unless it has other tokens.
     pub(crate) fn suspend_token_end(&mut self, token: SuspendToken) {
-        // Only a task that is there is counted, and the token saw to that.
+        // Only existing tasks are counted, and the token kept its task alive.
         let _ = self.suspend_count(token.task, -1);
         self.drop_ref(token.task.object());
     }
 
-    /// Counts a token more or less for a task, and stops or releases its threads accordingly.
+    /// Adds a token to a task's count or removes one, and stops or resumes its threads accordingly.
     fn suspend_count(&mut self, task: Held, change: i32) -> Result<(), Status> {
         match task {
             Held::Thread(id) => {
@@ -80,7 +79,7 @@ impl<M: Machine> Kernel<M> {
                 let process = self.objects.get_mut(id)?;
                 let before = process.suspends;
                 process.suspends = before.saturating_add_signed(change);
-                // Only the first and the last token change anything for the threads.
+                // Only the first and the last token change the threads' state.
                 if (before == 0) != (process.suspends == 0) {
                     self.process_settle(id);
                 }
@@ -89,7 +88,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Settles all threads of a process.
+    /// Calls [`Kernel::thread_settle`] for all threads of a process.
     fn process_settle(&mut self, process: Id<Process>) {
         let Ok(threads) = self.objects.get(process).map(|p| p.threads) else { return };
         let mut next = self.objects.after(threads, None);
@@ -117,7 +116,7 @@ mod tests {
     use crate::thread::ThreadState;
     use crate::wait::{Observed, WaitItem, Waiting};
 
-    /// What a thread waits for, in the model.
+    /// What a thread waits for in the model.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Wait {
         None,
@@ -125,7 +124,7 @@ mod tests {
         Event,
     }
 
-    /// A thread, as simple as it can be told.
+    /// The model of a thread.
     #[derive(Debug)]
     struct Model {
         state: ThreadState,
@@ -164,7 +163,7 @@ mod tests {
             3 => (1_i64..20).prop_map(Op::Pass),
             1 => n().prop_map(Op::Exit),
             2 => n().prop_map(Op::Send),
-            // Once in a while, at the end of a longer life.
+            // Rare, so that runs get long before the end.
             1 => Just(Op::Pass(1)),
             1 => any::<bool>().prop_map(|kill| if kill { Op::Kill } else { Op::Signal }),
         ]
@@ -172,7 +171,7 @@ mod tests {
 
     struct World {
         kernel: Kernel<FakeMachine>,
-        /// Holds all handles, and is no part of the play.
+        /// Holds all handles, and takes no part in the operations.
         holder: Id<Process>,
         process: Id<Process>,
         event: (Id<Event>, HandleValue),
@@ -202,7 +201,7 @@ mod tests {
                 process_tokens: 0,
                 dead: false,
             };
-            // One that runs and does not end, so that the process does not end by itself.
+            // A thread that runs and never ends, so that the process does not end by itself.
             world.play(Op::Create);
             world.play(Op::Start(0));
             world
@@ -213,7 +212,7 @@ mod tests {
             model.state == ThreadState::Running && (model.tokens > 0 || self.process_tokens > 0)
         }
 
-        /// A thread makes calls only if it runs and is in none.
+        /// Whether a thread can make a call: it runs and is in no call.
         fn calls(&self, n: usize) -> bool {
             let model = &self.threads[n].1;
             model.state == ThreadState::Running && !self.suspended(n) && model.wait == Wait::None
@@ -389,7 +388,7 @@ mod tests {
                 world.play(Op::Resume(0));
             }
             world.play(Op::Kill);
-            // With the handles everything goes but the root job: no token has kept anything.
+            // Closing the handles destroys everything but the root job: no token has leaked.
             world.kernel.process_kill(world.holder, 0);
             world.kernel.doom(world.holder.object());
             world.kernel.reap();

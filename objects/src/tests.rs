@@ -1,4 +1,4 @@
-//! What happens between objects: waits and whatever ends them, messages that carry objects, and ends of life.
+//! Interactions between objects: waits and their ends, messages that carry objects, and destruction.
 
 use abi::{Rights, Signals, Status, ZX_DEFAULT_CHANNEL_RIGHTS, ZX_TIME_INFINITE};
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ impl World {
         self.kernel.reap();
     }
 
-    /// Waits with the `n`th thread for signals of an object; findings go to the `n`th word of memory.
+    /// Waits with the `n`th thread for signals of an object; observed signals go to the `n`th word of memory.
     fn wait(&mut self, n: usize, value: HandleValue, signals: Signals, deadline: i64) -> Waiting {
         let object = self.kernel.handle(self.process, value).unwrap().object;
         let item = WaitItem { object, handle: value, signals };
@@ -77,7 +77,7 @@ impl World {
         self.kernel.copy_out(self.aspace, USER_BASE + n as u64 * 4, &value.to_le_bytes()).unwrap();
     }
 
-    /// Results of the calls of the `n`th thread that blocked and have ended.
+    /// Results of the `n`th thread's blocked calls that have ended.
     fn woken(&self, n: usize) -> Vec<Status> {
         let machine = self.kernel.objects.get(self.threads[n]).unwrap().machine().unwrap();
         let thread = &self.kernel.machine.threads[&machine.0];
@@ -102,7 +102,7 @@ fn a_signal_ends_a_wait_and_is_observed() {
     assert_eq!(w.woken(0), [Status::OK]);
     assert_eq!(w.word(0), Signals::EVENT_SIGNALED.bits());
     assert!(w.woken(1).is_empty());
-    // A second signal finds nobody twice.
+    // A second signal wakes no thread twice.
     w.kernel.signal(event.object(), Signals::EVENT_SIGNALED, Signals::USER_0);
     assert_eq!(w.woken(0).len(), 1);
     assert_eq!(w.woken(1), [Status::OK]);
@@ -180,7 +180,7 @@ fn a_circle_of_channels_in_channels_is_refused_and_goes() {
     let mut w = World::new(0);
     let before = w.kernel.census();
     for length in [1, 2, 5] {
-        // Each end's other end is sent through the next pair, and the last one through the first.
+        // The peer of each end is sent through the next pair, and the last one through the first.
         let pairs: Vec<_> = (0..length).map(|_| w.kernel.channel_create().unwrap()).collect();
         let mut hold =
             |id: Id<Channel>| w.kernel.another(Handle { object: id.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
@@ -240,14 +240,14 @@ fn a_call_gets_the_answer_with_its_number() {
     assert_eq!(waiting, Waiting::Blocked);
     let mut seen = w.kernel.channel_read(b).unwrap().data;
     assert_eq!(seen[4], 9);
-    // Some other message goes into the queue, the answer to the caller.
+    // Another message enters the queue, the answer goes to the caller.
     w.kernel.channel_write(b, Message { data: vec![1, 2, 3, 4], handles: Vec::new() }).unwrap();
     seen[4] = 10;
     w.kernel.channel_write(b, Message { data: seen.clone(), handles: Vec::new() }).unwrap();
     assert_eq!(w.woken(0), [Status::OK]);
     assert_eq!((w.word(0), w.word(1)), (5, 0));
     assert_eq!(w.word(17) & 0xff, 10);
-    // The number is used up: a second answer is a message like any other.
+    // The number is used up: a second answer is an ordinary message.
     w.kernel.channel_write(b, Message { data: seen, handles: Vec::new() }).unwrap();
     assert_eq!(w.woken(0).len(), 1);
     w.close(theirs);
@@ -311,11 +311,11 @@ fn ports_queue_what_was_asked_for() {
     w.kernel.signal(event.object(), Signals::NONE, Signals::USER_2);
     assert_eq!(w.woken(0), [Status::OK]);
     assert_eq!((w.word(0), w.word(2), w.word(5)), (42, 1, Signals::USER_2.bits()));
-    // Once is once.
+    // Each wait delivers only one packet.
     w.kernel.signal(event.object(), Signals::USER_2, Signals::NONE);
     w.kernel.signal(event.object(), Signals::NONE, Signals::USER_2);
     assert_eq!(w.kernel.port_wait(port, w.threads[0], 0, USER_BASE), Err(Status::TIMED_OUT));
-    // A wait that was cancelled leaves no packet.
+    // A cancelled wait leaves no packet.
     w.kernel.wait_async(w.process, item, port, 43, 0).unwrap();
     assert_eq!(w.kernel.port_cancel(port, (w.process, value), 43, 0), Ok(None));
     assert_eq!(w.kernel.port_cancel(port, (w.process, value), 43, 0), Err(Status::NOT_FOUND));
@@ -381,7 +381,7 @@ fn sockets_hold_what_fits_and_half_close() {
     assert_eq!(write(&mut w, a, b"z"), Err(Status::SHOULD_WAIT));
     assert!(!w.kernel.signals(a.object()).contains(Signals::SOCKET_WRITABLE));
     w.kernel.socket_set_disposition(a, Some(false), None).unwrap();
-    // Nowhere to go for all of them.
+    // The destination is too small for all of them.
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, capacity, false), Err(Status::INVALID_ARGS));
     for last in (0..capacity / page).rev() {
         assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, page, true), Ok(page));
@@ -405,7 +405,7 @@ fn datagrams_stay_apart() {
         w.kernel.copy_out(w.aspace, USER_BASE, text).unwrap();
         w.kernel.socket_write(a, w.aspace, USER_BASE, text.len()).unwrap();
     }
-    // Who has no room takes nothing, and looks at nothing.
+    // A read of 0 bytes takes no datagram.
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 0, false), Ok(0));
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 3, false), Ok(3));
     assert_eq!(w.kernel.socket_read(b, w.aspace, USER_BASE, 100, true), Ok(6));
@@ -500,21 +500,21 @@ fn out_of_memory_is_an_error_and_nothing_else() {
     }
     assert_eq!(last, Err(Status::NO_MEMORY));
     assert!(served > 900);
-    // What was committed is still there, and comes back.
+    // Committed pages are still there, and can be freed.
     assert_eq!(w.kernel.vmo_committed(vmo), Ok(served * PAGE));
     w.kernel.vmo_decommit(vmo, 0, 2000 * PAGE).unwrap();
     assert_eq!(w.kernel.vmo_committed(vmo), Ok(0));
     assert_eq!(w.kernel.page_fault(aspace, base, true, false), Ok(()));
 }
 
-/// Something that a thread, or time, does to futexes.
+/// An operation on futexes, or the passing of time.
 #[derive(Clone, Debug)]
 enum FutexOp {
-    /// The thread waits at the word, if it is not waiting, with the owner, for as long.
+    /// The thread waits on the word for at most `patience`, if it is not waiting already, and sets the owner.
     Wait { thread: usize, word: usize, owner: Option<usize>, patience: i64 },
-    /// So many at the word are woken.
+    /// Wakes up to `count` threads that wait on the word.
     Wake { word: usize, count: u32 },
-    /// Some at the word are woken, some go to another, which gets an owner.
+    /// Wakes some threads that wait on the word and moves others to another word, which gets an owner.
     Requeue { word: usize, to: usize, wake: u32, count: u32, owner: Option<usize> },
     /// Time passes.
     Pass(i64),
@@ -537,7 +537,7 @@ fn futex_op() -> impl Strategy<Value = FutexOp> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
-    /// Words as queues of (thread, when it gives up): who is woken, in which order, and how.
+    /// Words as queues of (thread, deadline): which threads are woken, in which order, with which status.
     #[test]
     fn futexes_are_queues(ops in proptest::collection::vec(futex_op(), 1..30)) {
         let mut w = World::new(THREADS);
@@ -551,7 +551,7 @@ proptest! {
                     if queues.iter().flatten().any(|&(waiter, _)| waiter == thread) {
                         continue;
                     }
-                    // Nobody who waits at a word, or comes to wait, can own it.
+                    // A thread that waits on a word, or begins to, cannot own it.
                     let bad = owner.is_some_and(|o| o == thread || queues[word].iter().any(|&(waiter, _)| waiter == o));
                     let owner = owner.map(|owner| w.threads[owner]);
                     let answer = w.kernel.futex_wait(w.threads[thread], address(word), 0, owner, now + patience);

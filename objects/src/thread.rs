@@ -1,7 +1,7 @@
-//! Threads: what runs, and what it waits for.
+//! Threads, and their waits.
 //!
-//! A thread waits in at most one thing at a time ([`Wait`]). It is blocked by [`Kernel::block`], and whatever ends the
-//! wait goes through [`Kernel::take_wait`], which leaves no trace of it anywhere, and [`Kernel::wake`].
+//! A thread waits for at most one thing at a time ([`Wait`]). [`Kernel::block`] blocks it. Whatever ends the wait calls
+//! [`Kernel::take_wait`], which removes the wait everywhere, and [`Kernel::wake`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,36 +34,36 @@ use crate::wait::{Observed, Waiting};
 
 /// What a thread waits for.
 pub(crate) enum Wait {
-    /// Nothing: it runs.
+    /// Nothing: it is not blocked.
     None,
-    /// A time (`nanosleep`).
+    /// The end of `nanosleep`.
     Sleep,
     /// Signals of objects.
     Signals { observers: Vec<Key>, out: Observed },
-    /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
+    /// Signals of one object, as its sole waiter. `closed`: the handle was closed, which ends the wait.
     Sole { object: ObjectId, out: Observed, closed: bool },
-    /// A packet.
+    /// A packet of a port.
     Port { port: Id<Port>, out: u64 },
-    /// A wake-up on an address.
+    /// A wake-up of a futex.
     Futex { key: FutexKey },
-    /// The answer to a call.
+    /// The answer to `channel_call`.
     Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
-    /// Bytes from the host link, or room for them.
+    /// Bytes from the host link, or room in it.
     Serial(crate::debug::SerialWait),
-    /// An interrupt; when it came goes to this address, unless that is 0.
+    /// An interrupt; its time is written to `out`, unless that is 0.
     Interrupt { interrupt: Id<Interrupt>, out: u64 },
-    /// Pages that a pager supplies.
+    /// Pages from a pager.
     Page(Box<PageWait>),
-    /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::portions`]).
+    /// The next slice of its call: the thread is not blocked but makes the call again ([`crate::portions`]).
     Goes(Box<Going>),
-    /// A handler's decision about what the thread did.
+    /// An exception handler's decision.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
 
-/// What waking a thread takes: the machine's thread, and in which turn it was noted.
+/// What waking a thread needs: the machine's thread, and the turn in which the thread was last noted.
 pub(crate) type AtHand = (Option<MachineThread>, u32);
 
-/// Where a thread is in its life.
+/// Lifecycle state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
     /// Created, not started.
@@ -80,61 +80,61 @@ pub struct Thread {
     pub name: Name,
     /// Its process.
     pub process: Id<Process>,
-    /// The process whose handles it uses: its own, but for [shared processes](crate::shared).
+    /// The process whose handle table it uses: its own, except with [shared processes](crate::shared).
     pub(crate) holder: Id<Process>,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: ThreadState,
     pub(crate) machine: Option<MachineThread>,
-    /// The address space of its process, once it has started.
+    /// Its process's address space, from its start to its end.
     pub(crate) aspace: Option<Key>,
     pub(crate) priority: Priority,
-    /// What its last profile with a mask of processors says.
+    /// The processor mask of its last profile that had one.
     pub(crate) processors: u64,
-    /// The turn in which it was last noted: see [`crate::turns`].
+    /// The turn in which the scheduler last noted it: see [`crate::turns`].
     pub(crate) noted: u32,
     pub(crate) wait: Wait,
-    /// Its place among the threads of its process that have not ended.
+    /// Its link among the live threads of its process.
     pub(crate) siblings: Link,
-    /// Its place among the threads that wait for what it waits for, where there is an order.
+    /// Its link in an ordered queue of waiting threads.
     pub(crate) queue: Link,
-    /// Suspend tokens for it; its process has a count of its own.
+    /// Number of suspend tokens for the thread itself; its process has its own count.
     pub(crate) suspends: u32,
     /// [`Kernel::thread_settle`] has stopped the machine's thread.
     stopped: bool,
     /// A suspend token is in effect.
     suspended: bool,
-    /// Nanoseconds for which it ran, once it has ended; before, those for which the runners ran that it has no more.
+    /// After its end: its total run time in nanoseconds. Before: the run time of its destroyed runners.
     runtime: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
-    /// It ends by itself: the debugger has been told.
+    /// It is exiting, and the debugger has been notified.
     pub(crate) end_told: bool,
     has_deadline: bool,
-    /// Which of its waits the present one is: see [`Due`].
+    /// The number of its current wait: see [`Due`].
     wait_number: u32,
-    /// The endpoints in its slots, if it has had any.
+    /// The endpoints in its slots, if it ever had any.
     pub(crate) endpoints: Option<Box<Slots>>,
     /// Its virtual processor.
     pub(crate) vproc: Option<Id<Vproc>>,
-    /// Its restricted mode, if it has state bound.
+    /// Its restricted state, if bound.
     pub(crate) restricted: Option<Box<Restricted>>,
-    /// It was kicked while it had none.
+    /// It was kicked while no restricted state was bound.
     pub(crate) kicked: bool,
-    /// The call that it is blocked in, where calls are traced.
+    /// The call in which it is blocked, if calls are traced.
     pub(crate) traced: Option<Box<trace::Call>>,
 }
 
 impl Thread {
-    /// The machine's thread, while it runs.
+    /// The machine's thread, from its start to its end.
     pub fn machine(&self) -> Option<MachineThread> {
         self.machine
     }
 
-    /// The mask of the processors that it shall run on: none once it has ended.
+    /// The processor mask; 0 after its end.
     pub fn processors(&self) -> u64 {
         if self.has_ended() { 0 } else { self.processors }
     }
 
-    /// It waits no longer; its wait holds nothing. Says whether a deadline is to be disarmed.
+    /// Clears its wait, which holds nothing. Says whether a deadline must be disarmed.
     #[inline]
     pub(crate) fn over(&mut self) -> bool {
         core::mem::forget(core::mem::replace(&mut self.wait, Wait::None));
@@ -142,51 +142,51 @@ impl Thread {
         core::mem::take(&mut self.has_deadline)
     }
 
-    /// Whether it has ended, or is going to be stopped because its process has.
+    /// Whether it has ended, or is to be stopped because its process has ended.
     pub fn has_ended(&self) -> bool {
         self.state == ThreadState::Dead || self.state == ThreadState::Running && self.aspace.is_none()
     }
 
-    /// Whether it waits in a call.
+    /// Whether it is blocked in a call.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         !matches!(self.wait, Wait::None)
     }
 
-    /// What waking it takes.
+    /// What waking it needs.
     #[inline(always)]
     pub(crate) fn at_hand(&self) -> AtHand {
         (self.machine, self.noted)
     }
 
-    /// Whether it would run if nobody came before it.
+    /// Whether it is runnable.
     pub(crate) fn is_ready(&self) -> bool {
         let waits = self.is_waiting() && !matches!(self.wait, Wait::Goes(_));
         self.state == ThreadState::Running && !waits && !self.stopped
     }
 
-    /// Whether it was started and a suspend token holds it.
+    /// Whether it is started and suspended.
     pub fn is_suspended(&self) -> bool {
         self.state == ThreadState::Running && self.suspended
     }
 
-    /// Whether its registers can be read and written: it stands, suspended or at an exception.
+    /// Whether its registers can be read and written: it is suspended or in an exception.
     pub fn shows_registers(&self) -> bool {
         self.is_suspended() || self.state == ThreadState::Running && self.exception().is_some()
     }
 
-    /// Whether it stands at an exception, which holds it even when no token does. In an exception of a call that it
-    /// makes it waits as in any other call.
+    /// Whether it is stopped by an exception, which holds it even without a suspend token. In an exception that one of
+    /// its calls caused, it is blocked as in any other call instead.
     pub fn in_exception(&self) -> bool {
         matches!(self.wait, Wait::Exception { after: After::Resume, .. })
     }
 
-    /// Whether it stands at a memory access whose page must be waited for.
+    /// Whether it is stopped by a page fault that waits for a pager.
     fn at_fault(&self) -> bool {
         matches!(&self.wait, Wait::Page(wait) if matches!(wait.then, Then::Fault { .. }))
     }
 
-    /// The exception that it is in.
+    /// Its current exception.
     pub fn exception(&self) -> Option<Id<Exception>> {
         match self.wait {
             Wait::Exception { exception, .. } => Some(exception),
@@ -194,7 +194,7 @@ impl Thread {
         }
     }
 
-    /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
+    /// The thread's `ZX_THREAD_STATE_*`, with the reason if it is blocked.
     pub fn info_state(&self) -> u32 {
         match (self.state, &self.wait) {
             (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
@@ -223,8 +223,8 @@ impl<M: Machine> Kernel<M> {
     /// `thread_create`.
     ///
     /// # Errors
-    /// `BAD_STATE`: the process is dead. `NOT_SUPPORTED`: it is a component's. `NO_RESOURCES`: a job may not have so many.
-    /// `NO_MEMORY`.
+    /// `BAD_STATE`: the process is dead. `NOT_SUPPORTED`: it is a component's. `NO_RESOURCES`: a job's quota is used
+    /// up. `NO_MEMORY`.
     pub fn thread_create(&mut self, process: Id<Process>, name: Name) -> Result<Id<Thread>, Status> {
         let p = self.objects.get_mut(process)?;
         if p.state == ProcessState::Dead {
@@ -243,7 +243,7 @@ impl<M: Machine> Kernel<M> {
             machine: None,
             aspace: None,
             priority: Priority::DEFAULT,
-            // There is one processor.
+            // There is only one processor.
             processors: 1,
             noted: 0,
             wait: Wait::None,
@@ -271,7 +271,7 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// Lets a thread run for the first time.
+    /// Starts a thread.
     ///
     /// # Errors
     /// `BAD_STATE`: it was started before, or its process does not run. `NO_MEMORY`.
@@ -296,7 +296,7 @@ impl<M: Machine> Kernel<M> {
         }
         thread.state = ThreadState::Running;
         let process = thread.process;
-        // A running thread needs no handle to go on.
+        // A running thread keeps itself alive without handles.
         self.add_ref(id.object());
         let process = self.objects.get_mut(process)?;
         process.running += 1;
@@ -304,7 +304,7 @@ impl<M: Machine> Kernel<M> {
         let held = held || self.objects.get(id)?.suspends > 0;
         self.signal(id.object(), Signals::NONE, Signals::THREAD_RUNNING);
         if self.exception_starting(id, first) || held {
-            // It stands before its first instruction.
+            // It is held before its first instruction.
             self.machine.thread_set_registers(machine, registers);
             self.thread_settle(id);
         } else {
@@ -314,14 +314,14 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Lets a started thread go on, or stops it, as the suspend tokens, exceptions and faults that hold it demand. To be
-    /// called after any of them has changed, for a thread in any state.
+    /// Stops or resumes a started thread according to its suspend tokens, exception and page fault. Must be called
+    /// after any of them has changed; the thread may be in any state.
     pub fn thread_settle(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get(id) else { return };
         let Some(machine) = thread.machine else { return };
         let suspended = thread.suspends > 0 || self.objects.get(thread.process).is_ok_and(|p| p.suspends > 0);
         let hold = suspended || thread.in_exception() || thread.at_fault();
-        // A thread at an exception still counts as running: the token takes effect when it goes on.
+        // A thread in an exception still counts as running: the suspension takes effect when the exception is over.
         let suspended = suspended && !thread.in_exception();
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let was_stopped = core::mem::replace(&mut thread.stopped, hold);
@@ -348,7 +348,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a thread, whatever it does. The last one takes its process along.
+    /// Kills a thread in any state. The last one ends its process.
     pub fn thread_kill(&mut self, id: Id<Thread>) {
         let Some(process) = self.thread_stop(id) else { return };
         if self.objects.get(process).is_ok_and(|p| p.running == 0 && p.state == ProcessState::Running) {
@@ -356,7 +356,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a thread and leaves its process alone, which is returned if the thread had run.
+    /// Ends a thread but not its process; returns the process if the thread had been started.
     pub(crate) fn thread_stop(&mut self, id: Id<Thread>) -> Option<Id<Process>> {
         let thread = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut thread.state, ThreadState::Dead);
@@ -401,14 +401,14 @@ impl<M: Machine> Kernel<M> {
         None
     }
 
-    /// Takes a thread off its process's list, if it is still there.
+    /// Removes a thread from its process's list, if it is still in it.
     pub(crate) fn thread_leave(&mut self, id: Id<Thread>) {
         if let Ok(process) = self.objects.get(id).map(|thread| thread.process) {
             self.objects.delist(process, |p| &mut p.threads, id.object());
         }
     }
 
-    /// A thread of a process has ended.
+    /// Uncounts an ended thread of a process.
     fn thread_uncount(&mut self, process: Id<Process>) {
         if let Ok(account) = self.objects.get(process).map(|process| process.account) {
             self.accounts.uncount(account, Counted::Threads, 1);
@@ -425,7 +425,7 @@ impl<M: Machine> Kernel<M> {
         self.drop_ref(thread.process.object());
     }
 
-    /// The address space that a thread's addresses mean.
+    /// The address space in which a thread's addresses are valid.
     ///
     /// # Errors
     /// `BAD_STATE`: it does not run.
@@ -438,7 +438,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `object_get_property(ZX_PROP_REGISTER_FS)`, of the thread whose call is being handled.
+    /// `object_get_property(ZX_PROP_REGISTER_FS)` for the calling thread.
     ///
     /// # Errors
     /// `BAD_STATE`: the thread does not run.
@@ -458,17 +458,17 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The machine's thread behind one whose registers can be read and written.
+    /// The machine's thread of a thread whose registers can be accessed.
     fn shown(&self, id: Id<Thread>) -> Result<MachineThread, Status> {
         let thread = self.objects.get(id)?;
         if thread.shows_registers() { thread.machine.ok_or(Status::BAD_STATE) } else { Err(Status::BAD_STATE) }
     }
 
-    /// The registers of a thread that stands. Of one that waits in a call they are those that it waits with; where an exception
-    /// comes of the call, it has its result.
+    /// The registers of a stopped thread. For a thread blocked in a call they are those of the call; in an exception
+    /// that the call caused, they have the call's result.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is neither suspended nor at an exception.
+    /// `BAD_STATE`: it is neither suspended nor in an exception.
     pub fn thread_registers(&mut self, id: Id<Thread>) -> Result<Registers, Status> {
         let machine = self.shown(id)?;
         if let Some(restricted) = self.restricted_shown(id) {
@@ -482,11 +482,12 @@ impl<M: Machine> Kernel<M> {
         Ok(found)
     }
 
-    /// Sets the registers of a thread that stands. If it waits in a call and shall go on elsewhere, the wait is over
-    /// and nobody learns how.
+    /// Sets the registers of a stopped thread. If it is blocked in a call and the instruction pointer changes, the call
+    /// is abandoned without a result.
     ///
     /// # Errors
-    /// As [`Kernel::thread_registers`]. `BAD_STATE` also: it shall go on elsewhere out of a call that is an exception.
+    /// As [`Kernel::thread_registers`]. `BAD_STATE` also: the instruction pointer changes in an exception that a call
+    /// caused.
     pub fn thread_set_registers(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
         let machine = self.shown(id)?;
         if self.restricted_shown(id).is_some() {
@@ -508,7 +509,7 @@ impl<M: Machine> Kernel<M> {
             *result = registers.rax.cast_signed();
         }
         if !stopped {
-            // It waits in a call, which it goes on with.
+            // It is blocked in a call, which it continues afterwards.
             self.machine.thread_suspend(machine);
         }
         self.machine.thread_set_registers(machine, registers);
@@ -518,16 +519,16 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The x87 and vector registers of a thread that stands.
+    /// The x87 and vector registers of a stopped thread.
     ///
     /// # Errors
-    /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine does not give them.
+    /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine cannot read them.
     pub fn thread_fpu(&mut self, id: Id<Thread>) -> Result<FpuRegisters, Status> {
         let machine = self.shown(id)?;
         self.machine.thread_fpu(machine).ok_or(Status::NOT_SUPPORTED)
     }
 
-    /// Sets the x87 and vector registers of a thread that stands.
+    /// Sets the x87 and vector registers of a stopped thread.
     ///
     /// # Errors
     /// As [`Kernel::thread_fpu`]. `INVALID_ARGS`: reserved bits of MXCSR.
@@ -541,7 +542,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Nanoseconds for which a thread has run.
+    /// Run time of a thread, in nanoseconds.
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: the machine does not know.
@@ -553,14 +554,14 @@ impl<M: Machine> Kernel<M> {
         Ok(own.saturating_add(self.vproc_runtime(id)).saturating_add(self.restricted_runtime(id)))
     }
 
-    /// What ran for a thread so long ends: a runner, or its machine.
+    /// Adds the run time of a thread's runner that is destroyed.
     pub(crate) fn thread_ran(&mut self, id: Id<Thread>, runtime: i64) {
         if let Ok(thread) = self.objects.get_mut(id) {
             thread.runtime = thread.runtime.saturating_add(runtime);
         }
     }
 
-    /// A thread has ended: how long it ran counts for its process and the jobs above.
+    /// Adds an ended thread's run time to its process and the jobs above.
     fn thread_count_runtime(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get(id) else { return };
         let (process, runtime) = (thread.process, thread.runtime);
@@ -575,15 +576,15 @@ impl<M: Machine> Kernel<M> {
 
     // --- waiting ---
 
-    /// Blocks a thread until something ends the wait or the deadline comes.
+    /// Blocks a thread until the wait ends or the deadline expires.
     ///
     /// # Errors
-    /// `NO_MEMORY`; whatever the wait holds is let go.
+    /// `NO_MEMORY`; the wait is then cleaned up.
     #[inline(always)]
     pub(crate) fn block(&mut self, id: Id<Thread>, wait: Wait, deadline: i64) -> Result<Waiting, Status> {
         let thread = self.objects.get_mut(id)?;
         debug_assert!(!thread.is_waiting());
-        // What was there is nothing: there is nothing to drop.
+        // The old value is `Wait::None`: there is nothing to drop.
         core::mem::forget(core::mem::replace(&mut thread.wait, wait));
         if deadline == ZX_TIME_INFINITE {
             return Ok(Waiting::Blocked);
@@ -599,7 +600,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The deadline of a wait that has begun could not be set.
+    /// Undoes a wait whose deadline could not be set.
     #[cold]
     fn block_failed(&mut self, id: Id<Thread>) {
         if let Ok(thread) = self.objects.get_mut(id) {
@@ -619,8 +620,8 @@ impl<M: Machine> Kernel<M> {
         self.block(id, Wait::Sleep, deadline)
     }
 
-    /// Ends a thread's wait without waking it. Nothing refers to the wait any more, but for the observers of a wait on
-    /// signals, which are the caller's to take off their lists.
+    /// Ends a thread's wait without waking it. Nothing refers to the wait afterwards, except that the caller must
+    /// remove the observers of a wait on signals.
     pub(crate) fn take_wait(&mut self, id: Id<Thread>) -> Option<Wait> {
         let thread = self.objects.get_mut(id).ok()?;
         let wait = core::mem::replace(&mut thread.wait, Wait::None);
@@ -649,7 +650,7 @@ impl<M: Machine> Kernel<M> {
         Some(wait)
     }
 
-    /// Ends a wait that only the thread itself still knows of, and that holds nothing, without waking it.
+    /// Ends a wait without waking the thread. Only the thread itself refers to the wait, which holds nothing.
     #[inline]
     pub(crate) fn end_wait(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(id) else { return };
@@ -658,7 +659,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a thread's wait, if it waits, without anyone learning how (3D).
+    /// Ends a thread's wait, if any, without a result (3D).
     fn abandon_wait(&mut self, id: Id<Thread>) {
         match self.take_wait(id) {
             Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
@@ -668,7 +669,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a thread's wait with a status, if it waits.
+    /// Ends a thread's wait, if any, with a status.
     pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
         if self.sole_finish(id, status) {
             return;
@@ -685,24 +686,24 @@ impl<M: Machine> Kernel<M> {
         self.wake(id, status);
     }
 
-    /// The thread's call, answered as blocked before, returns.
+    /// Returns from a thread's blocked call.
     pub(crate) fn wake(&mut self, id: Id<Thread>, status: Status) {
         self.wake_with(id, i64::from(status.0));
     }
 
-    /// The same for a call that was made again, and no longer waits.
+    /// Returns from a call that was made again and no longer waits.
     pub fn thread_return(&mut self, id: Id<Thread>, result: i64) {
         self.wake_with(id, result);
     }
 
-    /// The same with any result.
+    /// Like [`Kernel::wake`], with any result.
     pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
         if let Ok(thread) = self.objects.get(id) {
             self.wake_machine(id, thread.at_hand(), result);
         }
     }
 
-    /// The same for one of which what it takes is at hand.
+    /// Like [`Kernel::wake_with`], for a caller that has the data already.
     #[inline(always)]
     pub(crate) fn wake_machine(&mut self, id: Id<Thread>, (machine, noted): AtHand, result: i64) {
         if self.trace_is_on() {
@@ -715,7 +716,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Sees to it that [`Kernel::expire`] comes upon `object` at `at`.
+    /// Makes [`Kernel::expire`] visit `object` at time `at`.
     #[inline]
     pub(crate) fn arm(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
         if self.deadlines.set(whose, at, object, number)? {
@@ -724,7 +725,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A deadline that was armed no longer counts.
+    /// Records that an armed deadline was cancelled.
     pub(crate) fn disarm(&mut self) {
         if self.deadlines.cancelled() {
             let objects = &self.objects;
@@ -736,8 +737,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The time has come for whatever was due (3B). When that has taken a portion, there is a pause for timers that is as long:
-    /// what waits for a time goes on, and so does everybody else.
+    /// Handles everything that is due (3B). If that takes longer than a slice, timers pause for as long as a slice,
+    /// while expired waits and all other threads continue.
     pub fn expire(&mut self) {
         let now = self.machine.now();
         let mut portion = Portion::default();
@@ -746,7 +747,8 @@ impl<M: Machine> Kernel<M> {
             self.expired(due);
             if !pauses && self.portion_over(&mut portion) {
                 pauses = true;
-                // Not as long as it took: a machine that stood still meanwhile would pause for as long again.
+                // The pause is not as long as the work took: after a halt of the whole machine it would be as long as
+                // the halt.
                 self.deadlines.pause(self.machine.now().saturating_add(PORTION));
             }
         }
@@ -761,7 +763,7 @@ impl<M: Machine> Kernel<M> {
         match self.objects.any(object).map(|o| &o.body) {
             Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
                 let id = Id::new(object);
-                // The entry is out of the heap already: nothing to disarm.
+                // The entry has left the heap already: nothing to disarm.
                 if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
                     thread.has_deadline = false;
                 }

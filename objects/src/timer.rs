@@ -1,4 +1,4 @@
-//! Timers: a signal at a time.
+//! Timers: objects that are signalled at a time.
 
 use alloc::boxed::Box;
 
@@ -13,11 +13,11 @@ use crate::object::{Body, Id};
 pub struct Timer {
     /// `ZX_TIMER_SLACK_*`, as created.
     pub slack_mode: u32,
-    /// When it was asked to fire, if it is set.
+    /// The requested time, if the timer is set.
     pub deadline: Option<i64>,
     /// The slack given with the deadline, in nanoseconds.
     pub slack: i64,
-    /// When it fires: within the slack of the deadline.
+    /// The time when it fires, within the slack of the deadline.
     fires: i64,
     pub(crate) number: u32,
 }
@@ -32,7 +32,7 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Timer(Box::new(timer)))
     }
 
-    /// `timer_set`: forgets an earlier setting. A deadline that has passed signals at once.
+    /// `timer_set`: replaces an earlier setting. A deadline that has passed signals immediately.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `timer_cancel`: the timer is not set, and not signalled.
+    /// `timer_cancel`: clears the setting and the signal.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -70,7 +70,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The timer is set no longer; its deadline finds nothing. Says whether it was.
+    /// Clears the setting, so that its deadline has no effect. Says whether the timer was set.
     fn timer_unset(&mut self, id: Id<Timer>) -> bool {
         let Ok(timer) = self.objects.get_mut(id) else { return false };
         if timer.deadline.take().is_none() {
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     pub(crate) fn timer_unreachable(&mut self, id: Id<Timer>) {
-        // Nobody can wait for it any more.
+        // No observer can wait for it any more.
         if self.timer_unset(id) {
             self.disarm();
         }
@@ -117,8 +117,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
-        /// Every timer fires once, within its slack of its deadline, and never costs a moment of its own if another
-        /// one that was set before lies within its slack.
+        /// Every timer fires once, within its slack of its deadline, and shares its interrupt with an earlier timer
+        /// that lies within its slack.
         #[test]
         fn timers_fire_within_their_slack(settings in prop::collection::vec(setting(), 1..40)) {
             let mut kernel = Kernel::new(FakeMachine::default()).unwrap();

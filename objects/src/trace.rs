@@ -1,17 +1,17 @@
-//! The kernel's trace: what calls threads make, with what, and what comes of it, as records in Fuchsia's format
-//! ([`fxt`]) for `zx_ktrace_read`.
+//! The kernel trace: the calls of threads, with their arguments and results, as records in Fuchsia's format ([`fxt`])
+//! for `zx_ktrace_read`.
 //!
-//! 1. `KTRACE_ACTION_START` turns it on, for all processes or for those of one job and the jobs below it. From then on
-//!    the machine reports before each call that something is to be done ([`Machine::attend`]), by the comparison that
-//!    every call makes anyway. So a system that does not trace pays nothing.
-//! 2. When a call is made ([`Kernel::trace_enter`]), its arguments are noted, with the beginning of the memory that
-//!    they point to and the objects of its handles. What exists is told once: names as string records, objects as
-//!    kernel object records.
-//! 3. When it is over ([`Kernel::trace_leave`]), what it wrote and its result are added: one record.
-//! 4. A call that blocks becomes two records: a begin with what is known, and an end when the thread is woken
-//!    ([`Kernel::trace_woken`]) or is gone.
-//! 5. Records wait in a ring of fixed size until they are read. What does not fit is not recorded but counted, and the
-//!    number is told when there is room again.
+//! 1. `KTRACE_ACTION_START` turns it on, for all processes or those of one job and the jobs below. From then on the
+//!    machine reports before each call that there is work ([`Machine::attend`]), by the comparison that every call
+//!    makes anyway. So without tracing there is no cost.
+//! 2. At the start of a call ([`Kernel::trace_enter`]), its arguments are recorded, with the first bytes of the memory
+//!    that they point to and the objects of its handles. Names and objects are described once: names as string records,
+//!    objects as kernel object records.
+//! 3. At its end ([`Kernel::trace_leave`]), its outputs and result are added: one record.
+//! 4. A call that blocks becomes two records: a begin record, and an end record when the thread is woken
+//!    ([`Kernel::trace_woken`]) or has ended.
+//! 5. Records wait in a ring of fixed size until they are read. Records that do not fit are dropped and counted; the
+//!    number is reported when there is room again.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -33,21 +33,21 @@ use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmo::Vmo;
 
-/// Bytes of the ring.
+/// Size of the ring in bytes.
 const RING: u64 = 4 << 20;
-/// Bytes that are noted of a buffer.
+/// Number of bytes recorded of a buffer.
 const BUFFER: u64 = 32;
-/// Bytes that are noted of structures and arrays.
+/// Number of bytes recorded of structures and arrays.
 const STRUCTURE: u64 = 64;
-/// Objects that are remembered as told, by the last digits of their numbers.
+/// Number of described objects that are remembered, indexed by the low bits of the koid.
 const TOLD: usize = 512;
 
-/// The category of calls, as Zircon names it.
+/// Trace category of calls, as in Zircon.
 const CALLS: &str = "kernel:syscall";
-/// The category of what happens to tasks.
+/// Trace category of task events.
 const TASKS: &str = "kernel:task";
 
-/// A call under way.
+/// A call in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     info: &'static SyscallInfo,
@@ -61,35 +61,35 @@ pub(crate) struct Call {
 #[derive(Default)]
 pub(crate) struct Trace {
     on: bool,
-    /// The job whose processes are traced; all if there is none.
+    /// The koid of the traced job; none for all processes.
     job: Option<u64>,
     ring: Option<Id<Vmo>>,
-    /// Bytes that were ever read and written.
+    /// Total bytes read and written so far.
     read: u64,
     written: u64,
     lost: u64,
-    /// Names that string records have told.
+    /// Names that have string records.
     names: BTreeMap<&'static str, u16>,
     last_name: u16,
     told: Vec<u64>,
-    /// The record in the making, with what must be told before it.
+    /// The record being built, after the records that must precede it.
     record: Vec<u64>,
     /// Its arguments so far.
     args: Vec<u64>,
     arg_count: usize,
-    /// The call that is being carried out, and its thread.
+    /// The current call, and its thread.
     current: Option<(Call, ObjectId)>,
-    /// Its thread has been woken already.
+    /// The thread of the current call was woken already, with this result.
     woken: Option<i64>,
 }
 
 impl Trace {
-    /// The reference to a name; it is told if need be.
+    /// The reference to a name; writes a string record if necessary.
     fn name(&mut self, name: &'static str) -> Text<'static> {
         if let Some(&index) = self.names.get(name) {
             return Text::Index(index);
         }
-        // Numbers are not used again soon: a record that is in the making may refer to an older name.
+        // Indexes are not reused soon: the record being built may refer to an older name.
         self.last_name = self.last_name % 0x7fff + 1;
         self.names.insert(name, self.last_name);
         write::string(&mut self.record, self.last_name, name);
@@ -98,14 +98,14 @@ impl Trace {
 
     fn arg(&mut self, name: &'static str, value: Value<'_>) {
         let name = self.name(name);
-        // One is kept for the result.
+        // One is reserved for the result.
         if self.arg_count + 1 < fxt::MAX_ARGS {
             write::argument(&mut self.args, name, value);
             self.arg_count += 1;
         }
     }
 
-    /// Whether an object has been told; from now on it has.
+    /// Whether an object was described; marks it as described.
     fn is_told(&mut self, koid: u64) -> bool {
         if self.told.is_empty() {
             self.told.resize(TOLD, 0);
@@ -114,7 +114,7 @@ impl Trace {
         slot.is_none_or(|slot| core::mem::replace(slot, koid) == koid)
     }
 
-    /// Nothing has been told: a record that told something was lost.
+    /// Forgets all descriptions, because a record that contained some was lost.
     fn forget(&mut self) {
         self.names.clear();
         self.told.clear();
@@ -139,10 +139,10 @@ impl<M: Machine> Kernel<M> {
         self.trace.on
     }
 
-    /// Turns it on, for processes in a job or for all.
+    /// Turns the trace on, for processes below a job or for all.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is on. `NO_MEMORY`.
+    /// `BAD_STATE`: it is on already. `NO_MEMORY`.
     pub fn trace_start(&mut self, job: Option<Id<Job>>) -> Result<(), Status> {
         if self.trace.on {
             return Err(Status::BAD_STATE);
@@ -161,30 +161,30 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Turns it off; what was recorded can still be read.
+    /// Turns the trace off; recorded data can still be read.
     pub fn trace_stop(&mut self) {
         self.trace.on = false;
         self.trace.current = None;
         self.attend();
     }
 
-    /// Throws away what was recorded and not read. The ring's memory goes if the trace is off.
+    /// Drops unread records. Frees the ring if the trace is off.
     pub fn trace_rewind(&mut self) {
         self.trace.read = self.trace.written;
         if self.trace.on {
-            // What those records told must be told anew.
+            // Descriptions in those records must be repeated.
             self.trace.forget();
         } else if let Some(ring) = core::mem::take(&mut self.trace).ring {
             self.drop_ref(ring.object());
         }
     }
 
-    /// Bytes that wait to be read.
+    /// Number of unread bytes.
     pub fn trace_waiting(&self) -> u64 {
         self.trace.written - self.trace.read
     }
 
-    /// Takes the oldest bytes; says how many.
+    /// Reads the oldest bytes; returns how many.
     ///
     /// # Errors
     /// Those of [`Kernel::vmo_read`].
@@ -217,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// A thread makes a call (step 2). Says whether it is traced, and [`Kernel::trace_leave`] is to be called.
+    /// A thread makes a call (step 2). Says whether it is traced, so that [`Kernel::trace_leave`] must be called.
     pub fn trace_enter(&mut self, thread: Id<Thread>, number: u32, words: [u64; 8]) -> bool {
         let (Some(info), Ok(process)) = (abi::syscall(number), self.objects.get(thread).map(|t| t.process)) else {
             return false;
@@ -237,7 +237,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// The call is over with a result, or without one because its thread is gone (step 3), or it blocks (step 4).
+    /// The call has ended with a result, or without one because its thread has ended (step 3), or it blocks (step 4).
     pub fn trace_leave(&mut self, thread: Id<Thread>, blocked: bool, result: Option<i64>) {
         let Some((call, _)) = self.trace.current.take() else { return };
         let time = self.machine.now() as u64;
@@ -254,7 +254,7 @@ impl<M: Machine> Kernel<M> {
         self.trace_commit();
     }
 
-    /// A thread's call that blocked is over (step 4); without a result, the thread is gone.
+    /// A thread's blocked call has ended (step 4); without a result, the thread has ended.
     pub(crate) fn trace_woken(&mut self, thread: Id<Thread>, result: Option<i64>) {
         if self.trace.current.as_ref().is_some_and(|(_, of)| *of == thread.object()) {
             self.trace.woken = result;
@@ -264,7 +264,7 @@ impl<M: Machine> Kernel<M> {
         if !self.trace.on {
             return;
         }
-        // Another call may be under way, whose arguments must not be lost.
+        // Another call may be in progress, whose arguments must not be lost.
         let kept =
             (core::mem::take(&mut self.trace.args), self.trace.arg_count, core::mem::take(&mut self.trace.record));
         self.trace_begin();
@@ -294,7 +294,7 @@ impl<M: Machine> Kernel<M> {
         (self.trace.args, self.trace.arg_count, self.trace.record) = kept;
     }
 
-    /// An object has another name now.
+    /// An object was renamed.
     pub(crate) fn trace_renamed(&mut self, object: ObjectId) {
         let koid = self.koid(object);
         self.trace.told.iter_mut().filter(|told| **told == koid).for_each(|told| *told = 0);
@@ -306,7 +306,7 @@ impl<M: Machine> Kernel<M> {
         self.trace.arg_count = 0;
     }
 
-    /// Tells an object's type and name, and a thread's process, unless that was done before.
+    /// Describes an object's type and name, and a thread's process, unless that was done before.
     fn trace_tell(&mut self, object: ObjectId) {
         let koid = self.koid(object);
         let Ok(o) = self.objects.any(object) else { return };
@@ -328,7 +328,7 @@ impl<M: Machine> Kernel<M> {
         write::kernel_object(&mut self.trace.record, koid, kind, Text::Inline(name.as_str()), of);
     }
 
-    /// What a call has written.
+    /// Records the outputs of a call.
     fn trace_out(&mut self, thread: Id<Thread>, call: &Call, result: Option<i64>) {
         if result.is_none_or(|result| result < 0) {
             return;
@@ -338,7 +338,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Notes the arguments that `wanted` chooses.
+    /// Records the arguments that `wanted` selects.
     fn trace_args(&mut self, process: Id<Process>, call: &Call, wanted: impl Fn(&ArgInfo) -> bool) {
         let Some(aspace) = self.objects.get(process).ok().and_then(|p| p.aspace) else { return };
         for (arg, &word) in call.info.args.iter().zip(&call.words).filter(|(arg, _)| wanted(arg)) {
@@ -350,11 +350,11 @@ impl<M: Machine> Kernel<M> {
             let count = arg.len.map(|len| counted(len).map_or(0, |(_, &count)| count));
             self.trace_pointer(process, aspace, arg, word, count);
         }
-        // Memory that would have to be waited for is not waited for.
+        // Recording does not wait for pages.
         self.wanted = None;
     }
 
-    /// A value; for a handle its object, too.
+    /// Records a value; for a handle also its object.
     fn trace_scalar(&mut self, process: Id<Process>, arg: &'static ArgInfo, word: u64) {
         self.trace.arg(
             arg.name,
@@ -374,7 +374,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The beginning of what an argument points to, as hexadecimal digits, but for single values.
+    /// Records the first bytes that an argument points to as hexadecimal digits, or a single value.
     fn trace_pointer(&mut self, process: Id<Process>, aspace: Key, arg: &'static ArgInfo, at: u64, count: Option<u64>) {
         let size = size_of_type(arg.ty);
         let most = if arg.ty == "void" { BUFFER } else { STRUCTURE };
@@ -396,15 +396,15 @@ impl<M: Machine> Kernel<M> {
         self.trace.arg(arg.name, Value::Text(&text));
     }
 
-    /// Commits a record while another, of which `other` is what has been written so far, is in the making: what the
-    /// other has told comes first.
+    /// Commits a record while another one is being built; `other` is what that contains so far. Its descriptions come
+    /// first.
     fn trace_commit_before(&mut self, other: &[u64]) {
         let mine = core::mem::replace(&mut self.trace.record, other.to_vec());
         self.trace.record.extend(mine);
         self.trace_commit();
     }
 
-    /// Puts the record into the ring (step 5).
+    /// Appends the record to the ring (step 5).
     fn trace_commit(&mut self) {
         let mut record = core::mem::take(&mut self.trace.record);
         if self.trace.lost > 0 {
@@ -439,7 +439,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Bytes of a type as the definitions name it.
+/// Size in bytes of a type, by its name in the definitions.
 fn size_of_type(ty: &str) -> u64 {
     match ty {
         "void" | "u8" | "i8" => 1,

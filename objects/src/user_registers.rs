@@ -1,29 +1,29 @@
-//! Registers that may go back to user mode.
+//! Registers that are safe to load for user mode.
 //!
-//! A processor takes addresses whose upper bits are all alike, and of any other RIP, or base of FS or GS, it tells in the kernel, which
-//! stops. Flags that are privileged it takes as they come. So whoever writes a thread's registers does it with [`UserRegisters`],
-//! which are fit for that whatever they were made of. What a program asks for that cannot be is refused before, where the call
-//! is; the kernel looks at what it is given once more.
+//! The processor accepts canonical addresses. For any other RIP, FS base or GS base it faults in kernel mode, which
+//! stops the kernel. It accepts privileged flags as they are. So code that sets a thread's registers uses
+//! [`UserRegisters`], which are safe whatever they are made from. Calls reject invalid requests of programs before
+//! that; the kernel checks its input once more.
 
 use crate::machine::{Registers, canonical};
 
-/// Flags that a program may have as it likes: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
+/// Flags that a program may set freely: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
 /// alignment check, identification.
 pub const USER_FLAGS: u64 = 0x24_4dd5;
-/// Those that are always set: interrupts, and a bit that is.
+/// Flags that are always set: the interrupt flag, and a reserved bit.
 const SET_FLAGS: u64 = 0x202;
 
-/// Registers with an address of programs in RIP, bases that are addresses, and flags that a program may have.
+/// Registers with a user address in RIP, canonical segment bases, and only flags that a program may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UserRegisters(Registers);
 
-/// Whether an address can be a base of FS or GS: nobody else's memory is reached by one that is the kernel's.
+/// Whether an address can be the base of FS or GS. A base in the kernel's half gives no access to its memory.
 const fn can_be_base(address: u64) -> bool {
     address.wrapping_add(1 << 47) >> 48 == 0
 }
 
 impl UserRegisters {
-    /// Makes registers fit: an address that is none becomes 0, where no program has anything.
+    /// Sanitizes registers: an invalid address becomes 0, where no program has a mapping.
     pub const fn new(mut registers: Registers) -> Self {
         if !canonical(registers.rip) {
             registers.rip = 0;
@@ -38,7 +38,7 @@ impl UserRegisters {
         Self(registers)
     }
 
-    /// What they are.
+    /// The registers.
     pub const fn get(&self) -> &Registers {
         &self.0
     }
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Where addresses begin and end that are some, and what lies around.
+    /// Addresses at the borders of the canonical ranges, and around them.
     fn addresses() -> impl Strategy<Value = u64> {
         let edges = [0_u64, 1 << 47, 0xffff_8000_0000_0000, 1 << 48, 1 << 63];
         prop_oneof![
@@ -69,10 +69,10 @@ mod tests {
             let fit = *UserRegisters::new(given).get();
             let extended = |address: u64| (address << 16) as i64 >> 16 == address as i64;
             prop_assert!(fit.rip < 1 << 47 && extended(fit.fs_base) && extended(fit.gs_base));
-            // Interrupts are on; the level of input and output is 0, and nothing resumes, or is of old modes.
+            // Interrupts are on, the I/O privilege level is 0, and the resume and virtual-8086 flags are clear.
             prop_assert_eq!(fit.rflags & 0x202, 0x202);
             prop_assert_eq!(fit.rflags & !(0x202 | USER_FLAGS), 0);
-            // What is fit stays as it is, and to be made fit once more changes nothing.
+            // Valid values stay unchanged, and sanitizing again changes nothing.
             prop_assert!(rip >= 1 << 47 || fit.rip == rip);
             prop_assert!(!extended(fs_base) || fit.fs_base == fs_base);
             prop_assert_eq!(fit.rsp, rsp);

@@ -1,9 +1,9 @@
-//! The one place where the kernel touches a program's memory.
+//! User memory: the one place where the kernel accesses a program's memory.
 //!
-//! An address from a program is an allegation. Every access walks the mappings of its address space, checks what they
-//! allow, and commits pages that are not there yet, as the program's own access would. What is read is copied once and
-//! checked afterwards, so that a program that changes its memory meanwhile deceives only itself. A range may span
-//! mappings, VMOs and pages; one byte that may not be touched fails the call.
+//! An address from a program is not trusted. Every access walks the mappings of the address space, checks their
+//! permissions, and commits absent pages, as the program's own access would. Data is copied once and checked
+//! afterwards, so that a program that changes its memory meanwhile affects only itself. A range may span mappings, VMOs
+//! and pages; one inaccessible byte fails the call.
 
 use abi::Status;
 
@@ -15,21 +15,21 @@ use crate::process::Process;
 use crate::slab::Key;
 use crate::vmo::{Access, Beneath, PAGE_WAIT};
 
-/// Where a few bytes are going to be written, which has been seen to be possible: so they need not be looked for again.
+/// A checked destination for a few bytes: the write needs no second look-up.
 #[derive(Clone, Copy)]
 pub struct Place {
     address: u64,
-    /// The page and the place there, if they lie in one that is known.
+    /// The frame and offset, if the bytes are in one page that the lookaside cache has.
     known: Option<(Frame, usize)>,
-    /// [`Recent::era`](crate::recent::Recent::era) of that.
+    /// [`Recent::era`](crate::recent::Recent::era) when the destination was looked up.
     era: u64,
 }
 
 impl Place {
-    /// Where nothing is to be written.
+    /// No destination.
     pub const NOWHERE: Self = Place { address: 0, known: None, era: 0 };
 
-    /// The place so many bytes on, which was asked for with it.
+    /// The place `offset` bytes further, which was checked together with it.
     #[inline(always)]
     #[must_use]
     pub fn on(self, bytes: usize) -> Self {
@@ -38,18 +38,18 @@ impl Place {
     }
 }
 
-/// Whose rules an access follows.
+/// The permission rules of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
-    /// The program's own: what it could load or store.
+    /// The program's own loads and stores.
     Program,
-    /// A debugger's: whatever is mapped.
+    /// A debugger's: everything mapped.
     Forced,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The page behind a user address, as far as the program itself may touch it. To be written it is committed if need
-    /// be; to be read it may be missing, and then reads as zeroes.
+    /// The frame behind a user address, if the program itself may access it. For writing, the page is committed if
+    /// necessary; for reading, the frame may be missing, and the page then reads as zeroes.
     #[inline]
     pub(crate) fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
         match self.frames.recent.find(aspace, address, access) {
@@ -58,8 +58,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The same for who looks up one page after the other, and holds on to the mapping that the last was in. Nothing that
-    /// is done for pages changes mappings.
+    /// Like [`Kernel::user_page`] for consecutive pages: caches the mapping of the last page in `held`. Nothing that is
+    /// done for pages changes mappings.
     #[inline]
     pub(crate) fn user_page_next(
         &mut self,
@@ -82,7 +82,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The frame and the offset there of bytes that lie in one page that is known.
+    /// Frame and offset of bytes in one page that the lookaside cache has.
     #[inline(always)]
     pub(crate) fn known(&self, aspace: Key, address: u64, len: usize, access: Access) -> Option<(Frame, usize)> {
         let offset = (address % PAGE) as usize;
@@ -98,7 +98,7 @@ impl<M: Machine> Kernel<M> {
         self.page_in(&mapping, aspace, address, access, rules)
     }
 
-    /// The page behind an address in a mapping.
+    /// The frame behind an address in a mapping.
     fn page_in(
         &mut self,
         mapping: &Mapping,
@@ -121,12 +121,12 @@ impl<M: Machine> Kernel<M> {
         let lasts = rules == Rules::Program && !mapping.content_only;
         let (vmo, offset) = (mapping.vmo, mapping.offset + (address - mapping.base));
         let frame = self.vmo_page(vmo, offset / PAGE, access).map_err(|status| match status {
-            // Who waits for a page is not to be told anything; see there.
+            // Not an error to report: the call waits for the page, or for memory.
             PAGE_WAIT | Status::NO_MEMORY => status,
             _ => Status::INVALID_ARGS,
         })?;
         match frame {
-            // What a device does with its memory is between it and the program.
+            // The kernel does not access device memory on a program's behalf.
             Some(frame) if frame.is_device() => Err(Status::INVALID_ARGS),
             Some(frame) => {
                 if lasts && matches!(self.objects.get(vmo)?.beneath, Beneath::Zeroes) {
@@ -166,7 +166,7 @@ impl<M: Machine> Kernel<M> {
     /// Copies from a program's memory.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not all of it may be read. `NO_MEMORY`. [`PAGE_WAIT`]: a page of it has to be waited for.
+    /// `INVALID_ARGS`: not all of it is readable. `NO_MEMORY`. [`PAGE_WAIT`]: a page of it must be waited for.
     #[inline(always)]
     pub fn copy_in(&mut self, aspace: Key, address: u64, out: &mut [u8]) -> Result<(), Status> {
         if let Some((frame, offset)) = self.known(aspace, address, out.len(), Access::Read) {
@@ -192,10 +192,10 @@ impl<M: Machine> Kernel<M> {
         )
     }
 
-    /// Copies into a program's memory. On an error a part may have been written.
+    /// Copies into a program's memory. After an error, a part may have been written.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not all of it may be written. `NO_MEMORY`.
+    /// `INVALID_ARGS`: not all of it is writable. `NO_MEMORY`.
     #[inline(always)]
     pub fn copy_out(&mut self, aspace: Key, address: u64, data: &[u8]) -> Result<(), Status> {
         if let Some((frame, offset)) = self.known(aspace, address, data.len(), Access::Write) {
@@ -214,7 +214,7 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Makes sure that a range of a program's memory could be written just now, and commits its pages.
+    /// Checks that a range of a program's memory is writable now, and commits its pages.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
@@ -231,7 +231,7 @@ impl<M: Machine> Kernel<M> {
         self.each_page(aspace, address, len, Access::Write, Rules::Program, |_, _, _, _| {})
     }
 
-    /// As [`Kernel::check_out`], for [`Kernel::fill_place`].
+    /// Like [`Kernel::check_out`], for [`Kernel::fill_place`].
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
@@ -244,7 +244,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Place { address, known, era: self.frames.recent.era() })
     }
 
-    /// Writes to a place. If something may have become of its page since, it is looked for anew.
+    /// Writes to a place. If its page may have changed since, looks it up again.
     ///
     /// # Errors
     /// As [`Kernel::copy_out`].
@@ -260,7 +260,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// As [`Kernel::check_out`], for reading.
+    /// Like [`Kernel::check_out`], for reading.
     ///
     /// # Errors
     /// As [`Kernel::copy_in`].
@@ -277,7 +277,7 @@ impl<M: Machine> Kernel<M> {
         self.each_page(aspace, address, len, Access::Read, Rules::Program, |_, _, _, _| {})
     }
 
-    /// Copies from the memory of a program that the caller may debug: what is mapped can be read.
+    /// Copies from the memory of a program that the caller may debug: everything mapped is readable.
     ///
     /// # Errors
     /// `INVALID_ARGS`: not all of it is mapped. `NO_MEMORY`.
@@ -292,12 +292,12 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Copies into the memory of a program that the caller may debug, within one mapping. Where the program could not be
-    /// allowed to write, the mapping gets a copy first, for which the caller's job is charged: others who have the same memory did not
-    /// agree.
+    /// Copies into the memory of a program that the caller may debug, within one mapping. If the program could not be
+    /// allowed to write there, the mapping first gets a private copy, for which the caller's job is charged, so that
+    /// other users of the same memory are not affected.
     ///
     /// # Errors
-    /// As [`Kernel::copy_in_forced`]. `ACCESS_DENIED`: it cannot be copied.
+    /// As [`Kernel::copy_in_forced`]. `ACCESS_DENIED`: the memory cannot be copied.
     pub fn copy_out_forced(
         &mut self,
         caller: Id<Process>,
@@ -313,13 +313,13 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// Whether what is mapped at an address is the vDSO, which nobody may write, whoever maps it.
+    /// Whether the vDSO is mapped at an address. It is never writable.
     pub fn is_vdso_at(&self, aspace: Key, address: u64) -> bool {
         let mapping = self.mapping_at(aspace, address);
         mapping.is_some_and(|m| [m.vmo, m.named].into_iter().any(|vmo| self.objects.get(vmo).is_ok_and(|v| v.is_vdso)))
     }
 
-    /// Bytes from an address to the end of the mapping that it is in.
+    /// Number of bytes from an address to the end of its mapping.
     pub fn mapped_from(&self, aspace: Key, address: u64) -> Option<u64> {
         let mapping = self.mapping_at(aspace, address)?;
         Some(mapping.end() - address)

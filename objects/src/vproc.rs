@@ -1,14 +1,16 @@
-//! Virtual processors: a thread's means to run code in other address spaces, and to be told past the server what happens
-//! there (`docs/virtual-processors.md` tells the whole protocol; the steps here are its steps of a life).
+//! Virtual processors: a thread runs code in other address spaces and learns without the server what happens there
+//! (`docs/virtual-processors.md` has the complete protocol; the steps here follow its life cycle).
 //!
-//! 1. A virtual processor is its owner's, the thread that made it: what happens comes to an endpoint of its own, from which a
-//!    slot of that thread's receives.
-//! 2. In each address space in which it is entered it has a *runner*, a thread of the machine's that can do nothing but
-//!    run: all that it does otherwise is a message to that endpoint. At most one of them runs, the one that was entered last.
-//! 3. A process that ends takes the runners in it along, but for one that was entered last: its owner may be waiting for it. That
-//!    one stays, in no address space, so it faults; it goes when another one is entered.
-//! 4. When the last handle or the owner goes, so do the one that runs and the slot, at once; the other runners in portions.
-//! 5. While the owner is held, by a suspend token, an exception of its own or a page that is awaited, the one that runs stands. A message
+//! 1. A virtual processor belongs to its owner, the thread that created it. It has an endpoint for its events, and a
+//!    slot of the owner receives from it.
+//! 2. In each address space in which it is entered it has a *runner*, a thread of the machine that can only run code:
+//!    its system calls and faults become messages to that endpoint. At most one runner runs, the one entered last.
+//! 3. A process that ends destroys the runners in it, except one that was entered last, because its owner may be
+//!    waiting for it. That runner stays without an address space, so it faults; it is destroyed when another one is
+//!    entered.
+//! 4. When the last handle is closed or the owner ends, the current runner and the slot are destroyed at once, and the
+//!    other runners in slices.
+//! 5. While the owner is held by a suspend token, an exception or a page wait, the current runner is stopped. A message
 //!    that it has sent stays.
 //!
 //! A runner counts as a thread of the owner's job.
@@ -35,30 +37,30 @@ use crate::slab::Key;
 use crate::thread::Thread;
 use crate::vmo::Vmo;
 
-/// The most virtual processors that have runners in one process: they go with it at once.
+/// Maximum number of virtual processors with runners in one process: they are destroyed with it at once.
 pub const IN_PROCESS: usize = 64;
 
 /// See the module's description.
 pub struct Vproc {
     owner: Id<Thread>,
-    /// That of the owner's job.
+    /// The account of the owner's job.
     account: Key,
     endpoint: Id<Endpoint>,
     page: Id<Vmo>,
-    /// What ends its owner's receiving.
+    /// Interrupts its owner's receive.
     bell: MachineBell,
     runners: BTreeMap<Id<Process>, MachineRunner>,
-    /// The runner that was entered last, and its process, as long as that has not ended.
+    /// The runner entered last, and its process if that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
     stopped: bool,
-    /// The one that was entered last was stopped because the owner is held (5).
+    /// The current runner was stopped because the owner is held (5).
     held: bool,
-    /// An upcall is to be made as soon as it can ([`upcall`]).
+    /// An upcall is due as soon as it is possible ([`upcall`]).
     due: bool,
 }
 
 impl Vproc {
-    /// Whether nothing of it runs any more, and nothing ever will.
+    /// Whether it has stopped for good.
     pub(crate) fn has_stopped(&self) -> bool {
         self.stopped
     }
@@ -74,10 +76,11 @@ fn state(registers: &Registers) -> hafnon_vproc_state_t {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vproc_create`, for the thread that asks (1): gives the page and the slot, too.
+    /// `vproc_create` for the calling thread (1): also returns the page and the slot.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`: it has one, or state of restricted mode. `NO_RESOURCES`: it has no free slot. `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
+    /// `ALREADY_BOUND`: it has one already, or bound restricted state. `NO_RESOURCES`: it has no free slot.
+    /// `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
     pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
         let thread = self.objects.get(owner)?;
         if thread.vproc.is_some() || thread.restricted.is_some() {
@@ -134,11 +137,11 @@ impl<M: Machine> Kernel<M> {
         id.inspect_err(|_| self.machine.bell_destroy(bell))
     }
 
-    /// `vproc_enter`, by a thread (2).
+    /// `vproc_enter` by a thread (2).
     ///
     /// # Errors
-    /// `BAD_STATE`: it is another thread's, or the process has ended. `INVALID_ARGS`: the state cannot be. `NO_RESOURCES`: there
-    /// are too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
+    /// `BAD_STATE`: it belongs to another thread, or the process has ended. `INVALID_ARGS`: the state is invalid.
+    /// `NO_RESOURCES`: too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
     pub fn vproc_enter(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
@@ -161,10 +164,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vproc_state`, by a thread: it stops.
+    /// `vproc_state` by a thread: stops it and returns its state.
     ///
     /// # Errors
-    /// `BAD_STATE`: it is another thread's, or was not entered. `NO_MEMORY`.
+    /// `BAD_STATE`: it belongs to another thread, or was not entered. `NO_MEMORY`.
     pub fn vproc_state(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
@@ -173,7 +176,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_write(page, HAFNON_VPROC_STATE_OFFSET, state.as_bytes())
     }
 
-    /// A virtual processor that is a thread's.
+    /// A virtual processor that belongs to a thread.
     fn vproc_of(&self, id: Id<Vproc>, thread: Id<Thread>) -> Result<&Vproc, Status> {
         let vproc = self.objects.get(id)?;
         if vproc.owner == thread && !vproc.stopped { Ok(vproc) } else { Err(Status::BAD_STATE) }
@@ -212,7 +215,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.runner_destroy(runner);
     }
 
-    /// Nanoseconds for which the runners have run that an owner has: they are its own.
+    /// Total run time of an owner's runners in nanoseconds; it counts for the owner.
     pub(crate) fn vproc_runtime(&mut self, owner: Id<Thread>) -> i64 {
         let Ok(thread) = self.objects.get(owner) else { return 0 };
         let Some(vproc) = thread.vproc.and_then(|id| self.objects.get(id).ok()) else { return 0 };
@@ -221,7 +224,7 @@ impl<M: Machine> Kernel<M> {
         runners.fold(0, |sum: i64, runner| sum.saturating_add(self.machine.runner_runtime(runner).unwrap_or(0)))
     }
 
-    /// An owner's machine has been stopped (5).
+    /// The owner was stopped (5).
     pub(crate) fn vproc_hold(&mut self, owner: Id<Thread>) {
         let Some(vproc) = self.vproc_owned(owner) else { return };
         let last = vproc.last;
@@ -231,7 +234,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// It is about to go on. Its runner does too if it was kicked: the owner may have taken that event before it receives.
+    /// The owner is resumed. So is its runner, even after a kick, because the owner may have taken that event before it
+    /// receives.
     pub(crate) fn vproc_release(&mut self, owner: Id<Thread>) {
         let Some(vproc) = self.vproc_owned(owner) else { return };
         if let (true, Some((runner, _))) = (core::mem::take(&mut vproc.held), vproc.last) {
@@ -239,13 +243,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The virtual processor that a thread has.
+    /// The virtual processor of a thread.
     fn vproc_owned(&mut self, owner: Id<Thread>) -> Option<&mut Vproc> {
         let id = self.objects.get(owner).ok()?.vproc?;
         self.objects.get_mut(id).ok()
     }
 
-    /// A process ends (3).
+    /// Step 3: a process ends.
     pub(crate) fn vprocs_leave(&mut self, process: Id<Process>) {
         let vprocs = self.objects.get_mut(process).map(|p| core::mem::take(&mut p.vprocs)).unwrap_or_default();
         for id in vprocs {
@@ -258,20 +262,20 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread ends (4).
+    /// Step 4: a thread ends.
     pub(crate) fn vproc_owner_ends(&mut self, thread: Id<Thread>) {
         if let Some(id) = self.objects.get(thread).ok().and_then(|thread| thread.vproc) {
             self.vproc_stop(id);
         }
     }
 
-    /// What must go at once goes (4).
+    /// Step 4: destroys at once what must not wait.
     pub(crate) fn vproc_stop(&mut self, id: Id<Vproc>) {
         let Ok(vproc) = self.objects.get(id) else { return };
         if vproc.stopped {
             return;
         }
-        // When the last of them goes the owner may have gone.
+        // The owner may be gone when the last runner is destroyed.
         let owner = vproc.owner;
         let runtime = self.vproc_runtime(owner);
         self.thread_ran(owner, runtime);
@@ -290,7 +294,7 @@ impl<M: Machine> Kernel<M> {
         self.doom(id.object());
     }
 
-    /// A virtual processor has no runner in a process any more.
+    /// A runner in a process was destroyed.
     fn runner_forget(&mut self, id: Id<Vproc>, process: Id<Process>) {
         if let Ok(vproc) = self.objects.get_mut(id) {
             vproc.runners.remove(&process);
@@ -300,7 +304,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A runner of a virtual processor that has stopped goes (4).
+    /// Step 4: destroys one runner of a stopped virtual processor.
     pub(crate) fn vproc_let_go(&mut self, id: Id<Vproc>) -> Held {
         self.vproc_stop(id);
         let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
@@ -317,5 +321,5 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// The end of a runner is as much as so many ends of small objects.
+/// Destroying a runner costs as much as destroying this many small objects.
 const RUNNER: u32 = 4;

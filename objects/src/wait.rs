@@ -1,34 +1,36 @@
-//! Signals and those who wait for them.
+//! Signals and their observers.
 //!
-//! Whoever waits is an [`Observer`]: a thread in `object_wait_one` or `wait_many`, or a packet of a port that was asked
-//! for by `object_wait_async`. Observers that wait for the same signals of the same object form an [`Interest`], so that
-//! a change of signals costs those alone whom it concerns, however many others wait. The protocol:
+//! An [`Observer`] is a thread in `object_wait_one` or `wait_many`, or a port packet requested by `object_wait_async`.
+//! Observers that wait for the same signals of the same object form an [`Interest`], so that a change of signals costs
+//! only the observers that it concerns, however many others there are. The protocol:
 //!
-//! 1. A wait looks at the signals; if one is there, it ends at once and nothing is put on a list.
-//! 2. Otherwise an observer is put into an interest in each object and on the list of the handle that it went through,
-//!    and the thread is blocked, with a deadline if it has one.
-//! 3. The wait ends by whichever comes first, and what ends it takes all the thread's observers off their lists:
+//! 1. A wait looks at the signals; if one of them is set, it ends at once and enters no list.
+//! 2. Otherwise an observer enters an interest in each object and the list of the handle through which it waits, and
+//!    the thread is blocked, with a deadline if it has one.
+//! 3. The first of these events ends the wait, and removes all the thread's observers from their lists:
 //!    - 3A a signal is set ([`Kernel::signal`]),
-//!    - 3B the deadline comes ([`Kernel::expire`]),
-//!    - 3C the handle that it went through is closed or transferred ([`Kernel::cancel_waits_through`]),
+//!    - 3B the deadline expires ([`Kernel::expire`]),
+//!    - 3C the handle is closed or transferred ([`Kernel::cancel_waits_through`]),
 //!    - 3D the thread is killed.
 //!
-//! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::sole`].
+//! If an object has only one waiting thread, and the thread waits only for this object, no lists are used: see
+//! [`crate::sole`].
 //!
-//! Of those whom one change of signals satisfies, who came last is told first, whatever signals each waits for, as Zircon has it.
-//! A sole waiter came before all others, so it is the last.
+//! Of the observers that one change of signals satisfies, the newest is notified first, whatever signals each waits
+//! for, as in Zircon. A sole waiter came before all others, so it is the last.
 //!
-//! Many may wait for one signal or through one handle, and others are not to wait until all of them are told. So 3A and 3C
-//! reach [`AT_ONCE`] observers; with what is beyond that the rest of the call goes on in portions, as with what it has ended
-//! ([`crate::ends`]):
+//! Many observers may wait for one signal or through one handle, and other threads must not have to wait until all are
+//! notified. So 3A and 3C notify [`AT_ONCE`] observers directly, and the reaper ([`crate::ends`]) the rest in slices,
+//! before the call is answered:
 //!
-//! 4. An interest that is satisfied leaves its object and is *settled*: it notes what signals there were, and whatever ends the
-//!    waits of its observers then, they find those ([`Kernel::signals_wait_over`], [`Kernel::cancel_observer`]). Who waits
-//!    later gets another interest.
-//! 5. Observers through a handle that is gone leave its list as a whole, for a list of those that are to be cancelled. Which of
-//!    the two one is in is known by who is first; in a ring that is all that matters ([`Kernel::unobserve`]).
+//! 4. A satisfied interest leaves its object and is *settled*: it stores the signals of that time. Whatever ends the
+//!    waits of its observers later, they report these signals ([`Kernel::signals_wait_over`],
+//!    [`Kernel::cancel_observer`]). Later waits get another interest.
+//! 5. Observers through a closed handle move as a whole from its list to a list of observers to cancel. An observer
+//!    does not know which of the two lists it is in. Removal from a ring needs the list only for its first entry, and
+//!    that is compared ([`Kernel::unobserve`]).
 //!
-//! Otherwise, because the kernel does one thing at a time, no end can meet another one half done.
+//! Because the kernel does one thing at a time, the end of one wait otherwise never overlaps another.
 
 use alloc::vec::Vec;
 
@@ -49,47 +51,48 @@ use crate::sole::Sole;
 use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 
-/// Observers that are told at once.
+/// Number of observers notified directly.
 const AT_ONCE: usize = 64;
-/// Interests that can be looked at for the effort of telling one observer.
+/// Looking at this many interests costs as much as notifying one observer.
 const LOOKS: usize = 16;
-/// Sets of signals of one object that can be waited for at a time: each change of its signals looks at all of them.
+/// Maximum number of different signal sets of one object that have waiters: each change of its signals looks at all of
+/// them.
 const INTERESTS: usize = 256;
 
-/// Bytes that a thread can wait with, for as many objects as one call names. It is charged for them from the start, so that no wait
-/// fails for its job's limit.
+/// Most bytes that a thread's waits take, for as many objects as one call can name. The thread is charged for them from
+/// the start, so that no wait fails for its job's quota.
 pub(crate) const WAITS: u64 =
     abi::ZX_WAIT_MANY_MAX_ITEMS as u64 * (size_of::<Observer>() + size_of::<Interest>() + size_of::<Key>()) as u64;
 
-/// Signals of an object, any of which some wait for.
+/// A set of signals of an object, with the observers that wait for any of them.
 pub(crate) struct Interest {
     object: ObjectId,
     signals: Signals,
-    /// The object's signals when one of these was set, if not all observers have been told yet (step 4).
+    /// For a settled interest (step 4): the object's signals when one of these was set.
     settled: Option<Signals>,
     observers: List<Alike>,
     link: Link,
 }
 
-/// Who is told.
+/// What an observer notifies.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// The thread's wait ends.
+    /// A thread, whose wait ends.
     Thread(Id<Thread>),
-    /// The packet is queued on its port.
+    /// A packet, which is queued on its port.
     Packet(Key),
 }
 
-/// One that waits.
+/// An observer.
 pub(crate) struct Observer {
     interest: Key,
-    /// How many observers there had been, with this one: who has more came later.
+    /// Sequence number: a newer observer has a higher one.
     number: u64,
     target: Target,
-    /// The handle that the wait went through.
+    /// The handle through which it waits.
     process: Id<Process>,
     handle: HandleValue,
-    /// That handle is gone, which is what ends the wait (3C).
+    /// The handle was closed, which ends the wait (3C).
     closed: bool,
     alike: Link,
     through: Link,
@@ -97,12 +100,12 @@ pub(crate) struct Observer {
 
 #[cfg(any(test, feature = "fake"))]
 impl Observer {
-    /// Whether it is a thread's.
+    /// Whether it belongs to a thread.
     pub fn is_thread(&self, id: Id<Thread>) -> bool {
         matches!(self.target, Target::Thread(thread) if thread == id)
     }
 
-    /// Whether who is to be told is there, and waits.
+    /// Whether its target exists and waits.
     pub fn is_of<M: Machine>(&self, kernel: &Kernel<M>) -> bool {
         let waits = match self.target {
             Target::Packet(packet) => kernel.packets.get(packet).is_some(),
@@ -136,33 +139,33 @@ macro_rules! chains {
 chains! {
     /// Interests in one object.
     Interests = Interest.link;
-    /// Observers of one interest, who came last first.
+    /// Observers of one interest, newest first.
     Alike = Observer.alike;
     /// Observers through one handle.
     Through = Observer.through;
 }
 
-/// What one waits for, in `object_wait_many`.
+/// One object of a wait.
 #[derive(Clone, Copy)]
 pub struct WaitItem {
     /// The object.
     pub object: ObjectId,
-    /// The handle that the wait goes through.
+    /// The handle through which it waits.
     pub handle: HandleValue,
-    /// Any of these ends the wait.
+    /// Any of these signals ends the wait.
     pub signals: Signals,
 }
 
-/// How a wait stands after it was asked for.
+/// The state of a wait after it was requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiting {
-    /// It is over; a wait on objects finds these signals.
+    /// It is over; a wait on objects reports these signals.
     Over(Status),
     /// The thread is blocked.
     Blocked,
 }
 
-/// Signals of an object that were set, and that somebody may wait for.
+/// A change of an object's signals that may satisfy observers.
 pub(crate) struct News {
     set: Signals,
     now: Signals,
@@ -170,17 +173,17 @@ pub(crate) struct News {
     alone: bool,
 }
 
-/// An interest that is satisfied, and whose newest observer is to be told first.
+/// The satisfied interest whose newest observer is to be notified first.
 struct Newest {
     interest: Key,
-    /// The number of the newest observer in any other one; 0 if there is none.
+    /// The number of the newest observer in any other satisfied interest; 0 if there is none.
     others: u64,
-    /// Interests that were looked at to find it.
+    /// Number of interests that were looked at to find it.
     looks: usize,
 }
 
 impl Object {
-    /// Changes the signals; what [`Kernel::tell`] is to be told.
+    /// Changes the signals; returns the argument for [`Kernel::tell`].
     #[inline(always)]
     pub(crate) fn change_signals(&mut self, clear: Signals, set: Signals) -> Option<News> {
         let before = self.signals;
@@ -195,7 +198,7 @@ impl Object {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// An interest in signals of an object, which lasts as long as it has observers.
+    /// Finds or creates the interest in signals of an object. It lasts as long as it has observers.
     fn interest(&mut self, object: ObjectId, signals: Signals) -> Result<Key, Status> {
         let list = self.objects.any(object)?.interests;
         let mut others = 0;
@@ -214,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         Ok(key)
     }
 
-    /// Ends an interest that nobody has any more.
+    /// Destroys an interest without observers.
     fn interest_settle(&mut self, key: Key) {
         let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
         if interest.settled.is_some() {
@@ -251,7 +254,7 @@ impl<M: Machine> Kernel<M> {
         Ok(key)
     }
 
-    /// Takes an observer off its lists. Its packet, if it has one, is the caller's to queue or to drop.
+    /// Removes an observer from its lists. The caller queues or drops its packet, if it has one.
     pub(crate) fn unobserve(&mut self, key: Key) {
         let Some(&Observer { interest, process, handle, .. }) = self.observers.get(key) else { return };
         if let Some(interest) = self.interests.get_mut(interest) {
@@ -261,21 +264,22 @@ impl<M: Machine> Kernel<M> {
         if self.ends.cancelled.first() == Some(key) {
             self.ends.cancelled.remove(&mut self.observers, key);
         } else {
-            // Step 5: if that handle is gone, this is a list of others, which such an observer is not the first of, or of nobody.
+            // Step 5: after its handle was closed, this is the list of another handle, in which the observer is not the
+            // first, or there is none.
             let watchers = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle));
             watchers.unwrap_or(&mut List::default()).remove(&mut self.observers, key);
         }
         self.observers.remove(key);
     }
 
-    /// Takes several observers off their lists.
+    /// Removes several observers from their lists.
     pub(crate) fn unobserve_all(&mut self, observers: Vec<Key>) {
         for key in observers {
             self.unobserve(key);
         }
     }
 
-    /// Ends the wait of an observer for which there will be no signal; that of one that was to be told as if it had been (step 4).
+    /// Ends the wait of an observer whose signals will not come; a packet of a settled interest is delivered (step 4).
     fn cancel_observer(&mut self, key: Key) {
         let Some(&Observer { target, interest, .. }) = self.observers.get(key) else { return };
         match (target, self.interests.get(interest).and_then(|interest| interest.settled)) {
@@ -283,11 +287,11 @@ impl<M: Machine> Kernel<M> {
             (Target::Packet(packet), None) => self.packet_drop(packet),
             (Target::Thread(thread), _) => self.finish_wait(thread, Status::CANCELED),
         }
-        // The wait's end has taken it off; nothing is left to be done.
+        // If the end of the wait has removed it, this does nothing.
         self.unobserve(key);
     }
 
-    /// The same if it is because its handle is gone. A thread may have waited for several things through that.
+    /// The same because its handle was closed. A thread may wait for several objects through that handle.
     fn cancel_closed(&mut self, key: Key) {
         let Some(&Observer { target, process, handle, .. }) = self.observers.get(key) else { return };
         if let Target::Thread(thread) = target
@@ -302,7 +306,7 @@ impl<M: Machine> Kernel<M> {
         self.cancel_observer(key);
     }
 
-    /// Ends the wait of one that still observes an object which nobody has any more; says whether there was one.
+    /// Ends a wait on an object that is being destroyed; says whether there was one.
     pub(crate) fn drop_observer_of(&mut self, object: ObjectId) -> bool {
         self.sole_cancel(object);
         let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) else { return false };
@@ -319,7 +323,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.any(object).map_or(Signals::NONE, |o| o.signals)
     }
 
-    /// Changes the signals of an object and ends the waits (3A) that this satisfies.
+    /// Changes the signals of an object and ends the waits (3A) that the change satisfies.
     #[inline]
     pub fn signal(&mut self, id: ObjectId, clear: Signals, set: Signals) {
         let Ok(object) = self.objects.any_mut(id) else { return };
@@ -337,8 +341,8 @@ impl<M: Machine> Kernel<M> {
         self.sole_notify(sole, set);
     }
 
-    /// Signals of an object were set. Whoever waits for one waits because it was not, or for it to be set anew: so an
-    /// interest in it is satisfied as a whole.
+    /// Signals of an object were set. An observer of one of them waits because it was not set, or for it to be set
+    /// again, so the whole interest is satisfied.
     fn notify(&mut self, id: ObjectId, set: Signals, now: Signals) {
         let mut at_once = AT_ONCE;
         while at_once > 0 {
@@ -355,7 +359,7 @@ impl<M: Machine> Kernel<M> {
         self.settle_all(id, set, now);
     }
 
-    /// Of the interests in an object that signals satisfy, the one whose newest observer is the newest of all.
+    /// Of the interests that signals satisfy, the one that has the newest observer.
     fn newest(&self, id: ObjectId, set: Signals) -> Option<Newest> {
         let (mut newest, mut number) = (None, 0);
         let (mut others, mut looks) = (0, 0);
@@ -376,7 +380,7 @@ impl<M: Machine> Kernel<M> {
         newest.map(|interest| Newest { interest, others, looks })
     }
 
-    /// Step 4 for all interests in an object that are satisfied.
+    /// Step 4 for all satisfied interests in an object.
     #[cold]
     fn settle_all(&mut self, id: ObjectId, set: Signals, now: Signals) {
         let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
@@ -389,7 +393,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 4.
+    /// Step 4 for one interest.
     fn settle(&mut self, key: Key, now: Signals) {
         let Some(interest) = self.interests.get_mut(key) else { return };
         interest.settled = Some(now);
@@ -400,7 +404,7 @@ impl<M: Machine> Kernel<M> {
         self.tell_first();
     }
 
-    /// Tells an observer that its interest is satisfied.
+    /// Notifies an observer that its interest is satisfied.
     fn satisfy_one(&mut self, key: Key, now: Signals) {
         let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
         match target {
@@ -415,7 +419,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Steps 4 and 5: tells one of those that have not been told yet. Says whether there was one.
+    /// Steps 4 and 5: notifies one observer that was not notified yet. Says whether there was one.
     pub(crate) fn tell_one(&mut self) -> bool {
         if let Some(observer) = self.ends.cancelled.first() {
             self.cancel_closed(observer);
@@ -431,12 +435,12 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// The first wait that goes through a handle.
+    /// The first observer through a handle.
     fn watcher(&mut self, process: Id<Process>, handle: HandleValue) -> Option<Key> {
         self.objects.get_mut(process).ok()?.handles.watchers(handle)?.first()
     }
 
-    /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
+    /// Ends the waits (3C) through a handle that is about to leave its process's table.
     pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
         self.sole_cancel_through(process, handle);
         for _ in 0..AT_ONCE {
@@ -450,8 +454,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. What was observed is written to the user's memory at
-    /// `out`: one word of signals, or the `pending` field of each item.
+    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. The observed signals are written to the user's memory
+    /// at `out`: one word, or the `pending` field of each item.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -490,7 +494,7 @@ impl<M: Machine> Kernel<M> {
         self.block(thread, Wait::Signals { observers, out }, deadline)
     }
 
-    /// Writes what a wait found of each object, and what it has met beside that.
+    /// Writes the signals of each object, together with those that the wait met.
     fn write_observed(
         &mut self,
         thread: Id<Thread>,
@@ -508,13 +512,13 @@ impl<M: Machine> Kernel<M> {
         Status::OK
     }
 
-    /// What a wait finds of an object, which has met these signals, too.
+    /// The signals that a wait reports for an object: the current ones and those that it met.
     pub(crate) fn found(&self, object: ObjectId, met: Signals) -> u32 {
         (self.signals(object) | met).bits()
     }
 
-    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
-    /// for it must be waited for, what is to be written there.
+    /// Ends a thread's wait on signals with `status`: removes its observers and writes their signals. Returns the
+    /// status to report; if the memory must be waited for, returns what to write there.
     pub(crate) fn signals_wait_over(
         &mut self,
         thread: Id<Thread>,
@@ -546,7 +550,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `object_wait_async`. Says whether more waits are bound to the port than anybody needs.
+    /// `object_wait_async`. Says whether the port has more waits than is reasonable.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -572,16 +576,16 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// What a wait has met by its handle, which may have been closed.
+/// The additional signals of a wait whose handle may have been closed.
 #[inline(always)]
 pub(crate) fn met(closed: bool) -> Signals {
     Signals::from_bits_retain(u32::from(closed) * Signals::HANDLE_CLOSED.bits())
 }
 
-/// Where a wait's findings go.
+/// Where a wait's observed signals are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Observed {
-    /// The caller does not want them.
+    /// Nowhere.
     Nowhere,
     /// The address of one `zx_signals_t`.
     One(u64),
@@ -590,7 +594,7 @@ pub enum Observed {
 }
 
 impl Observed {
-    /// Where the signals of the `i`th object go, if they are wanted.
+    /// The address for the signals of the `i`th object, if there is one.
     pub(crate) fn place(self, i: usize) -> Option<u64> {
         match self {
             Observed::Nowhere => None,

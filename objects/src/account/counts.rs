@@ -1,14 +1,15 @@
-//! Counts: how many of some things each job has, and may have.
+//! Counts: how many jobs, processes, threads and so on each job has, and its quotas.
 //!
-//! Beside its bytes an account counts what is scarce in itself: there are only so many address spaces, each thread takes
-//! its part of whoever looks at all of them, and values of handles are numbers of a table. What a job has, all above it
-//! have; where one would pass its limit, the asker gets `NO_RESOURCES`, and nothing has changed.
+//! Beside bytes an account counts resources that are scarce in themselves: the number of address spaces is limited,
+//! each thread adds to the work of every walk over all threads, and handle values are indexes of a table. What a job
+//! has also counts for all jobs above it. If any of them would exceed its quota, the operation fails with
+//! `NO_RESOURCES`, and nothing has changed.
 //!
-//! - A process counts from its creation to its end, a thread likewise, and a job as long as there is one.
-//! - Handles are counted as places in the tables of processes, [`CHUNK`] at a time: the table of a process grows by as many, and
-//!   stays as large as it was. So a handle that is made and closed changes no account.
-//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for on behalf of
-//!   their readers: both by steps ([`super::held`]).
+//! - A process counts from its creation to its end, and so does a thread; a job counts as long as it exists.
+//! - Handles are counted as slots in handle tables, [`CHUNK`] at a time: a process's table grows by that many and never
+//!   shrinks. So creating and closing a handle changes no account.
+//! - Messages are counted as slots in channels' queues, and bytes as the queue charge of channels and sockets: both in
+//!   steps ([`super::held`]).
 
 use abi::Status;
 
@@ -21,7 +22,7 @@ use crate::object::Id;
 use crate::process::Process;
 use crate::slab::Key;
 
-/// What is counted.
+/// Counted resources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counted {
     /// Jobs below a job.
@@ -30,23 +31,23 @@ pub enum Counted {
     Processes,
     /// Threads that have not ended.
     Threads,
-    /// Places for handles.
+    /// Slots for handles.
     Handles,
-    /// Places for messages.
+    /// Slots for messages.
     Messages,
     /// Bytes in messages and sockets.
     QueuedBytes,
 }
 
-/// Kinds of what is counted.
+/// Number of counted kinds.
 pub(crate) const KINDS: usize = 6;
 
-/// How many there are of something, and may be.
+/// Usage and quota of a counted resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// There are.
+    /// Current number.
     pub used: u64,
-    /// May be, or [`UNLIMITED`].
+    /// Maximum, or [`UNLIMITED`].
     pub limit: u64,
 }
 
@@ -55,10 +56,10 @@ impl Count {
 }
 
 impl Accounts {
-    /// So many more of something.
+    /// Counts `more` of a resource.
     ///
     /// # Errors
-    /// `NO_RESOURCES`: a job may not have so many.
+    /// `NO_RESOURCES`: a job's quota.
     pub(crate) fn count(&mut self, first: Key, what: Counted, more: u64) -> Result<(), Status> {
         let mut fits = true;
         let mut next = Some(first);
@@ -76,7 +77,7 @@ impl Accounts {
         Err(Status::NO_RESOURCES)
     }
 
-    /// So many less of something.
+    /// Uncounts `less` of a resource.
     pub(crate) fn uncount(&mut self, first: Key, what: Counted, less: u64) {
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
@@ -89,7 +90,7 @@ impl Accounts {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// How many of something a job and all below it have, and may have.
+    /// Usage and quota of a resource for a job and everything below it.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -98,7 +99,7 @@ impl<M: Machine> Kernel<M> {
         account.counts.get(what as usize).copied().ok_or(Status::INTERNAL)
     }
 
-    /// Limits how many of something a job and all below it may have. What they have already stays, also if it is more.
+    /// Sets the quota of a resource for a job and everything below it. Existing usage stays, even above the quota.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -109,10 +110,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The table of a process may grow, so that there is room for so many handles more.
+    /// Allows a process's handle table to grow, so that `count` more handles have room.
     ///
     /// # Errors
-    /// `NO_RESOURCES`, `NO_MEMORY`: its job may not have so much.
+    /// `NO_RESOURCES`, `NO_MEMORY`: limits of its job.
     #[cold]
     #[inline(never)]
     pub(crate) fn table_may_grow(&mut self, process: Id<Process>, count: usize) -> Result<(), Status> {
@@ -126,7 +127,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A table has gone that had been allowed so many chunks.
+    /// A handle table with that many allowed chunks was freed.
     pub(crate) fn table_gone(&mut self, process: Id<Process>, chunks: usize) {
         let Ok(account) = self.objects.get(process).map(|p| p.account) else { return };
         self.accounts.uncount(account, Counted::Handles, chunks as u64 * CHUNK as u64);
@@ -195,7 +196,7 @@ mod tests {
         }
         assert_eq!(world.kernel.thread_create(other, Name::default()).err(), Some(Status::NO_RESOURCES));
         assert_eq!([Counted::Jobs, Counted::Processes, Counted::Threads].map(|what| world.used(what)), [1, 2, 3]);
-        // Ended, though there are handles.
+        // The process has ended, although there are handles to it.
         world.kernel.process_kill(process, 0);
         world.kernel.process_kill(other, 0);
         world.kernel.reap();

@@ -1,8 +1,8 @@
-//! What objects hold for their readers: messages in channels, bytes in sockets.
+//! Queue charges: what objects hold for their readers, that is, messages in channels and bytes in sockets.
 //!
-//! Whoever made the object pays for it, as nobody can be made to read: with memory, and with what its job's account counts of it. What
-//! comes and goes in small numbers changes no account: it goes by steps, and an object keeps something to spare. Of what is
-//! counted that is more than of memory, so that a large message that comes and goes changes no count.
+//! The creator of the object pays, because no reader can be forced to read: with memory, and with its job's counts. To
+//! avoid changing accounts for small amounts, charges change in steps, and an object keeps some spare. For counts the
+//! spare is larger than for memory, so that a large message that comes and goes changes no count.
 
 use abi::Status;
 
@@ -12,33 +12,33 @@ use crate::machine::Machine;
 use crate::object::ObjectId;
 use crate::slab::Key;
 
-/// Bytes by which the charge for what an object holds for its reader grows at least, and [`SPARE`] which it may be too high
-/// before some of it is given back: so a message, or a few, that come and go change no account.
+/// Minimum step in bytes by which a queue charge grows. A charge may be up to [`SPARE`] too high before some of it is
+/// returned, so a few messages that come and go change no account.
 pub(crate) const STEP: u64 = 1024;
-/// See [`STEP`].
+/// Spare of a charge in bytes; see [`STEP`].
 pub(crate) const SPARE: u64 = 4 * STEP;
-/// The same of what is counted: places for messages.
+/// Step of the count of message slots.
 pub(crate) const PLACES: u64 = 32;
-/// Bytes that may be counted too much before some are given back: the largest message.
+/// Spare of the count of bytes: the largest message.
 const KEPT: u64 = abi::ZX_CHANNEL_MAX_MSG_BYTES as u64 + STEP;
 
-/// What counts for an object that holds something for its reader.
+/// Counts of an object that holds data for its reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Held {
-    /// Bytes.
+    /// Bytes counted.
     bytes: u64,
-    /// Places for messages.
+    /// Message slots counted.
     pub places: u64,
 }
 
 impl Held {
-    /// Whether so many bytes in so many messages are counted.
+    /// Whether the counts cover `bytes` in `messages` messages.
     #[inline(always)]
     pub(crate) fn is_enough(&self, bytes: u64, messages: u64) -> bool {
         bytes <= self.bytes && messages <= self.places
     }
 
-    /// Whether much more is counted than so many bytes in so many messages.
+    /// Whether the counts are much higher than needed for `bytes` in `messages` messages.
     #[inline(always)]
     pub(crate) fn is_too_much(&self, bytes: u64, messages: u64) -> bool {
         self.bytes > bytes + KEPT || self.places > messages + PLACES
@@ -50,12 +50,12 @@ impl Held {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Charges an object for what it holds for its reader: so much, or a step more. Says how much.
+    /// Charges an object for at least `missing` bytes, or a whole step. Returns the amount.
     ///
     /// # Errors
     /// `NO_MEMORY`.
     pub(crate) fn charge_held(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
-        // Where there is no room for a step there may be for what is needed.
+        // Where a step exceeds the limit, the exact amount may fit.
         let step = missing.max(STEP);
         let more = if self.may_charge(id, step).is_ok() { step } else { missing };
         self.may_charge(id, more)?;
@@ -63,17 +63,17 @@ impl<M: Machine> Kernel<M> {
         Ok(more)
     }
 
-    /// Counts what an object is to hold, so many bytes in so many messages, where `held` is not enough.
+    /// Raises an object's counts, if they do not cover `bytes` in `messages` messages.
     ///
     /// # Errors
-    /// `NO_RESOURCES`: its job may not have so much.
+    /// `NO_RESOURCES`: the job's quota.
     #[cold]
     pub(crate) fn count_held(&mut self, id: ObjectId, held: Held, bytes: u64, messages: u64) -> Result<Held, Status> {
         let missing = [bytes.saturating_sub(held.bytes), messages.saturating_sub(held.places)];
         let Some(account) = self.objects.any(id)?.charge.account else { return Ok(held) };
         let step = |missing: u64, step: u64| if missing > 0 { missing.max(step) } else { 0 };
         let steps = [step(missing[0], STEP), step(missing[1], PLACES)];
-        // Where there is no room for a step there may be for what is needed.
+        // Where a step exceeds the quota, the exact amount may fit.
         let more = match self.accounts.count_both(account, steps) {
             Ok(()) => steps,
             Err(_) => self.accounts.count_both(account, missing).map(|()| missing)?,
@@ -81,7 +81,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Held { bytes: held.bytes + more[0], places: held.places + more[1] })
     }
 
-    /// Counts less for an object that holds so many bytes in so many messages, where `held` is too much.
+    /// Lowers an object's counts, if they are too high for `bytes` in `messages` messages.
     #[cold]
     pub(crate) fn uncount_held(&mut self, id: ObjectId, held: Held, bytes: u64, messages: u64) -> Held {
         let less = Held {
@@ -94,7 +94,7 @@ impl<M: Machine> Kernel<M> {
         Held { bytes: held.bytes - less.bytes, places: held.places - less.places }
     }
 
-    /// An object ends for which so much is counted.
+    /// Uncounts everything of an object that is destroyed.
     #[inline]
     pub(crate) fn held_ends(&mut self, charge: Charge, held: Held) {
         if let Some(account) = charge.account {
@@ -106,7 +106,7 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl Accounts {
-    /// So many bytes and messages more, or neither.
+    /// Counts bytes and message slots, or neither.
     fn count_both(&mut self, account: Key, [bytes, places]: [u64; 2]) -> Result<(), Status> {
         if bytes > 0 {
             self.count(account, Counted::QueuedBytes, bytes)?;

@@ -1,31 +1,33 @@
-//! Accounts: how much memory each job has, and may have.
+//! Accounts: how much memory each job uses, and its limit.
 //!
-//! Every job has an account, below that of its parent. An object is charged to the account of the job whose process got
-//! its first handle, a process, thread or job to that of the job that it is in, for as long as it lives: what it takes by itself, and what it holds (a VMO its pages, a channel end
-//! its messages). What is charged to an account counts in all accounts above it; where one would pass its limit, nothing
-//! is charged, and the asker gets `NO_MEMORY`. So a job cannot get beyond its limit by making more jobs, by having others
-//! touch its memory, or by sending what it made away; and what it is given by others costs it nothing.
+//! Every job has an account, below its parent's. An object is charged to the account of the job whose process got its
+//! first handle; a process, thread or job to the account of the job that it is in. The charge lasts as long as the
+//! object, and covers the object itself and what it holds (a VMO's pages, a channel end's messages). A charge counts in
+//! all accounts above; if any of them would exceed its limit, nothing is charged, and the operation fails with
+//! `NO_MEMORY`. So a job cannot exceed its limit by creating more jobs, by having others touch its memory, or by
+//! sending its objects away; and objects that it receives cost it nothing.
 //!
-//! A page counts for each VMO that has it: a copy of memory costs from the start what it can come to cost page by
-//! page, so that a write to it never fails for the limit's sake.
+//! A page counts for each VMO that has it: a clone is charged from the start for all pages that it may come to own, so
+//! that a write to it never fails because of the limit.
 //!
-//! Tables of handles and of pages, mappings, packets and waits are charged as what they belong to holds them: a process, or a
-//! port ([`held`]).
+//! Handle tables, page tables, mappings, packets and waits are charged to the object that has them: a process, a VMO or
+//! a port ([`held`]).
 //!
-//! Accounts have a life of their own, because objects may outlive their job: an account goes when nobody needs it, and
-//! what it kept of the one above is given back then.
+//! Accounts have their own lifetime, because objects may outlive their job: an account is destroyed when it has no
+//! users, and then returns its part to the account above.
 //!
-//! So that what is made and ended all the time does not change the accounts of all levels each time, an account may have
-//! *credit*: bytes that those above it count as charged already and that it has not charged to anybody.
+//! To avoid changing the accounts of all levels for objects that are created and destroyed all the time, an account may
+//! have *credit*: bytes that the accounts above count as charged already, but that it has not charged to any object.
 //!
-//! 1. An account without enough of it draws [`BATCH`] bytes more than it needs, if all above it have room for that.
-//! 2. What is charged comes out of its credit, and what is charged no more goes back into it.
-//! 3. Where it comes to be too much, and when the account ends, it goes back to those above.
-//! 4. Where there seems to be no room, and when a limit is set, all credit goes back ([`Accounts::settle`]), and what is
-//!    there is looked at again without any: so a limit allows neither more nor less than it says.
-//! 5. What is told of an account leaves the credit of those below out ([`Accounts::used`]).
+//! 1. An account without enough credit draws [`BATCH`] bytes more than it needs, if all accounts above have room for
+//!    that.
+//! 2. Charges are taken from its credit, and discharges return to it.
+//! 3. Excess credit, and all credit when the account is destroyed, returns to the accounts above.
+//! 4. When there seems to be no room, and when a limit is set, all credit is returned ([`Accounts::settle`]) and the
+//!    check is repeated without any: so limits are exact.
+//! 5. Reported usage leaves out the credit of the accounts below ([`Accounts::used`]).
 //!
-//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
+//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are fast.
 
 use abi::Status;
 
@@ -53,30 +55,30 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 /// Bytes of credit that an account draws at a time.
 const BATCH: u64 = 16 * PAGE;
-/// Room below a limit with which one may take a little that was not asked for.
+/// Room in bytes below a limit that allows speculative allocations.
 const EASE: u64 = 256 * PAGE;
-/// Accounts that have credit at a time.
+/// Maximum number of accounts with credit.
 const HOLDERS: usize = 8;
 
 /// See the module's description.
 pub(crate) struct Account {
     above: Option<Key>,
-    /// Bytes charged to it, and those that those below it have charged or hold as credit.
+    /// Bytes charged to it, and charges and credit of the accounts below it.
     used: u64,
-    /// Bytes that may be.
+    /// Limit in bytes.
     limit: u64,
-    /// Bytes that those above count for it beyond `used`.
+    /// Bytes that the accounts above count for it beyond `used`.
     credit: u64,
-    /// The job, objects that are charged to it, and accounts below it.
+    /// Number of users: its job, objects charged to it, and accounts below it.
     users: u64,
-    /// How many it has of each [`Counted`].
+    /// Usage and quota of each [`Counted`] resource.
     counts: [Count; KINDS],
-    /// Ticks for which the kernel has worked for it and those below it.
+    /// Ticks of kernel time for it and the accounts below it.
     work: u64,
 }
 
 impl Account {
-    /// Step 2, when there is enough credit.
+    /// Step 2 for a charge, if there is enough credit.
     #[inline(always)]
     fn take(&mut self, bytes: u64) -> bool {
         let possible = self.can_take(bytes);
@@ -92,7 +94,7 @@ impl Account {
         bytes <= self.credit && self.used.saturating_add(bytes) <= self.limit
     }
 
-    /// Step 2 for what is charged no more, if the account has credit, and will not have too much.
+    /// Step 2 for a discharge, if the account has credit and does not get too much.
     #[inline(always)]
     fn give(&mut self, bytes: u64) -> bool {
         let credit = self.credit.saturating_add(bytes);
@@ -109,9 +111,9 @@ impl Account {
 #[derive(Default)]
 pub(crate) struct Accounts {
     slab: Slab<Account>,
-    /// Those that may have credit.
+    /// Accounts that may have credit.
     holders: [Option<Key>; HOLDERS],
-    /// The holder that gives up its place next.
+    /// Index of the holder that is replaced next.
     next: usize,
 }
 
@@ -126,8 +128,8 @@ impl Accounts {
         Ok(key)
     }
 
-    /// Somebody needs an account no more. At the end of a chain of them the walk ends: there are no more levels than
-    /// jobs may be nested.
+    /// Removes a user of an account; destroys it with the last one, and possibly those above. The walk is bounded by
+    /// the maximum height of the job tree.
     fn leave(&mut self, account: Key) {
         let mut next = Some(account);
         while let Some(key) = next.take() {
@@ -140,13 +142,13 @@ impl Accounts {
         }
     }
 
-    /// An account and those above it.
+    /// An account and all accounts above it.
     fn upwards(&self, first: Option<Key>) -> impl Iterator<Item = &Account> {
         let account = |key: Option<Key>| key.and_then(|key| self.slab.get(key));
         core::iter::successors(account(first), move |below| account(below.above))
     }
 
-    /// Changes what an account and those above it count.
+    /// Changes the usage of an account and all accounts above it.
     fn change(&mut self, first: Option<Key>, change: impl Fn(u64) -> u64) {
         let mut next = first;
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
@@ -155,7 +157,7 @@ impl Accounts {
         }
     }
 
-    /// Step 3: an account's credit goes back.
+    /// Step 3: returns an account's credit.
     fn return_credit(&mut self, key: Key) {
         let Some(account) = self.slab.get_mut(key) else { return };
         let (credit, above) = (core::mem::take(&mut account.credit), account.above);
@@ -164,7 +166,7 @@ impl Accounts {
         }
     }
 
-    /// Step 4: all credit goes back.
+    /// Step 4: returns all credit.
     fn settle(&mut self) {
         for place in 0..HOLDERS {
             if let Some(holder) = self.holders.get_mut(place).and_then(Option::take) {
@@ -173,7 +175,7 @@ impl Accounts {
         }
     }
 
-    /// An account has credit from now on; another one may lose its.
+    /// Registers an account as a holder of credit; another one may lose its credit.
     fn hold(&mut self, key: Key) {
         if self.holders.contains(&Some(key)) {
             return;
@@ -185,7 +187,7 @@ impl Accounts {
         }
     }
 
-    /// Step 5: bytes charged to an account and to those below it.
+    /// Step 5: bytes charged to an account and the accounts below it.
     fn used(&self, key: Key) -> Option<u64> {
         let account = self.slab.get(key)?;
         let credit = self.holders.iter().flatten().filter_map(|&holder| {
@@ -199,14 +201,14 @@ impl Accounts {
         account.above == Some(above) || self.upwards(account.above).any(|next| next.above == Some(above))
     }
 
-    /// Whether so much more can be charged to an account.
+    /// Whether `bytes` more can be charged to an account.
     #[inline]
     fn has_room(&mut self, key: Key, bytes: u64) -> bool {
-        // More than the limit may be there already.
+        // Usage may be above the limit already.
         bytes == 0 || self.slab.get(key).is_some_and(|account| account.can_take(bytes)) || self.makes_room(key, bytes)
     }
 
-    /// Steps 1 and 4 for what will be charged.
+    /// Steps 1 and 4 for a later charge.
     #[inline(never)]
     fn makes_room(&mut self, key: Key, bytes: u64) -> bool {
         self.return_credit(key);
@@ -220,12 +222,12 @@ impl Accounts {
         true
     }
 
-    /// The same, where all credit counts as if it were charged.
+    /// The same, counting all credit as charged.
     fn seems_to_have_room(&self, key: Key, bytes: u64) -> bool {
         self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
     }
 
-    /// Charges an object for so much less.
+    /// Reduces an object's charge.
     #[inline]
     pub fn charge_less(&mut self, object: &mut Object, bytes: u64) {
         if let Some(account) = object.charge.account {
@@ -235,7 +237,7 @@ impl Accounts {
         }
     }
 
-    /// Charges some objects that take so much each to an account, if it and those above it have room.
+    /// Charges `objects` new objects with a total of `bytes` to an account, if it and those above have room.
     #[inline(always)]
     fn enter(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
         let bytes = bytes.saturating_mul(objects);
@@ -257,7 +259,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// An object that takes so much, and is charged to an account, has ended.
+    /// Discharges a destroyed object.
     #[inline(always)]
     fn quit(&mut self, key: Key, bytes: u64) {
         if let Some(account) = self.slab.get_mut(key)
@@ -276,7 +278,7 @@ impl Accounts {
         self.leave(key);
     }
 
-    /// Steps 1 and 4.
+    /// Steps 1 and 4 for a charge.
     #[inline(never)]
     fn take_more(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
         self.return_credit(key);
@@ -291,7 +293,7 @@ impl Accounts {
         if self.take_from_all(key, bytes, 0) { Ok(()) } else { Err(Status::NO_MEMORY) }
     }
 
-    /// Charges so much to an account, with so much credit, if it and those above it have room.
+    /// Charges an account and those above, with additional credit, if all have room.
     fn take_from_all(&mut self, key: Key, bytes: u64, credit: u64) -> bool {
         let Some(account) = self.slab.get(key) else { return true };
         let (above, total) = (account.above, bytes.saturating_add(credit));
@@ -305,7 +307,7 @@ impl Accounts {
         room
     }
 
-    /// Charges so much more to an account; that there is room has been seen.
+    /// Charges an account; the caller has checked the room.
     #[inline]
     fn add(&mut self, key: Key, bytes: u64) {
         if !self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
@@ -313,7 +315,7 @@ impl Accounts {
         }
     }
 
-    /// Charges so much less to an account.
+    /// Discharges an account.
     #[inline]
     fn give(&mut self, key: Key, bytes: u64) {
         if !self.slab.get_mut(key).is_some_and(|account| account.give(bytes)) {
@@ -322,21 +324,21 @@ impl Accounts {
     }
 }
 
-/// Bytes that an address space takes by itself: its uppermost tables.
+/// Bytes that an empty address space takes: its top-level page tables.
 pub(crate) const SPACE: u64 = 4 * PAGE;
 
-/// What an object is charged for.
+/// The charge of an object.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Charge {
     account: Option<Key>,
     bytes: u64,
 }
 
-/// Bytes that an object of a type takes by itself, including what the machine needs for it.
+/// Bytes that an object of a type takes by itself, including the machine's part.
 const fn own_bytes(kind: u32) -> u64 {
     let machine = match kind {
         abi::ZX_OBJ_TYPE_PROCESS => SPACE,
-        // The kernel's record of a thread, its capabilities, and the page for its calls; and all that it can wait with at a time.
+        // The machine's record of a thread, its capabilities, and its IPC page; and the maximum of its waits.
         abi::ZX_OBJ_TYPE_THREAD => 3 * PAGE + crate::wait::WAITS,
         _ => 0,
     };
@@ -345,17 +347,17 @@ const fn own_bytes(kind: u32) -> u64 {
         abi::ZX_OBJ_TYPE_PROCESS => size_of::<Process>(),
         abi::ZX_OBJ_TYPE_THREAD => size_of::<crate::thread::Thread>(),
         abi::ZX_OBJ_TYPE_JOB => size_of::<Job>(),
-        // Its place in the region that it is in, and in its address space.
+        // Its entry in its parent, and in its address space.
         abi::ZX_OBJ_TYPE_VMAR => size_of::<crate::vmar::Vmar>() + crate::aspace::MAPPING as usize,
         abi::ZX_OBJ_TYPE_FIFO => crate::fifo::MAX_BYTES as usize,
-        // Few are larger, and none by much.
+        // Few types are larger, and none by much.
         _ => 128,
     };
     (size_of::<Object>() + body) as u64 + machine
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The account of a new job below another.
+    /// Creates the account of a new job below another one.
     pub(crate) fn account_new(&mut self, above: Option<Id<Job>>) -> Result<Key, Status> {
         let above = match above {
             Some(job) => Some(self.objects.get(job)?.account),
@@ -364,18 +366,18 @@ impl<M: Machine> Kernel<M> {
         self.accounts.new_below(above)
     }
 
-    /// Somebody needs an account no more.
+    /// Removes a user of an account.
     pub(crate) fn account_leave(&mut self, account: Key) {
         self.accounts.leave(account);
     }
 
-    /// Whether nobody who pays for an object is near a limit.
+    /// Whether the account that pays for an object, and those above it, are well below their limits.
     pub(crate) fn charges_at_ease(&self, id: ObjectId) -> bool {
         let Ok(object) = self.objects.any(id) else { return false };
         self.accounts.upwards(object.charge.account).all(|account| account.limit.saturating_sub(account.used) >= EASE)
     }
 
-    /// Whether an object can be charged for so much more.
+    /// Checks that an object can be charged for `bytes` more.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -386,7 +388,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Charges an object for so much more, if it is charged to anybody; that there is room has been seen.
+    /// Charges an object, if it has an account; the caller has checked the room.
     #[inline]
     pub(crate) fn charge(&mut self, id: ObjectId, bytes: u64) {
         let Ok(object) = self.objects.any_mut(id) else { return };
@@ -396,7 +398,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Charges an object for so much less.
+    /// Discharges an object.
     #[inline]
     pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
         if let Ok(object) = self.objects.any_mut(id) {
@@ -404,7 +406,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The account that a task is charged to, whoever made it: that of the job that it is in.
+    /// The account of a task: that of the job that it is in, whichever process created it.
     fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
         Ok(match &self.objects.any(id)?.body {
             Body::Process(process) => process.account,
@@ -414,19 +416,19 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
+    /// Charges a new object to the job of a process, like [`Kernel::charge_new`].
     ///
     /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
+    /// `NO_MEMORY`: the job's limit.
     pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
         let account = self.objects.get(process)?.account;
         self.charge_new(account, id).map(|_| ())
     }
 
-    /// From now on an object just made is charged to an account, with what it holds already; a task to its own.
+    /// Charges a new object, with what it holds already, to an account; a task to its own.
     ///
     /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
+    /// `NO_MEMORY`: the job's limit.
     #[inline(always)]
     pub(crate) fn charge_new<T: Noun>(&mut self, account: Key, id: Id<T>) -> Result<&mut Object, Status> {
         let account = match T::TYPE {
@@ -450,10 +452,10 @@ impl<M: Machine> Kernel<M> {
         Ok(object)
     }
 
-    /// From now on two objects just made, which hold nothing yet, are charged to an account, and have a handle each.
+    /// Charges two new objects, which hold nothing yet, to an account, and gives each a handle count of 1.
     ///
     /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
+    /// `NO_MEMORY`: the job's limit.
     #[inline(always)]
     pub(crate) fn charge_pair<T: Noun>(&mut self, account: Key, pair: [Id<T>; 2]) -> Result<(), Status> {
         let bytes = const { own_bytes(T::TYPE) };
@@ -466,7 +468,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// An object that was charged has been taken apart.
+    /// Accounts kernel time for destroying a charged object.
     #[inline]
     pub(crate) fn charge_worked(&mut self, charge: Charge) {
         if let Some(account) = charge.account {
@@ -474,7 +476,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// An object has ended.
+    /// Ends the charge of a destroyed object.
     #[inline(always)]
     pub(crate) fn charge_end(&mut self, charge: Charge) {
         if let Some(account) = charge.account {
@@ -482,7 +484,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.
+    /// Memory usage of a job and everything below it, and its limit; [`UNLIMITED`] if there is none.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -492,7 +494,7 @@ impl<M: Machine> Kernel<M> {
         Ok((self.accounts.used(key).ok_or(Status::INTERNAL)?, account.limit))
     }
 
-    /// Limits what a job and all below it may have. What they have already stays, also if it is more.
+    /// Sets the memory limit of a job and everything below it. Existing usage stays, even above the limit.
     ///
     /// # Errors
     /// None that a caller can cause.

@@ -1,4 +1,4 @@
-//! Limits hold, and what is charged is what is there.
+//! Limits hold, and charges equal actual usage.
 
 use super::*;
 use crate::fake::FakeMachine;
@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 struct World {
     kernel: Kernel<FakeMachine>,
-    /// Jobs below each other, with a process each.
+    /// Nested jobs with a process each.
     jobs: Vec<Id<Job>>,
     processes: Vec<Id<Process>>,
     held: Vec<Handle>,
@@ -78,7 +78,7 @@ fn a_limit_holds_for_all_below_and_nobody_else() {
     w.kernel.vmo_commit(vmo, 0, 8 * PAGE).unwrap();
     assert_eq!(w.kernel.vmo_write(vmo, 50 * PAGE, &[1]), Ok(()));
     assert_eq!(w.kernel.vmo_write(vmo, 60 * PAGE, &[1]), Err(Status::NO_MEMORY));
-    // What is there can be written, and what goes makes room.
+    // Committed pages can be written, and freed pages make room.
     w.kernel.vmo_write(vmo, 0, &[2]).unwrap();
     w.kernel.vmo_decommit(vmo, 0, PAGE).unwrap();
     w.kernel.vmo_write(vmo, 60 * PAGE, &[1]).unwrap();
@@ -135,7 +135,7 @@ fn what_outlives_its_job_is_charged_above() {
 }
 
 proptest! {
-    /// What is charged is what is there, whatever happens to it.
+    /// Charges equal the actual pages, whatever the operations.
     #[test]
     fn accounts_agree_with_the_pages(ops in proptest::collection::vec((0u8..7, 0usize..3, 0u64..16, 0u64..16), 1..60)) {
         let mut w = world(3);

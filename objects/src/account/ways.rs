@@ -1,4 +1,4 @@
-//! The ways in which a program can have the kernel keep something: each is charged, stops at a limit, and is given back.
+//! All ways in which a program can make the kernel keep something: each is charged, stops at a limit, and is returned.
 
 use super::*;
 use crate::clock::MAPPED_SIZE;
@@ -19,7 +19,7 @@ use std::vec::Vec;
 const RW: Perm = Perm { read: true, write: true, execute: false };
 const READ: Perm = Perm { read: true, write: false, execute: false };
 
-/// A process in a job, and what it works with.
+/// A process in a job, with the objects that the ways need.
 struct World {
     kernel: Kernel<FakeMachine>,
     job: Id<Job>,
@@ -69,7 +69,7 @@ impl World {
         kernel.give_new_pair(process, [iob, other], Rights::all()).unwrap();
         let datagrams = kernel.socket_create(true).unwrap();
         kernel.give_new_pair(process, [datagrams.0, datagrams.1], Rights::all()).unwrap();
-        // A page to write from, and memory that may only be read.
+        // A page to write from, and read-only memory.
         let page = kernel.vmo_create(PAGE, false).unwrap();
         give(&mut kernel, page);
         let weak = kernel.vmo_create(10_000 * PAGE, false).unwrap();
@@ -115,7 +115,7 @@ impl World {
 /// Takes one more of something, the n-th.
 type Take = fn(&mut World, u64) -> Result<(), Status>;
 
-/// What one more takes at least, in bytes.
+/// Each way, with the minimum charge of one more in bytes.
 fn ways() -> Vec<(&'static str, u64, Take)> {
     vec![
         ("zeroes that a pager supplies", 256, |w, n| {

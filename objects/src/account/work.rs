@@ -1,16 +1,16 @@
-//! Work: for how long the kernel has worked for each job.
+//! Kernel time of each job.
 //!
-//! The kernel's time is nobody's of those who run. The machine counts ticks that find the kernel at work, and each counts for
-//! the job for which it works just then, and for all above it:
+//! Kernel time is not part of any thread's run time. The machine counts timer ticks during which the kernel runs. Each
+//! tick is charged to the job for which the kernel works at that time, and to all jobs above:
 //!
-//! - for the job of the thread whose call or fault was dealt with, at the end of that event ([`Kernel::worked_for`]): each
-//!   portion of a long call is one, and what an event leaves behind belongs to it;
-//! - for the job whose process lets go of what it had at its end, whoever ends it;
-//! - for the job that was charged for an object that is taken apart, whoever had it last;
-//! - for nobody, if it is done for none of them: interrupts, what is due at a time, pages of VMOs that come back later.
+//! - to the job of the thread whose call or fault was handled, at the end of that event ([`Kernel::worked_for`]): each
+//!   slice of a long call is one event, and the reaper's work directly after an event belongs to it;
+//! - to the job whose process is being emptied after its end, whichever process ended it;
+//! - to the job that was charged for an object that is being destroyed, whichever process had its last handle;
+//! - to no job, if the work is for none of them: interrupts, timers, pages of VMOs that are freed later.
 //!
-//! To look whether there was a tick is a comparison of two words, so a call costs no more for it. A tick counts
-//! whole: the sum is right over time, and says nothing of a single call.
+//! Checking for a tick compares two words, so it adds no cost to a call. Ticks are charged whole: sums are right over
+//! time, and say nothing about a single call.
 
 use super::{Accounts, Kernel};
 use crate::job::Job;
@@ -30,7 +30,7 @@ impl Accounts {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// An event has been dealt with: one of a thread, or of nobody.
+    /// An event of a thread, or of none, was handled: charges the ticks since the last one.
     #[inline(always)]
     pub fn worked_for(&mut self, thread: Option<ThreadKey>) {
         if self.machine.own_ticks() != self.ticks_counted {
@@ -50,7 +50,7 @@ impl<M: Machine> Kernel<M> {
         self.ticks_counted = self.machine.own_ticks();
     }
 
-    /// What was done since was done for an account, if that is still there.
+    /// Charges the ticks since the last check to an account, if it still exists.
     #[inline]
     pub(crate) fn worked_on(&mut self, account: Key) {
         let ticks = self.machine.own_ticks();
@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Nanoseconds for which the kernel has worked for a job and all below it, those that have ended too.
+    /// Kernel time in nanoseconds for a job and everything below it, including ended processes.
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: the machine does not know.
@@ -113,13 +113,13 @@ mod tests {
         kernel.worked_for(Some(ThreadKey(caller.object().index())));
         kernel.worked_for(Some(ThreadKey(other.object().index())));
         assert_eq!(work(&kernel), [3, 3, 3, 0]);
-        // For nobody.
+        // Charged to no job.
         kernel.machine.own_ticks += 5;
         kernel.worked_for(None);
         kernel.machine.own_ticks += 1;
         kernel.worked_for(Some(ThreadKey(other.object().index())));
         assert_eq!(work(&kernel), [4, 3, 3, 1]);
-        // One job ends what is in another: the end counts for whose it is.
+        // One job kills something in another: the time is charged to the victim's job.
         kernel.machine.own_ticks += 7;
         kernel.job_kill(a, 0);
         kernel.reap();

@@ -1,4 +1,4 @@
-//! What must hold between calls of all memory together, whatever programs have done.
+//! Invariants of all memory that must hold between calls, whatever programs do.
 
 use alloc::collections::BTreeMap;
 
@@ -14,12 +14,11 @@ use crate::thread::{Thread, ThreadState, Wait};
 use crate::vmar::{Child, Vmar};
 
 impl Kernel<FakeMachine> {
-    /// Every frame that a VMO has is owned as often as VMOs have it, and no other frame is in use. Every page that is
-    /// mapped lies in a mapping that allows it, shows what the VMO has there, and can be written only if it is the VMO's
-    /// alone.
+    /// Each frame has as many owners as there are VMOs with it, and no other frame is in use. Every mapped page is in a
+    /// mapping that permits it, shows the VMO's page, and is writable only if the frame belongs to that VMO alone.
     ///
     /// # Panics
-    /// If it is not so.
+    /// If an invariant is violated.
     pub fn check_memory(&self) {
         self.check_frames();
         self.check_regions();
@@ -28,7 +27,8 @@ impl Kernel<FakeMachine> {
         self.check_marks();
     }
 
-    /// Children of VMARs lie in them and never overlap, what is known flat of them is so, and each mapping is known to its VMO.
+    /// Children of VMARs are within them and never overlap, the flat index agrees, and each mapping is in its VMO's
+    /// reverse map.
     fn check_regions(&self) {
         let mut mappings = 0;
         for (key, space) in self.aspaces.iter() {
@@ -49,7 +49,7 @@ impl Kernel<FakeMachine> {
         assert!(ending || known.sum::<u64>() == mappings, "VMOs know of mappings that are not there");
     }
 
-    /// Says how many mappings a VMAR has of its own.
+    /// Returns the number of a VMAR's own mappings.
     fn check_region(&self, (key, space): (Key, &AddressSpace), id: Id<Vmar>, regions: &mut Vec<Id<Vmar>>) -> u64 {
         let vmar = self.objects.get(id).expect("a VMAR in a tree is there");
         assert_eq!(vmar.aspace, Some(key), "a VMAR in a tree has an address space");
@@ -81,7 +81,7 @@ impl Kernel<FakeMachine> {
         mappings
     }
 
-    /// Each mark that a wait has left is that of a thread which waits so, and none is left of one that doesn't.
+    /// Each mark that a wait has set belongs to a thread that waits so, and no other mark exists.
     pub fn check_marks(&self) {
         for (key, object) in self.objects.slab.iter() {
             let id = ObjectId(key);
@@ -182,7 +182,7 @@ impl Kernel<FakeMachine> {
         }
     }
 
-    /// What is remembered of handles and addresses is what a look would find.
+    /// Lookaside caches contain what a look-up would find.
     fn check_recent(&self) {
         for (process, value, handle, kind) in self.recent_handles.known() {
             let process = self.objects.get(process).expect("a process whose handle is remembered is there");
@@ -193,7 +193,7 @@ impl Kernel<FakeMachine> {
         for (aspace, address, frame, writable) in self.frames.recent.known() {
             let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
             if space.root.is_none() {
-                // Nobody is in it any more.
+                // It has no users any more.
                 continue;
             }
             let Some(mapping) = self.mapping_at(aspace, address) else {

@@ -1,49 +1,49 @@
-//! The fake machine's devices: ranges of device memory, interrupts that a test fires, ports that a test sets and reads.
+//! The fake machine's devices: device memory, interrupts that a test raises, ports that a test sets and reads.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::machine::{DeviceError, DeviceFrame, Frame, Irq, IrqKey, IrqSource, MsiBlock, PAGE, PortWidth};
 
-/// Pins of the fake interrupt controller.
+/// Number of pins of the fake interrupt controller.
 pub const PINS: u32 = 24;
-/// Vectors for messages.
+/// Number of vectors for messages.
 pub const VECTORS: u32 = 64;
-/// Added to a vector to make the value of its message.
+/// Difference between the value of a message and its vector.
 const MESSAGE: u32 = 0x40;
 
-/// One interrupt that is watched.
+/// A watched interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FakeIrq {
-    /// Where it comes from.
+    /// Its source.
     pub source: IrqSource,
-    /// What it is called when it comes.
+    /// The key by which it is reported.
     pub key: IrqKey,
-    /// It has come and waits for its acknowledgement.
+    /// It has occurred and is not acknowledged.
     pub shut: bool,
 }
 
 /// See the module's description.
 #[derive(Debug)]
 pub struct FakeDevices {
-    /// Ranges of device memory: address, bytes, and whether programs may write there.
+    /// Ranges of device memory: address, bytes, and whether it is writable.
     pub memory: Vec<(u64, u64, bool)>,
     frames: Vec<(u64, bool)>,
-    /// What device memory holds that was written or set, by physical address of the four bytes; 0 elsewhere.
+    /// Content of device memory in units of four bytes, by physical address; 0 where absent.
     pub registers: BTreeMap<u64, u32>,
-    /// Pins that the system keeps for itself.
+    /// Pins reserved for the system.
     pub own_pins: BTreeSet<u32>,
-    /// The interrupts that are watched, by number.
+    /// Watched interrupts, by number.
     pub irqs: BTreeMap<u32, FakeIrq>,
-    /// Interrupts that can be watched at a time.
+    /// Maximum number of watched interrupts.
     pub irq_limit: usize,
     next_irq: u32,
     messages: BTreeMap<u32, u32>,
-    /// Ports that the system keeps for itself.
+    /// Ports reserved for the system.
     pub own_ports: BTreeSet<u16>,
-    /// What each port holds that was written or set.
+    /// Value of each port that was written or set.
     pub ports: BTreeMap<u16, u8>,
-    /// All that was written to ports, in order.
+    /// All writes to ports, in order.
     pub port_log: Vec<(u16, PortWidth, u32)>,
 }
 
@@ -66,15 +66,15 @@ impl Default for FakeDevices {
 }
 
 impl FakeDevices {
-    /// A device raises an interrupt. Gives the key with which the server hears of it; none if nobody watches it, or if
-    /// it has not been acknowledged since it came last.
+    /// A device raises an interrupt. Returns the key for the server; none if it is not watched, or not acknowledged
+    /// since it last occurred.
     pub fn fire(&mut self, wanted: IrqSource) -> Option<IrqKey> {
         let irq = self.irqs.values_mut().find(|irq| irq.source == wanted && !irq.shut)?;
         irq.shut = matches!(irq.source, IrqSource::Pin { level: true, .. });
         Some(irq.key)
     }
 
-    /// A device writes a message.
+    /// A device sends a message.
     pub fn message(&mut self, block: MsiBlock, number: u32) -> Option<IrqKey> {
         self.fire(IrqSource::Message { vector: block.data + number - MESSAGE })
     }
@@ -175,7 +175,7 @@ impl FakeDevices {
         assert_eq!(self.messages.remove(&block.first), Some(block.count), "vectors given back twice");
     }
 
-    /// Vectors for messages that are given out.
+    /// Number of allocated vectors.
     pub fn messages_in_use(&self) -> u32 {
         self.messages.values().sum()
     }
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(machine.frame_address(Frame(first.0 + i)), machine.frame_address(first) + u64::from(i) * PAGE);
         }
         assert_eq!(machine.frames_in_use(), 9);
-        // What was skipped for the alignment is handed out, and a hole is found again.
+        // Frames skipped for the alignment are allocated later, and a free gap is found again.
         let next = machine.frame_alloc().unwrap();
         assert!(next.0 < first.0);
         for i in 0..8 {

@@ -1,4 +1,4 @@
-//! Endpoints of the kernel beneath, in the fake machine.
+//! Endpoints of the kernel below, in the fake machine.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,14 +8,14 @@ use crate::machine::{EndpointError, EndpointUse, MachineEndpoint, OutOfMemory};
 /// See the module's description.
 #[derive(Default)]
 pub struct FakeEndpoints {
-    /// What the native component of each number offers, and its life.
+    /// The offer of each native component, and its life.
     pub offered: Vec<(&'static str, u32)>,
     /// Components that wait to become clients.
     pub waiting: BTreeSet<u8>,
-    /// The system's own.
+    /// Endpoints created by the system.
     pub own: BTreeSet<u32>,
     next: u32,
-    /// What stands in the slots of threads, with the badge.
+    /// Endpoints in the slots of threads, with the badge.
     pub minted: BTreeMap<(u32, u8), (MachineEndpoint, u32)>,
 }
 

@@ -1,9 +1,10 @@
-//! What handles stand for that were looked up a short while ago.
+//! Lookaside cache of recent handle look-ups.
 //!
-//! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its type. Programs use
-//! the same few handles again and again, so what was found is kept in a small table by the handle's value. It stays true: what a handle
-//! stands for does not change, nor does an object's type, and a process that has ended leaves its key to nobody. Only when a
-//! handle leaves its process's table must it be forgotten ([`RecentHandles::forget`]).
+//! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its
+//! type. Programs use the same few handles again and again, so a small table caches results by the handle's value.
+//! Entries stay valid, because neither a handle's object nor an object's type changes, and the key of a process that
+//! has ended is never reused. They must only be removed when a handle leaves its process's table
+//! ([`RecentHandles::forget`]).
 
 use core::array;
 use core::cell::Cell;
@@ -14,10 +15,11 @@ use super::{FIXED_BITS, Handle, HandleValue};
 use crate::object::{Id, Noun, ObjectId};
 use crate::process::Process;
 
-/// Entries; a power of two.
+/// Number of entries; a power of two.
 const ENTRIES: usize = 64;
 
-/// What a handle of a process stands for. Each field is a cell of its own, so that who looks one up reads what he needs.
+/// The cached result for a handle of a process. Each field is its own cell, so that a look-up reads only the fields
+/// that it needs.
 #[repr(align(32))]
 pub(crate) struct Found {
     value: Cell<HandleValue>,
@@ -28,7 +30,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Nobody's: the first of all objects is a job.
+    /// An entry for no process: the first of all objects is a job.
     fn none() -> Self {
         Found {
             value: Cell::new(super::INVALID),
@@ -51,7 +53,7 @@ impl Found {
         (self.kind.get() == T::TYPE).then(|| Id::new(self.object.get()))
     }
 
-    /// The same, if all of these rights are there.
+    /// The same, if it has all of these rights.
     #[inline(always)]
     pub fn to_with<T: Noun>(&self, rights: Rights) -> Option<Id<T>> {
         if self.rights.get().contains(rights) { self.to() } else { None }
@@ -68,21 +70,22 @@ impl Default for RecentHandles {
 }
 
 impl RecentHandles {
-    /// The place of a value, whose lowest bits are the same in all.
+    /// The entry for a value; all values have the same lowest bits.
     #[inline(always)]
     fn place(&self, value: HandleValue) -> &Found {
         let [first, ..] = &self.0;
         self.0.get((value >> FIXED_BITS.count_ones()) as usize % ENTRIES).unwrap_or(first)
     }
 
-    /// What a handle of a process stands for, if that is known; otherwise who finds it out may keep it there.
+    /// The cached result for a handle of a process. On a miss the caller looks it up and may store it with
+    /// [`RecentHandles::keep`].
     #[inline(always)]
     pub fn find(&self, process: Id<Process>, value: HandleValue) -> Option<&Found> {
         let found = self.place(value);
         (found.value.get() == value && found.process.get() == process).then_some(found)
     }
 
-    /// Keeps what was found.
+    /// Caches a result.
     #[inline]
     pub fn keep(&self, process: Id<Process>, value: HandleValue, handle: Handle, kind: u32) -> &Found {
         let found = self.place(value);
@@ -94,7 +97,7 @@ impl RecentHandles {
         found
     }
 
-    /// A handle is leaving its table.
+    /// A handle leaves its table.
     #[inline(always)]
     pub fn forget(&self, value: HandleValue) {
         let found = self.place(value);
@@ -103,7 +106,7 @@ impl RecentHandles {
         }
     }
 
-    /// All that is known: process, value, handle, type.
+    /// All entries: process, value, handle, type.
     #[cfg(any(test, feature = "fake"))]
     pub fn known(&self) -> impl Iterator<Item = (Id<Process>, HandleValue, Handle, u32)> + '_ {
         let known = self.0.iter().filter(|found| found.process.get() != Id::FIRST);

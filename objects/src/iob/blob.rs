@@ -1,16 +1,15 @@
-//! Regions of numbered blobs.
+//! Regions of numbered blobs (discipline `IdAllocator`).
 //!
-//! Such a region begins with the next number and with where the last blob begins; then come size and place of each blob, by
-//! number. The blobs lie at the end, the first one last. A blob goes in so, in as many portions as it needs
-//! ([`crate::portions`]):
+//! Such a region begins with the next number and the offset of the last blob; then come size and offset of each blob,
+//! by number. The blobs are at the end of the region, the first one last. A blob is added as follows, in as many slices
+//! as necessary ([`crate::portions`]):
 //!
-//! 1. It is looked at whether all of it can be read, as far as mappings tell, and nothing has changed if not.
-//! 2. Its place is taken: the last blob begins there from now on, so that whoever allocates meanwhile gets another one.
-//! 3. It is copied.
-//! 4. It gets the number that is the next one then.
+//! 1. The server checks that the whole blob is readable, as far as mappings say; if not, nothing has changed.
+//! 2. Its space is allocated: the last blob begins there from now on, so concurrent allocations get other space.
+//! 3. The blob is copied.
+//! 4. It gets the number that is then the next one.
 //!
-//! If it cannot be copied after all, its place is given back, unless another blob lies before it by then: then the place is
-//! lost to the region.
+//! If the copy fails, the space is freed, unless another blob was allocated below it meanwhile: then the space is lost.
 
 use abi::Status;
 
@@ -24,27 +23,27 @@ use crate::stream::Part;
 
 const HEADER: u64 = 8;
 const ENTRY: u64 = 8;
-/// Work that copying a part is, in ends of small objects.
+/// Work of copying a part, in destroyed small objects.
 const COPY: u32 = 128;
 
-/// How far a blob has come.
+/// Progress of a blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Blob {
-    /// Bytes that have been looked at.
+    /// Number of bytes checked.
     pub checked: u64,
-    /// Where its place begins, once it has one; no blob begins at 0.
+    /// Offset of its space, once allocated; no blob begins at 0.
     pub at: u64,
-    /// Bytes that are copied.
+    /// Number of bytes copied.
     pub copied: u64,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A portion of `iob_allocate_id`: copies a blob of a program's memory in and tells its number when it is all there.
+    /// One slice of `iob_allocate_id`: copies a blob from a program's memory; returns its number when it is complete.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: one that keeps no blobs. `ACCESS_DENIED`: not by this end.
-    /// `IO_DATA_INTEGRITY`: the region's memory was written to and makes no sense. `NO_MEMORY`: it is full, or there is
-    /// no memory for the blob. `INVALID_ARGS`: the blob is no memory of the program's.
+    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: its discipline is not `IdAllocator`. `ACCESS_DENIED`: not allowed
+    /// for this end. `IO_DATA_INTEGRITY`: the region's header was overwritten and is invalid. `NO_MEMORY`: the region
+    /// is full, or there is no memory for the blob. `INVALID_ARGS`: the blob's buffer is invalid.
     /// [`PAGE_WAIT`](crate::vmo::PAGE_WAIT).
     pub fn iob_allocate_id_portion(
         &mut self,
@@ -57,7 +56,7 @@ impl<M: Machine> Kernel<M> {
         let keeps_blobs = |discipline| (discipline == Discipline::IdAllocator).then_some(());
         let (region, ()) = self.iob_mediated(id, index, keeps_blobs)?;
         if blob.at == 0 {
-            // That there is no room is told before that there is nothing to be read.
+            // Lack of room is reported before an unreadable buffer.
             let (number, head) = self.blob_place(&region, part.len)?;
             if !self.blob_check(aspace, part, blob)? {
                 return Ok(None);
@@ -90,7 +89,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(number as u32))
     }
 
-    /// Step 1. Says whether all was looked at.
+    /// Step 1. Says whether everything is checked.
     fn blob_check(&mut self, aspace: Key, part: Part, blob: &mut Blob) -> Result<bool, Status> {
         let mut portion = self.portion();
         while blob.checked < part.len {
@@ -105,7 +104,7 @@ impl<M: Machine> Kernel<M> {
         Ok(true)
     }
 
-    /// The next number, and where the last blob begins.
+    /// The next number, and the offset of the last blob.
     fn blob_header_of(&mut self, region: &Region) -> Result<(u64, u64), Status> {
         let mut header = [0; HEADER as usize];
         self.vmo_read(region.vmo, 0, &mut header)?;
@@ -121,19 +120,19 @@ impl<M: Machine> Kernel<M> {
         self.vmo_write(region.vmo, 0, &(number | head << 32).to_le_bytes())
     }
 
-    /// The same if there is room for a blob and for what is known of it.
+    /// The same after checking that there is room for a blob and its entry.
     fn blob_place(&mut self, region: &Region, len: u64) -> Result<(u64, u64), Status> {
         let (number, head) = self.blob_header_of(region)?;
         let fits = head.checked_sub(len).is_some_and(|at| at >= HEADER + number * ENTRY + ENTRY);
         if fits { Ok((number, head)) } else { Err(Status::NO_MEMORY) }
     }
 
-    /// Gives the place of a blob back, if no other lies before it.
+    /// Frees the space of a blob, if no other was allocated below it.
     fn blob_undo(&mut self, region: &Region, len: u64, at: u64) {
         if let Ok((number, head)) = self.blob_header_of(region)
             && head == at
         {
-            // It was written before, so this takes no memory.
+            // The header was written before, so this needs no memory.
             let _ = self.blob_header(region, number, at + len);
         }
     }
@@ -141,7 +140,7 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 impl<M: Machine> Kernel<M> {
-    /// All portions.
+    /// All slices.
     pub(crate) fn iob_allocate_id(&mut self, id: Id<Iob>, index: u32, aspace: Key, part: Part) -> Result<u32, Status> {
         let mut blob = Blob::default();
         loop {

@@ -1,11 +1,11 @@
-//! The instructions that use ports, and no others.
+//! Decoder for the instructions that use I/O ports, and no others.
 
 use crate::machine::{PortWidth, Registers};
 
-/// Bytes of the longest instruction.
+/// Maximum length of an instruction in bytes.
 pub const LONGEST: usize = 15;
 
-/// What an instruction does.
+/// Operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Port to accumulator.
@@ -18,23 +18,23 @@ pub enum Operation {
     Outs,
 }
 
-/// Which port.
+/// The operand that names the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Port {
-    /// One that stands in the instruction.
+    /// An immediate byte.
     Number(u8),
-    /// The one in DX.
+    /// Register DX.
     Dx,
 }
 
-/// The segment that a string out of memory is in.
+/// The segment of a string's source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Segment {
-    /// Begins at 0.
+    /// Base 0.
     Flat,
-    /// Begins where FS does.
+    /// FS.
     Fs,
-    /// Begins where GS does.
+    /// GS.
     Gs,
 }
 
@@ -43,15 +43,15 @@ enum Segment {
 pub struct Instruction {
     /// What it does.
     pub operation: Operation,
-    /// How much at a time.
+    /// Width of one element.
     pub width: PortWidth,
-    /// Where.
+    /// The port.
     pub port: Port,
-    /// It has a repeat prefix, and is a string instruction.
+    /// It is a string instruction with a repeat prefix.
     pub repeated: bool,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u64,
-    /// Addresses and counts have 32 bits.
+    /// 32-bit address size, for addresses and counts.
     short: bool,
     segment: Segment,
 }
@@ -61,24 +61,24 @@ impl Instruction {
         if self.short { value & u64::from(u32::MAX) } else { value }
     }
 
-    /// Elements that are still to be moved.
+    /// Number of elements still to move.
     pub fn count(&self, registers: &Registers) -> u64 {
         self.cut(registers.rcx)
     }
 
-    /// Where in memory the next element is; none if that cannot be known.
+    /// Address of the next element in memory; none if it cannot be known.
     pub fn address(&self, registers: &Registers) -> Option<u64> {
         match (self.operation, self.segment) {
-            // What goes into memory goes into the extra segment, whatever the prefixes say.
+            // The destination is always in the extra segment; prefixes do not change that.
             (Operation::Ins, _) => Some(self.cut(registers.rdi)),
             (_, Segment::Flat) => Some(self.cut(registers.rsi)),
             (_, Segment::Fs) => Some(self.cut(registers.rsi).wrapping_add(registers.fs_base)),
-            // The kernel keeps it for itself.
+            // The kernel reserves GS for itself.
             (_, Segment::Gs) => None,
         }
     }
 
-    /// An element was moved: on to the next.
+    /// Updates the registers after one element was moved.
     pub fn advance(&self, registers: &mut Registers, step: u64) {
         let place = if self.operation == Operation::Ins { &mut registers.rdi } else { &mut registers.rsi };
         *place = self.cut(place.wrapping_add(step));
@@ -88,7 +88,7 @@ impl Instruction {
     }
 }
 
-/// Decodes the instruction that `bytes` begins with, if it uses a port.
+/// Decodes the instruction at the start of `bytes`, if it uses a port.
 pub fn decode(bytes: &[u8]) -> Option<Instruction> {
     let (mut words, mut repeated, mut short, mut segment) = (false, false, false, Segment::Flat);
     let mut at = 0;
@@ -104,10 +104,10 @@ pub fn decode(bytes: &[u8]) -> Option<Instruction> {
         }
         at += 1;
     }
-    // The last prefix may be a REX, of which no bit means anything here: no such instruction moves 8 bytes.
+    // The last prefix may be a REX. None of its bits matters here, as no such instruction moves 8 bytes.
     if *bytes.get(at)? & 0xf0 == 0x40 {
         at += 1;
-        // It is the last one that says how wide: with its W bit, 66 has no effect.
+        // The last REX decides about the width: with its W bit, prefix 66 has no effect.
         words &= *bytes.get(at - 1)? & 8 == 0;
     }
     let opcode = *bytes.get(at)?;
@@ -165,13 +165,13 @@ mod tests {
 
     #[test]
     fn prefixes() {
-        // A repeat means nothing where there is no string.
+        // Without a string instruction, a repeat prefix has no effect.
         assert_eq!(of(&[0xf3, 0xec]), (Operation::In, PortWidth::Byte, Port::Dx, false, 2));
-        // REX comes last, and with W undoes 66.
+        // REX comes last, and its W bit overrides 66.
         assert_eq!(of(&[0x66, 0x48, 0xed]), (Operation::In, PortWidth::Long, Port::Dx, false, 3));
         assert_eq!(of(&[0x66, 0x40, 0xed]), (Operation::In, PortWidth::Word, Port::Dx, false, 3));
         assert_eq!(decode(&[0x48, 0x66, 0xed]), None);
-        // LOCK is not allowed here, and is another fault.
+        // LOCK is not allowed here, and causes another fault.
         assert_eq!(decode(&[0xf0, 0xec]), None);
         assert_eq!(decode(&[0x66; LONGEST]), None);
         assert_eq!(decode(&[0xe4]), None);

@@ -1,4 +1,4 @@
-//! Channels: messages to be read from each end; some carry a thing.
+//! Channels: messages at each end, some of which carry a thing.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::object::Id;
 
 #[derive(Default)]
 pub(super) struct Model {
-    /// Messages to be read from this end: bytes, and the thing that is carried.
+    /// Unread messages at this end: bytes, and the thing in the message.
     inbox: VecDeque<(Vec<u8>, Option<usize>)>,
 }
 
@@ -77,7 +77,7 @@ impl World {
     pub(super) fn carry(&mut self, number: usize, value: HandleValue, into: usize) -> Result<(), TestCaseError> {
         let Some(Kind::Channel(_)) = self.things.get(&into).map(|thing| &thing.kind) else { return Ok(()) };
         let peer = self.things[&into].peer;
-        // A channel that is sent to where only itself could be read from would be lost with what is in it.
+        // A channel whose end could be read only through itself would be lost with its content.
         if number == into || self.reaches(number, peer) {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether an end is a thing, or in a message that is, however deep, in one to it.
+    /// Whether an end is `thing`, or is inside messages to it at any depth.
     fn reaches(&self, thing: usize, end: Option<usize>) -> bool {
         let outer = |&at: &usize| match self.things.get(&at)?.place {
             Home::Message(to) => Some(to),
@@ -113,7 +113,7 @@ impl World {
 }
 
 impl World {
-    /// An operation of a thing's own.
+    /// An operation specific to a thing's noun.
     pub(super) fn act(&mut self, number: usize, what: u8, amount: usize) -> Result<(), TestCaseError> {
         match self.things[&number].kind {
             Kind::Event | Kind::EventPair => Ok(()),

@@ -1,4 +1,4 @@
-//! Counters: a number.
+//! Counters: a single number.
 
 use abi::{Signals, Status};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! FIFOs: four elements of eight bytes in each end.
+//! FIFOs: four elements of eight bytes at each end.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ const COUNT: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Model {
-    /// Elements to be read from this end.
+    /// Unread elements at this end.
     inbox: VecDeque<u8>,
 }
 

@@ -1,11 +1,11 @@
-//! Random sequences of operations over many objects at once, against a model that is written to be read.
+//! Random sequences of operations on many objects at once, against a model that is written for readability.
 //!
-//! A [`World`] is a process with threads that can be blocked, a port, and *things*: objects of several nouns, each
-//! behind one handle. Each noun's file says what the noun's own operations do, in plain collections, and which signals a
-//! thing has ([`Thing::signals`]). What all have in common is here: creating and closing, messages that carry things,
-//! user signals, waits of threads with deadlines, waits of the port, the passing of time, the end of a thread or of the
-//! whole process. After each operation results, signals, who was woken with which status, and packets are compared. In the
-//! end everything is closed, and nothing may be left of objects, waits, frames and address spaces.
+//! A [`World`] is a process with threads that can block, a port, and *things*: objects of several nouns, each with one
+//! handle. Each noun's file implements the noun's own operations with plain collections, and says which signals a thing
+//! has ([`Thing::signals`]). The common operations are here: creation and closing, messages that carry things, user
+//! signals, waits of threads with deadlines, waits of the port, the passing of time, the end of a thread or of the
+//! whole process. After each operation results, signals, woken threads with their statuses, and packets are compared.
+//! At the end everything is closed, and no objects, waits, frames or address spaces may be left.
 
 mod channel;
 mod counter;
@@ -33,14 +33,14 @@ use crate::thread::Thread;
 use crate::vmar::{MapRequest, Place};
 use crate::wait::{Observed, WaitItem, Waiting};
 
-/// Threads that wait.
+/// Number of threads that wait.
 const THREADS: usize = 4;
-/// Things that there are at most.
+/// Maximum number of things.
 const THINGS: usize = 8;
-/// Sequences in one run of the tests; `HAFNON_SEQUENCES` says otherwise.
+/// Number of sequences in one test run; the environment variable `HAFNON_SEQUENCES` overrides it.
 const SEQUENCES: u32 = 100_000;
 
-/// A noun's own state.
+/// The noun-specific state.
 enum Kind {
     Event,
     EventPair,
@@ -51,19 +51,19 @@ enum Kind {
     Fifo(fifo::Model),
 }
 
-/// An object behind a handle.
+/// An object with one handle.
 struct Thing {
     object: ObjectId,
-    /// Where its handle is.
+    /// The location of its handle.
     place: Home,
-    /// The other end: its number, or nothing if it is gone. Nouns without ends have none.
+    /// The peer's number; none if it is closed or the noun has no peers.
     peer: Option<usize>,
     paired: bool,
     user: Signals,
     kind: Kind,
 }
 
-/// Where the one handle to a thing is.
+/// The location of a thing's handle.
 #[derive(Clone, Copy, PartialEq)]
 enum Home {
     /// In the process's table.
@@ -85,13 +85,13 @@ impl Thing {
             Kind::Socket(model) => model.signals(peer.map(|peer| &peer.kind)),
             Kind::Fifo(model) => model.signals(peer.map(|peer| &peer.kind)),
         };
-        // The signal that says so has one bit for all nouns.
+        // The signal for that is the same bit for all nouns.
         let closed = if self.paired && peer.is_none() { Signals::PEER_CLOSED } else { Signals::NONE };
         own | closed | self.user
     }
 }
 
-/// A thread's wait: things and signals, and when it ends at the latest.
+/// A thread's wait: things and signals, and its deadline.
 struct Blocked {
     items: Vec<(usize, Signals)>,
     deadline: i64,
@@ -110,7 +110,7 @@ struct World {
     process: Id<Process>,
     threads: Vec<Id<Thread>>,
     port: Id<Port>,
-    // The model.
+    // The model's state.
     things: BTreeMap<usize, Thing>,
     next: usize,
     blocked: Vec<Option<Blocked>>,
@@ -118,7 +118,7 @@ struct World {
     /// Statuses with which each thread was woken.
     woken: Vec<Vec<Status>>,
     asked: Vec<Asked>,
-    /// Packets by the operation that brought them: their order within one is nobody's promise.
+    /// Packets grouped by the operation that queued them: the order within a group is not specified.
     queued: VecDeque<BTreeMap<u64, Signals>>,
     next_key: u64,
 }
@@ -156,7 +156,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Some of the signals that anything may have.
+/// Some of the signals that any thing may have.
 fn mask(bits: u8) -> Signals {
     let all = [
         Signals::USER_0,
@@ -172,7 +172,7 @@ fn mask(bits: u8) -> Signals {
     chosen.fold(Signals::NONE, |mask, (_, signal)| mask | signal)
 }
 
-/// Where operations have their bytes, and how many there may be: behind what waits of threads write.
+/// Address and maximum length of operations' data: behind the memory to which threads' waits write.
 const BYTES: (u64, usize) = (USER_BASE + PAGE / 2, PAGE as usize / 2);
 
 impl World {
@@ -180,7 +180,7 @@ impl World {
         self.kernel.objects.get(self.process).unwrap().aspace.unwrap()
     }
 
-    /// Puts bytes into the process's memory; says where they are.
+    /// Writes bytes to the process's memory; returns their address.
     fn user_bytes(&mut self, bytes: &[u8]) -> (Key, u64) {
         assert!(bytes.len() <= BYTES.1);
         let aspace = self.aspace();
@@ -188,7 +188,7 @@ impl World {
         (aspace, BYTES.0)
     }
 
-    /// What an operation has put there.
+    /// The bytes that an operation has written there.
     fn bytes_read(&mut self, len: usize) -> Vec<u8> {
         let (aspace, mut bytes) = (self.aspace(), vec![0; len]);
         self.kernel.copy_in(aspace, BYTES.0, &mut bytes).unwrap();
@@ -206,11 +206,11 @@ impl World {
         kernel.vmar_map(root, Place::At(0), request).unwrap();
         kernel.process_begin(process, None).unwrap();
         let mut threads = Vec::new();
-        // One more, so that the process lives on when all that wait were killed.
+        // One more, so that the process lives on when all waiting threads were killed.
         for _ in 0..=THREADS {
             let thread = kernel.thread_create(process, Name::default()).unwrap();
             kernel.thread_start(thread, &Registers::default()).unwrap();
-            // As a handle would, this keeps it there when it has ended.
+            // Keeps the thread object alive after its end.
             kernel.give(process, thread.object(), Rights::NONE).unwrap();
             threads.push(thread);
         }
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    /// The `n`th thing whose handle the process has.
+    /// The `n`th thing with a handle in the process.
     fn pick(&self, n: usize) -> Option<(usize, HandleValue)> {
         let mut held = self.things.iter().filter_map(|(&number, thing)| match thing.place {
             Home::Table(value) => Some((number, value)),
@@ -293,7 +293,7 @@ impl World {
         held.nth(n % count.max(1))
     }
 
-    /// The handle to a thing leaves the table: waits through it end.
+    /// The handle of a thing leaves the table: waits through it end.
     fn handle_goes(&mut self, number: usize) {
         self.asked.retain(|asked| asked.thing != number);
         for thread in 0..THREADS {
@@ -308,7 +308,7 @@ impl World {
         self.woken[thread].push(status);
     }
 
-    /// A thing ends, with all that is in it.
+    /// A thing is destroyed, with everything in it.
     fn thing_ends(&mut self, number: usize) {
         let mut ending = vec![number];
         while let Some(number) = ending.pop() {
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// What follows from the signals as they are now: waits end, packets come.
+    /// Applies the current signals: waits end, packets arrive.
     fn settle(&mut self, before: &BTreeMap<usize, Signals>) {
         let now: BTreeMap<usize, Signals> =
             self.things.iter().map(|(&number, thing)| (number, thing.signals(&self.things))).collect();
@@ -374,7 +374,7 @@ impl World {
             Op::Act(n, what, amount) => {
                 let Some((number, _)) = self.pick(n) else { return Ok(()) };
                 self.act(number, what, amount)?;
-                // A timer that is set anew is not signalled for a moment, also if it is at once again.
+                // Setting a timer clears its signal first, even if it fires at once.
                 if let (Kind::Timer(_), Some(signals)) = (&self.things[&number].kind, before.get_mut(&number)) {
                     signals.set(Signals::TIMER_SIGNALED, false);
                 }
@@ -397,7 +397,7 @@ impl World {
                 }
             }
             Op::Cancel(n) => {
-                // Of one that still waits, through its thing's handle.
+                // Of a wait that is still active, through its thing's handle.
                 let Some(asked) = (!self.asked.is_empty()).then(|| self.asked.remove(n % self.asked.len())) else {
                     return Ok(());
                 };
@@ -440,7 +440,7 @@ impl World {
         Ok(())
     }
 
-    /// A moment passes. Timers are due at even moments and waits at odd ones, so that it never matters who is first.
+    /// A time step. Timers are due at even times and waits at odd ones, so their order never matters.
     fn tick(&mut self) {
         let before = self.snapshot();
         self.kernel.machine.time += 1;
@@ -493,7 +493,7 @@ impl World {
         Ok(())
     }
 
-    /// Compares everything that can be seen.
+    /// Compares everything that is visible.
     fn check(&self) -> Result<(), TestCaseError> {
         for (number, thing) in &self.things {
             let (are, must) = (self.kernel.signals(thing.object), thing.signals(&self.things));
@@ -518,7 +518,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends the process: nothing may be left.
+    /// Ends the process and checks that nothing is left.
     fn end(mut self) -> Result<(), TestCaseError> {
         self.kernel.process_kill(self.process, 0);
         self.kernel.reap();

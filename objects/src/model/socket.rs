@@ -1,4 +1,4 @@
-//! Stream sockets: bytes to be read from each end, and who may write.
+//! Stream sockets: bytes at each end, and which ends may write.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,11 +10,11 @@ use super::{Kind, World};
 use crate::object::Id;
 
 pub(super) struct Model {
-    /// Bytes to be read from this end.
+    /// Unread bytes at this end.
     inbox: VecDeque<u8>,
     can_write: bool,
     can_receive: bool,
-    /// Writing was enabled when the peer was gone.
+    /// Writing was enabled after the peer was closed.
     alone: bool,
     read_threshold: usize,
 }
@@ -32,7 +32,7 @@ impl Model {
         signals.set(Signals::SOCKET_READABLE, len > 0);
         signals.set(Signals::SOCKET_READ_THRESHOLD, self.read_threshold > 0 && len >= self.read_threshold);
         signals.set(Signals::SOCKET_PEER_WRITE_DISABLED, !self.can_receive);
-        // What is written here never fills the other end.
+        // Tests never write enough to fill the peer.
         signals.set(Signals::SOCKET_WRITABLE, self.can_write && (peer.is_some() || self.alone));
         signals.set(Signals::SOCKET_WRITE_DISABLED, !self.can_write);
         signals

@@ -1,4 +1,4 @@
-//! Timers: when it fires, and whether it has.
+//! Timers: the time when it fires, and whether it has.
 
 use abi::Signals;
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
-//! Dirty pages of VMOs with a pager: what was changed and not yet written back.
+//! Dirty pages of pager-backed VMOs: pages changed and not yet written back.
 //!
-//! A page that is there is *clean* if the pager has it as it is. Writing it makes it dirty; where the pager wants to be
-//! asked first, that takes its consent. Writing back goes so: the pager says that it begins, which makes dirty pages ones
-//! that are *being cleaned* and takes the permission to write from all mappings, so that whatever is written meanwhile
-//! makes its page dirty once more; when the pager says that it has ended, what is still being cleaned is clean.
+//! A present page is *clean* if its content is the pager's. A write makes it dirty; if the pager traps writes, it must
+//! consent first. Writeback: the pager reports that it begins. Dirty pages then become *being cleaned*, and all
+//! mappings are write-protected, so that a write meanwhile makes its page dirty again. When the pager reports the end,
+//! pages still being cleaned become clean.
 //!
-//! Pages that a VMO has grown by, or that were zeroed, are dirty *zeroes*: there is no frame behind them, but they are
-//! not asked for either. Once they are clean, they are not there any more.
+//! Pages by which a VMO has grown, or that were zeroed, are dirty *zeroes*: they have no frame, but are not requested
+//! either. Once they are clean, they are absent.
 
 use core::ops::Range;
 
@@ -24,26 +24,26 @@ use crate::portions::{MAKES, WORK};
 use crate::slab::Key;
 use crate::vmo::Vmo;
 
-/// Parts of VMOs that a portion of [`Kernel::pager_query_dirty_ranges`] comes by.
+/// Number of runs that one slice of [`Kernel::pager_query_dirty_ranges`] visits.
 const TOLD: usize = 512;
 
-/// How far a list of dirty ranges has come.
+/// Progress of a query of dirty ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DirtyQuery {
-    /// Something is known of it.
+    /// A range is pending.
     pub has_begun: bool,
-    /// The page from which on nothing has been looked at.
+    /// The first page that was not looked at yet.
     pub at: u64,
-    /// The first page of a range that is not told yet, because more may belong to it.
+    /// The first page of the pending range, which may still grow.
     pub start: u64,
-    /// The page behind it.
+    /// The page after the pending range.
     pub end: u64,
-    /// Whether it is zero.
+    /// Whether the pending range is zero.
     pub zero: bool,
 }
 
 impl DirtyQuery {
-    /// The range that is not told yet, to which nothing more belongs.
+    /// Takes the pending range, which grows no further.
     fn close(&mut self) -> Option<zx_vmo_dirty_range_t> {
         let range = zx_vmo_dirty_range_t {
             offset: self.start * PAGE,
@@ -54,16 +54,16 @@ impl DirtyQuery {
     }
 }
 
-/// What a page is to its pager that is not clean.
+/// State of a page that is not clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dirt {
-    /// Changed. Without a frame it is zero, as below, but the pager has been asked.
+    /// Changed. Without a frame it is zero, like `Zero`, but the pager has been asked.
     Dirty,
-    /// The same, and being written back.
+    /// `Dirty`, and being written back.
     Cleaning,
     /// Known to be zero.
     Zero,
-    /// The same, and being written back.
+    /// `Zero`, and being written back.
     ZeroCleaning,
 }
 
@@ -74,27 +74,27 @@ impl Dirt {
 }
 
 impl Source {
-    /// Whether its pager wants to be asked before a page becomes dirty.
+    /// Whether the pager must be asked before a page becomes dirty.
     pub fn traps(&self) -> bool {
         self.traps
     }
 
-    /// Whether its pager is still there.
+    /// Whether the pager still exists.
     pub fn has_pager(&self) -> bool {
         self.pager.is_some()
     }
 
-    /// Whether nobody can be asked any more.
+    /// Whether it is detached, so that nothing can be requested.
     pub fn is_detached(&self) -> bool {
         self.detached
     }
 
-    /// Whether a page can be written without anybody's having to know.
+    /// Whether a page can be written without any bookkeeping.
     pub fn may_write(&self, page: u64) -> bool {
         self.modified && self.dirt.get(page) == Some(Dirt::Dirty)
     }
 
-    /// The first of some pages that the pager must be asked for before they are written, and those after it.
+    /// The first contiguous range of pages for which the pager must be asked before they are written.
     pub fn untold(&self, pages: Range<u64>) -> Option<Range<u64>> {
         if !self.traps {
             return None;
@@ -113,7 +113,7 @@ impl Source {
     }
 }
 
-/// A range of bytes as pages.
+/// Converts a range of bytes to pages.
 ///
 /// # Errors
 /// `INVALID_ARGS`: they are not whole pages. `OUT_OF_RANGE`: they are not within `size` bytes.
@@ -126,17 +126,17 @@ pub(super) fn whole_pages(offset: u64, length: u64, size: u64) -> Result<Range<u
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The source of a VMO that is a pager's.
+    /// The source of a VMO of this pager.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: it is not, or no longer.
+    /// `INVALID_ARGS`: the VMO is not the pager's, or no longer.
     pub fn source_of(&self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<Key, Status> {
         let key = self.objects.get(vmo)?.source().ok_or(Status::INVALID_ARGS)?;
         let source = self.sources.get(key).ok_or(Status::INVALID_ARGS)?;
         if source.pager == Some(pager) { Ok(key) } else { Err(Status::INVALID_ARGS) }
     }
 
-    /// A page was written that may be.
+    /// A writable page was written.
     pub(crate) fn source_written(&mut self, key: Key, page: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
         source.modified = true;
@@ -145,11 +145,11 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Pages have become zero, none of which has a frame any more.
+    /// Pages were zeroed and have no frames any more.
     pub(crate) fn source_zeroed(&mut self, key: Key, pages: Range<u64>) {
         let Some(source) = self.sources.get_mut(key) else { return };
         source.modified = true;
-        // Pages that the pager was asked for stay so.
+        // Pages for which the pager has already consented keep that state.
         let mut at = pages.start;
         while at < pages.end {
             let dirty = match source.dirt.first(at..pages.end) {
@@ -180,7 +180,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Pages of a range that are still to come.
+    /// Number of pages of a range that have not arrived yet.
     fn source_missing(&self, id: Id<Vmo>, key: Key, kind: Kind, pages: Range<u64>) -> Result<u64, Status> {
         let (mut at, mut missing) = (pages.start, 0);
         loop {
@@ -194,7 +194,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// 4D: requests end with the VMO. What is left of one stays asked for.
+    /// 4D: requests are cut off at the VMO's end. The remaining part of a request stays requested.
     fn source_cut(&mut self, id: Id<Vmo>, key: Key, kind: Kind, size: u64) {
         while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, size..u64::MAX)) {
             let missing = self.source_missing(id, key, kind, start..size.max(start)).unwrap_or(0);
@@ -214,9 +214,9 @@ impl<M: Machine> Kernel<M> {
     /// `pager_op_range`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: the VMO is not the pager's, the range is not whole pages, or `data` means nothing. `OUT_OF_RANGE`.
-    /// `NOT_SUPPORTED`: there is no such operation. `NOT_FOUND`: pages that are to be dirty are not there. `BAD_STATE`: the
-    /// VMO is detached. `NO_MEMORY`: its job may not have what is to be noted.
+    /// `INVALID_ARGS`: the VMO is not the pager's, the range is not whole pages, or `data` is invalid. `OUT_OF_RANGE`.
+    /// `NOT_SUPPORTED`: unknown operation. `NOT_FOUND`: pages to be made dirty are absent. `BAD_STATE`: the VMO is
+    /// detached. `NO_MEMORY`: the job's quota has no room for the new notes.
     pub fn pager_op_range(
         &mut self,
         pager: Id<Pager>,
@@ -229,7 +229,7 @@ impl<M: Machine> Kernel<M> {
         self.source_op(key, op, vmo, pages, data)
     }
 
-    /// The same for pages of which it has been seen that it can be.
+    /// Does [`Kernel::pager_op_range`] for pages that were checked.
     pub(super) fn source_op(
         &mut self,
         key: Key,
@@ -261,7 +261,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The pager has pages be dirty that are there.
+    /// `ZX_PAGER_OP_DIRTY`: marks present pages as dirty.
     fn source_make_dirty(&mut self, vmo: Id<Vmo>, key: Key, pages: Range<u64>) -> Result<(), Status> {
         if self.source_absent(vmo, key, pages.clone())?.is_some() {
             return Err(Status::NOT_FOUND);
@@ -269,7 +269,7 @@ impl<M: Machine> Kernel<M> {
         let mut at = pages.start;
         while at < pages.end {
             let Some(source) = self.sources.get_mut(key) else { return Ok(()) };
-            // The next run that is not dirty, in pieces of one kind.
+            // The next run of pages, all dirty or all not dirty.
             let (part, dirty) = match source.dirt.first(at..pages.end) {
                 Some((part, dirt)) if part.start == at => (part, dirt == Dirt::Dirty),
                 Some((part, _)) => (at..part.start, false),
@@ -284,18 +284,18 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// What is being cleaned of some pages is clean.
+    /// Pages of a range that are being cleaned become clean.
     fn source_cleaned(&mut self, vmo: Id<Vmo>, key: Key, pages: Range<u64>) {
         let mut at = pages.start;
         while let Some((part, dirt)) = self.sources.get(key).and_then(|s| s.dirt.first(at..pages.end)) {
             at = part.end;
             if matches!(dirt, Dirt::Cleaning | Dirt::ZeroCleaning) {
-                // Zeroes without frames are not there from now on.
+                // Zeroes without frames are absent from now on.
                 self.source_forget_zeroes(vmo, part.clone());
                 if let Some(source) = self.sources.get_mut(key) {
                     source.dirt.set(part.clone(), None);
                 }
-                // Who wants to write such a page has to have it supplied first.
+                // A page that a thread wants to write must be supplied first.
                 if self.source_absent(vmo, key, part.clone()).is_ok_and(|absent| absent.is_some()) {
                     self.source_ask_again(key, Kind::Dirty, part);
                 }
@@ -303,8 +303,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A portion of `pager_query_dirty_ranges`: the dirty ranges of a range of bytes, rounded to pages, in order. `each` gets one
-    /// after the other. Says whether some are left.
+    /// One slice of `pager_query_dirty_ranges`: passes the dirty ranges of a range of bytes, rounded to pages, to
+    /// `each` in order. Says whether some are left.
     ///
     /// # Errors
     /// `INVALID_ARGS`: the VMO is not the pager's. `OUT_OF_RANGE`. As `each`.
@@ -324,7 +324,7 @@ impl<M: Machine> Kernel<M> {
         if !query.has_begun {
             *query = DirtyQuery { at: offset / PAGE, has_begun: true, ..DirtyQuery::default() };
         }
-        // What the VMO has lost meanwhile is left out.
+        // Skips what the VMO has lost meanwhile.
         end = end.min(size);
         let dirt = &self.sources.get(key).ok_or(Status::INTERNAL)?.dirt;
         for _ in 0..TOLD {
@@ -342,7 +342,7 @@ impl<M: Machine> Kernel<M> {
         Ok(true)
     }
 
-    /// `pager_query_vmo_stats`: whether a VMO was modified, since that was last to be forgotten.
+    /// `pager_query_vmo_stats`: whether a VMO was modified since that flag was last reset.
     ///
     /// # Errors
     /// `INVALID_ARGS`: the VMO is not the pager's.
@@ -351,8 +351,9 @@ impl<M: Machine> Kernel<M> {
         Ok(self.sources.get(key).is_some_and(|source| source.modified))
     }
 
-    /// Forgets that a VMO was modified, and says whether it was. Only then may a mapping allow to write: who asks sees to it that none
-    /// does ([`Kernel::pager_protect_portion`]), so that the next store is noticed. A store meanwhile is one that was told of.
+    /// Resets the "modified" flag of a VMO, and says whether it was set. While the flag is reset, no mapping may be
+    /// writable: the caller write-protects all mappings ([`Kernel::pager_protect_portion`]), so that the next store is
+    /// noticed. A store meanwhile counts as one before the reset.
     ///
     /// # Errors
     /// As [`Kernel::pager_query_modified`].
@@ -377,7 +378,8 @@ impl<M: Machine> Kernel<M> {
         self.source_supply(vmo, key, pages, aux)
     }
 
-    /// What [`Kernel::pager_supply_pages`] is to supply: which source's pages, with which pages of which VMO.
+    /// Checks [`Kernel::pager_supply_pages`]; returns the source, its pages, and the VMO and first page that supply
+    /// them.
     #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
     fn pager_may_supply(
         &self,
@@ -394,17 +396,18 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         let (_, total) = self.machine.memory();
-        // Each is noted by itself, even one of zeroes.
+        // Each page takes an entry, even one of zeroes.
         if pages.end - pages.start > total / PAGE {
             return Err(Status::NO_MEMORY);
         }
         Ok((key, pages, aux))
     }
 
-    /// A portion of [`Kernel::pager_supply_pages`], of which `done` bytes are supplied. Says how many are then, if some are left.
+    /// One slice of [`Kernel::pager_supply_pages`] after `done` bytes. Returns the number of bytes done, if some are
+    /// left.
     ///
     /// # Errors
-    /// As `pager_supply_pages`; what was moved stays moved.
+    /// As `pager_supply_pages`; pages that were moved stay moved.
     pub fn pager_supply_portion(
         &mut self,
         pager: Id<Pager>,
@@ -417,7 +420,7 @@ impl<M: Machine> Kernel<M> {
         if length <= part {
             return self.pager_supply_pages(pager, vmo, (offset, length), (aux, aux_offset)).map(|()| None);
         }
-        // All that can be wrong with the rest shows now.
+        // The first slice reports the errors of the whole range.
         self.pager_may_supply(pager, vmo, (offset, length), (aux, aux_offset))?;
         let mut portion = Portion::default();
         while done < length {
@@ -433,7 +436,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// Whether there is such an operation, with such data.
+/// Checks that an operation exists and its data is valid.
 ///
 /// # Errors
 /// `NOT_SUPPORTED`, `INVALID_ARGS`.
@@ -447,12 +450,12 @@ pub(super) fn op_is_known(op: u32, data: u64) -> Result<(), Status> {
     }
 }
 
-/// Whether an operation is about what a pager may be asked for.
+/// Whether an operation answers requests.
 pub(super) fn op_asks(op: u32) -> bool {
     matches!(op, ZX_PAGER_OP_FAIL | ZX_PAGER_OP_DIRTY)
 }
 
-/// The status that a pager fails requests with.
+/// The status with which a pager fails requests.
 fn failure(data: u64) -> Result<Status, Status> {
     let allowed =
         [Status::IO, Status::IO_DATA_INTEGRITY, Status::BAD_STATE, Status::NO_SPACE, Status::BUFFER_TOO_SMALL];

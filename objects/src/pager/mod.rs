@@ -1,29 +1,28 @@
 //! Pagers: programs that supply the pages of VMOs.
 //!
-//! A VMO made with a pager has a [`Source`]: a page of it that is not there, or one that its owner wants to know of
-//! before it is written, is *asked for* by a packet to a port, and whoever needs it waits. A source outlives its VMO
-//! until its last packet has been taken, and its pager until its VMO ends. The wait for a page goes so:
+//! A VMO created with a pager has a [`Source`]. A page that is absent, or that the pager wants to know of before it is
+//! written, is *requested* by a packet to a port, and the thread that needs it waits. A source outlives its VMO until
+//! its last packet has been taken, and its pager until its VMO is destroyed. A wait for a page has these steps:
 //!
-//! 1. The look-up of a page finds that it must be waited for, notes which pages of which source ([`Wanted`]) and fails
-//!    with [`PAGE_WAIT`], which everything above passes up unchanged. A call that ends so has changed nothing.
-//! 2. At the top, whoever handled the event blocks the thread ([`Kernel::page_wait`]), in a request that there is
-//!    already or a new one ([`requests`]), and keeps what the thread was at ([`Then`]): the words of its call as they
-//!    were first read, or its fault, which is not answered.
-//! 3. The source is told of its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is
-//!    free again when it has been taken out of the port. A port that nobody has a handle to takes everything and tells
-//!    nobody.
-//! 4. The wait ends by whichever comes first:
-//!    - 4A the pages come ([`Kernel::source_filled`]): a waiter that asked for all of a request goes on when that is
-//!      complete, one that joined it as soon as the first page that it wants is there,
-//!    - 4B the pager says that it failed ([`Kernel::source_failed`]),
-//!    - 4C the VMO is detached or the pager closed, which is a failure, too,
-//!    - 4D the VMO ends, or is cut off there: nothing is left to wait for,
-//!    - 4E the thread is killed, or sent elsewhere by a debugger ([`Kernel::page_forget`]). A request that nobody waits
-//!      for any more is withdrawn.
-//! 5. 4A to 4D put the thread at the end of a queue. It still counts as waiting.
-//! 6. When an event has been dealt with, the server takes some threads off that queue ([`Kernel::page_over`]). After a
-//!    failure the call returns the failure's status, and the fault is an exception with that status. Otherwise the call
-//!    is made again from its start, with the words kept, or the fault is served again; that may lead to step 1.
+//! 1. A page look-up finds that it must wait, records the pages and their source ([`Wanted`]) and fails with
+//!    [`PAGE_WAIT`], which all callers pass up unchanged. A call that ends so has changed nothing.
+//! 2. The top-level handler of the event blocks the thread ([`Kernel::page_wait`]) on an existing request or a new one
+//!    ([`requests`]), and stores the thread's continuation ([`Then`]): the arguments of its call as they were first
+//!    read, or its unanswered fault.
+//! 3. The source sends its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is free
+//!    again when it has left the port. A port without handles accepts every packet and delivers none.
+//! 4. The first of these events ends the wait:
+//!    - 4A the pages arrive ([`Kernel::source_filled`]): a waiter that made the request continues when all of its pages
+//!      are present, a waiter that joined it as soon as the first page that it wants is present,
+//!    - 4B the pager reports a failure ([`Kernel::source_failed`]),
+//!    - 4C the VMO is detached or the pager closed, which is also a failure,
+//!    - 4D the VMO is destroyed, or shrinks: nothing is left to wait for,
+//!    - 4E the thread is killed, or a debugger moves it elsewhere ([`Kernel::page_forget`]). A request without waiters
+//!      is withdrawn.
+//! 5. 4A to 4D append the thread to a queue. It still counts as waiting.
+//! 6. After each event, the server takes some threads off that queue ([`Kernel::page_over`]). After a failure the call
+//!    returns its status, or the fault becomes an exception with that status. Otherwise the server makes the call again
+//!    from its start, with the stored arguments, or handles the fault again; that may lead to step 1.
 
 mod dirty;
 mod portions;
@@ -62,42 +61,42 @@ pub struct Pager {
     sources: List<Sources>,
 }
 
-/// What a source's packet is used for.
+/// The current use of a source's packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// To tell of a request.
+    /// It carries a request.
     Request(Kind, u64),
-    /// To tell that there will be no more.
+    /// It says that there will be no more requests.
     Complete,
 }
 
-/// Whether the last packet has been sent.
+/// The state of the last packet (`ZX_PAGER_VMO_COMPLETE`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Complete {
     NotYet,
-    /// As soon as the packet is free.
+    /// To be sent as soon as the packet is free.
     Due,
     Sent,
 }
 
-/// Where the pages of a pager's VMO come from.
+/// The state of one pager-backed VMO.
 pub(crate) struct Source {
-    /// Until it is closed.
+    /// None once the pager is closed.
     pager: Option<Id<Pager>>,
     siblings: Link,
-    /// Until it ends.
+    /// None once the VMO is destroyed.
     vmo: Option<Id<Vmo>>,
     port: Id<Port>,
     key: u64,
-    /// Pages must be asked for before they are written.
+    /// The pager must be asked before a page is written.
     traps: bool,
-    /// Nothing more can be asked for.
+    /// The VMO is detached: nothing can be requested any more.
     detached: bool,
-    /// Once it is detached: up to which page its VMO has none any more that the pager has as they are.
+    /// Once detached: the page up to which clean pages have been evicted.
     pub evicted: u64,
-    /// What its VMO's pages are that are not clean.
+    /// Pages of its VMO that are dirty or zero.
     pub dirt: Runs<Dirt>,
-    /// The VMO was changed since that was last to be forgotten.
+    /// The VMO was modified since this flag was last reset.
     modified: bool,
     requests: Requests,
     packet: Key,
@@ -105,7 +104,7 @@ pub(crate) struct Source {
     complete: Complete,
 }
 
-/// Sources of a pager.
+/// The list of a pager's sources.
 pub(crate) struct Sources;
 
 impl Chain for Sources {
@@ -127,8 +126,8 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::NONE, Body::Pager(Box::default()))
     }
 
-    /// `pager_create_vmo`: a VMO whose pages `pager` supplies, which is asked for them by packets with `key` to `port`.
-    /// `traps` says that it wants to know of writes first.
+    /// `pager_create_vmo`: creates a VMO whose pages `pager` supplies. Requests are packets with `key` to `port`.
+    /// `traps`: the pager must be asked before a page is written.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: too large. `NO_MEMORY`.
@@ -149,7 +148,8 @@ impl<M: Machine> Kernel<M> {
         Ok(vmo)
     }
 
-    /// A source of a pager's, for a VMO that is about to be made; `traps` says that it wants to know of writes first.
+    /// Creates a source of a pager for a VMO that is about to be created. `traps`: the pager must be asked before a
+    /// page is written.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -192,7 +192,7 @@ impl<M: Machine> Kernel<M> {
 
     // --- step 3 ---
 
-    /// Tells the port what there is to tell, if the packet is free.
+    /// Sends the next packet, if there is one to send and the packet is free.
     fn source_tell(&mut self, key: Key) {
         while let Some(source) = self.sources.get_mut(key) {
             if source.sent.is_some() {
@@ -214,7 +214,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A request that is in the port has changed: it is told as it is now.
+    /// Updates the packet of a request that changed while it is in the port.
     fn source_send_anew(&mut self, key: Key, kind: Kind, start: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
         if source.sent != Some(Sent::Request(kind, start)) {
@@ -225,7 +225,8 @@ impl<M: Machine> Kernel<M> {
         self.packet_change(packet, bytes(name, kind.command(), start..end));
     }
 
-    /// The same from outside of the port's own doings: threads that wait for a packet get it.
+    /// Like [`Kernel::source_tell`], but from outside of the port's code: also hands the packet to a thread that waits
+    /// for it.
     fn source_tell_now(&mut self, key: Key) {
         self.source_tell(key);
         if let Some(port) = self.sources.get(key).map(|source| source.port) {
@@ -247,13 +248,13 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The packet has left the port: there is room for the next.
+    /// The packet has left the port, so the next one can be sent.
     pub(crate) fn source_packet_taken(&mut self, key: Key) {
         self.source_told(key);
         self.source_tell(key);
     }
 
-    /// Takes back what the packet was to tell.
+    /// Withdraws the packet from the port.
     fn source_withdraw(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         source.sent = None;
@@ -261,9 +262,9 @@ impl<M: Machine> Kernel<M> {
         self.packet_withdraw(packet);
     }
 
-    // --- the ends of requests ---
+    // --- how requests end ---
 
-    /// Ends a request: all that wait for it go on with `status`.
+    /// Ends a request: all its waiters continue with `status`.
     fn source_finish(&mut self, key: Key, kind: Kind, start: u64, status: Status) {
         let Some(source) = self.sources.get_mut(key) else { return };
         let Some(request) = source.requests.remove(kind, start) else { return };
@@ -276,7 +277,7 @@ impl<M: Machine> Kernel<M> {
         self.source_tell(key);
     }
 
-    /// 4A: pages have come none of which was there, or may now be written none of which might.
+    /// 4A: pages have arrived, all of which were absent before, or may now be written, none of which could be before.
     pub(crate) fn source_filled(&mut self, key: Key, kind: Kind, mut from: u64, to: u64) {
         while let Some(source) = self.sources.get_mut(key) {
             let Some((start, end)) = source.requests.first(kind, from..to) else { return };
@@ -297,19 +298,19 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// 4B: the pager cannot do what it was asked for in a range of pages. Each request that has any of them fails.
+    /// 4B: the pager failed for a range of pages. Each request that overlaps the range fails.
     pub(crate) fn source_failed(&mut self, key: Key, from: u64, to: u64, status: Status) {
         for kind in [Kind::Read, Kind::Dirty] {
             self.source_finish_in(key, kind, from..to, status);
         }
     }
 
-    /// What was asked for of a range of pages means nothing any more: those who want them look again.
+    /// The requests for a range of pages are obsolete: their waiters look the pages up again.
     pub(crate) fn source_ask_again(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>) {
         self.source_finish_in(key, kind, pages, Status::OK);
     }
 
-    /// Ends all requests that have pages of a range.
+    /// Ends all requests that overlap a range.
     fn source_finish_in(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>, status: Status) {
         while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, pages.clone())) {
             self.source_finish(key, kind, start, status);
@@ -323,9 +324,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    // --- the ends of sources ---
+    // --- how sources end ---
 
-    /// The last packet is due.
+    /// The last packet must be sent.
     fn source_complete(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         if source.complete == Complete::NotYet && source.pager.is_some() {
@@ -334,7 +335,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// There will be no VMO for a source.
+    /// The VMO of a source could not be created.
     pub(crate) fn source_abandon(&mut self, key: Key) {
         if let Some(source) = self.sources.get_mut(key) {
             source.complete = Complete::Sent;
@@ -342,7 +343,7 @@ impl<M: Machine> Kernel<M> {
         self.source_settle(key);
     }
 
-    /// 4D: the VMO is at its end. What was noted of its pages is the VMO's, which lets go of it.
+    /// 4D: the VMO is destroyed. Returns the notes about its pages, which the VMO frees.
     pub(crate) fn source_vmo_gone(&mut self, key: Key) -> Runs<Dirt> {
         let Some(source) = self.sources.get_mut(key) else { return Runs::default() };
         source.vmo = None;
@@ -353,7 +354,7 @@ impl<M: Machine> Kernel<M> {
         dirt
     }
 
-    /// Takes a source off its pager's list; its VMO, if there still is one, is charged for it from now on.
+    /// Removes a source from its pager's list. If its VMO still exists, it is charged for the source from now on.
     fn source_leave(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         let (Some(id), vmo) = (source.pager.take(), source.vmo) else { return };
@@ -366,7 +367,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a source that has no VMO and nothing more to tell.
+    /// Destroys a source that has no VMO and nothing more to send.
     fn source_settle(&mut self, key: Key) {
         let Some(source) = self.sources.get(key) else { return };
         let done = source.pager.is_none() || source.complete == Complete::Sent && source.sent.is_none();
@@ -381,7 +382,7 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl Kind {
-    /// `ZX_PAGER_VMO_*`
+    /// `ZX_PAGER_VMO_*`.
     fn command(self) -> u16 {
         match self {
             Kind::Read => ZX_PAGER_VMO_READ,
@@ -390,7 +391,7 @@ impl Kind {
     }
 }
 
-/// A packet that tells of pages.
+/// Builds a packet about a range of pages.
 fn bytes(key: u64, command: u16, pages: core::ops::Range<u64>) -> [u8; PACKET_SIZE] {
     let request = zx_packet_page_request_t {
         command,

@@ -1,4 +1,4 @@
-//! Long calls of pagers, and the end of a pager, in portions: see [`crate::portions`] and [`crate::ends`].
+//! Long calls on pagers, and the end of a pager, in slices: see [`crate::portions`] and [`crate::ends`].
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::portions::{UNMAPS, WORK};
 use crate::slab::Key;
 use crate::vmo::{NOTES, Vmo};
 
-/// Work between two looks at the clock.
+/// Units of work between two checks of the time.
 const PART: u32 = NOTES as u32;
 
 impl Pager {
@@ -25,15 +25,15 @@ impl Pager {
 }
 
 impl Source {
-    /// The first page of the request that has so many before it among those in a range.
+    /// The first page of the request that has `count` requests before it in a range.
     pub(crate) fn nth_request(&self, pages: Range<u64>, count: usize) -> Option<u64> {
         [Kind::Read, Kind::Dirty].into_iter().filter_map(|kind| self.requests.nth(kind, pages.clone(), count)).min()
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A portion of [`Kernel::pager_op_range`], of which `done` bytes are dealt with; what is to be dirty is looked at as a
-    /// whole before any of it is. Says how many are then, if some are left.
+    /// One slice of [`Kernel::pager_op_range`] after `done` bytes. For `ZX_PAGER_OP_DIRTY` a first pass checks the
+    /// whole range before a second one changes anything. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `pager_op_range`.
@@ -50,12 +50,12 @@ impl<M: Machine> Kernel<M> {
             self.pager_may_op(pager, op, vmo, (offset, length), data)?;
         }
         let key = self.source_of(pager, vmo)?;
-        // What is to be dirty is gone through twice.
+        // `ZX_PAGER_OP_DIRTY` goes through the range twice.
         let looks = if op == ZX_PAGER_OP_DIRTY { length } else { 0 };
         let mut portion = Portion::default();
         loop {
             let at = offset + if done < looks { done } else { done - looks };
-            // What the VMO has lost meanwhile is left out.
+            // Skips what the VMO has lost meanwhile.
             let end = (offset + length).min(self.vmo_size(vmo)?);
             if at >= end {
                 if done >= looks {
@@ -84,8 +84,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A portion of `pager_detach_vmo`: nothing more is asked for from the first on. Pages that the pager has as they are go. Says
-    /// whether some are left.
+    /// One slice of `pager_detach_vmo`. The first one stops all further requests; each evicts clean pages. Says whether
+    /// some are left.
     ///
     /// # Errors
     /// `INVALID_ARGS`: the VMO is not the pager's.
@@ -105,8 +105,7 @@ impl<M: Machine> Kernel<M> {
         Ok(false)
     }
 
-    /// 4C, piece by piece: nothing can be asked for any more, and pages that the pager has as they are go. Says whether there was
-    /// anything to be let go of.
+    /// 4C, one piece: stops all further requests, and evicts clean pages. Says whether there was anything to do.
     fn source_detach_some(&mut self, key: Key) -> bool {
         if self.source_refuse_some(key) {
             return true;
@@ -115,7 +114,7 @@ impl<M: Machine> Kernel<M> {
         vmo.is_some_and(|vmo| self.source_evict_some(vmo, key))
     }
 
-    /// The first half of it: nothing can be asked for any more, what is there stays.
+    /// The first half: stops further requests; present pages stay.
     fn source_refuse_some(&mut self, key: Key) -> bool {
         let Some(source) = self.sources.get_mut(key) else { return false };
         source.detached = true;
@@ -124,13 +123,13 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// The last handle to a pager is gone: its VMOs are on their own, and nobody is told.
+    /// The last handle to a pager is closed: its VMOs lose their pager, and no packet is sent.
     pub(crate) fn pager_unreachable(&mut self, pager: Id<Pager>) {
         self.doom(pager.object());
     }
 
-    /// Something of what a pager has that nobody can use any more is let go of. Says whether there was anything. Pages that it has
-    /// supplied stay: nobody has said that they are to go.
+    /// Releases a part of what a closed pager still holds. Says whether there was anything. Pages that it has supplied
+    /// stay, since no call evicts them.
     pub(crate) fn pager_let_go(&mut self, pager: Id<Pager>) -> bool {
         let Some(key) = self.objects.get(pager).ok().and_then(|pager| pager.sources.first()) else { return false };
         if !self.source_refuse_some(key) {
@@ -142,8 +141,8 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// A portion of taking the permission to write from all mappings of a VMO, of which `done` pages are looked at. Says how many
-    /// are then, if some are left.
+    /// One slice of write-protecting all mappings of a VMO after `done` pages. Returns the number of pages done, if
+    /// some are left.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -161,7 +160,7 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// Whether an operation on a range can be: which source's pages they are.
+    /// Checks an operation on a range; returns the source and the pages.
     ///
     /// # Errors
     /// As [`Kernel::pager_op_range`].
@@ -180,7 +179,7 @@ impl<M: Machine> Kernel<M> {
         if source.is_detached() && super::dirty::op_asks(op) {
             return Err(Status::BAD_STATE);
         }
-        // What is dirty or is cleaned as a whole, or has failed, is no more to be noted than before.
+        // An operation adds no notes if the pages are dirty already, are cleaned along whole runs, or have failed.
         if op == ZX_PAGER_OP_DIRTY || op != ZX_PAGER_OP_FAIL && source.dirt.cuts(&pages) {
             self.vmo_may_note(vmo)?;
         }
@@ -190,7 +189,7 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 impl<M: Machine> Kernel<M> {
-    /// All portions.
+    /// All slices.
     pub(crate) fn pager_detach_vmo(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
         let mut goes_on = self.pager_detach_vmo_portion(pager, vmo, true)?;
         while goes_on {

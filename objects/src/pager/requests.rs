@@ -1,9 +1,9 @@
-//! What a source has been asked for and has not answered yet.
+//! Outstanding requests of a source.
 //!
-//! A request is a range of pages, of one [`Kind`]. Requests of a kind never overlap: who wants a page that has been
-//! asked for joins that request, and a new request ends where another one begins. A request is over when all of its
-//! pages have come, when the source says that it failed, or when nobody waits for it any more. Until it is told to the
-//! source it stands in a queue; requests are told one at a time, in the order in which they were made.
+//! A request is a range of pages, of one [`Kind`]. Requests of a kind never overlap: a thread that wants a requested
+//! page joins that request, and a new request ends where another one begins. A request ends when all of its pages have
+//! arrived, when the pager reports a failure, or when no thread waits for it any more. Until it is sent, it is in a
+//! queue; requests are sent one at a time, in the order in which they were made.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -11,43 +11,43 @@ use core::ops::Range;
 use crate::list::List;
 use crate::object::Waiters;
 
-/// What is asked for.
+/// Kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
-    /// That pages which are not there be supplied.
+    /// To supply absent pages.
     Read,
-    /// That pages which are there may be written.
+    /// To allow writes to present pages.
     Dirty,
 }
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
-    /// In the queue, under its number.
+    /// In the queue, by its number.
     Not,
     /// In the port.
     Queued,
-    /// The source knows, as far as there is anyone who reads the port.
+    /// The packet has left the port.
     Yes,
 }
 
 /// See the module's description.
 pub(crate) struct Request {
-    /// Which of all that were ever made it is.
+    /// Its sequence number.
     pub number: u64,
     /// The page after the last one.
     pub end: u64,
-    /// Pages that have not come yet.
+    /// Number of pages that have not arrived yet.
     pub missing: u64,
     pub told: Told,
-    /// Who wants all of it.
+    /// Threads that made the request and want all of it.
     pub whole: List<Waiters>,
-    /// Who wants pages of it, by the first page that they want.
+    /// Threads that joined it, by the first page that they want.
     pub joined: BTreeMap<u64, List<Waiters>>,
 }
 
 impl Request {
-    /// Whether nobody waits for it.
+    /// Whether no thread waits for it.
     pub fn is_idle(&self) -> bool {
         self.whole.is_empty() && self.joined.is_empty()
     }
@@ -82,8 +82,8 @@ impl Requests {
         self.of_mut(kind).get_mut(&start)
     }
 
-    /// Asks for pages, none of which is there. Returns the first page of the request that has the first of them, and
-    /// whether that is a new one.
+    /// Requests absent pages. Returns the first page of the request that covers the first of them, and whether it is a
+    /// new request.
     pub fn ask(&mut self, kind: Kind, pages: Range<u64>) -> (u64, bool) {
         if let Some((start, _)) = self.first(kind, pages.start..pages.start.saturating_add(1)) {
             return (start, false);
@@ -105,7 +105,7 @@ impl Requests {
         (pages.start, true)
     }
 
-    /// The first request that has pages of a range: its first page, and the page after its last.
+    /// The first request that overlaps a range: its first page, and the page after its last.
     pub fn first(&self, kind: Kind, range: Range<u64>) -> Option<(u64, u64)> {
         if range.is_empty() {
             return None;
@@ -115,12 +115,12 @@ impl Requests {
         before.or_else(|| requests.range(range).next()).map(|(&start, request)| (start, request.end))
     }
 
-    /// The first page of the request that has so many before it among those that begin in a range.
+    /// Of the requests that begin in a range, the first page of the one that has `count` before it.
     pub fn nth(&self, kind: Kind, range: Range<u64>, count: usize) -> Option<u64> {
         if range.is_empty() { None } else { self.of(kind).range(range).nth(count).map(|(&start, _)| start) }
     }
 
-    /// The number of the request that has a page.
+    /// The number of the request that covers a page.
     #[cfg(test)]
     pub fn number(&self, kind: Kind, page: u64) -> Option<u64> {
         let (start, _) = self.first(kind, page..page + 1)?;
@@ -133,7 +133,7 @@ impl Requests {
         of(Kind::Read).or_else(|| of(Kind::Dirty))
     }
 
-    /// The next request that the source has to be told of, now taken for queued in the port.
+    /// Takes the next request to send off the queue and marks it as in the port.
     pub fn tell(&mut self) -> Option<(Kind, Range<u64>)> {
         let (_, (kind, start)) = self.untold.pop_first()?;
         let request = self.get_mut(kind, start)?;
@@ -141,7 +141,7 @@ impl Requests {
         Some((kind, start..request.end))
     }
 
-    /// Takes a request out.
+    /// Removes a request.
     pub fn remove(&mut self, kind: Kind, start: u64) -> Option<Request> {
         let request = self.of_mut(kind).remove(&start)?;
         if request.told == Told::Not {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each page belongs to at most one request of a kind, and each request is told once, in order.
+        /// Each page belongs to at most one request of a kind, and each request is sent once, in order.
         #[test]
         fn pages_are_asked_for_once(ops in proptest::collection::vec((0u8..4, any::<bool>(), 0u64..40, 1u64..12), 0..80)) {
             let mut requests = Requests::default();

@@ -1,4 +1,4 @@
-//! What is known of ranges of pages: a map from page numbers to small values, kept as runs of equal ones.
+//! A map from page numbers to small values, stored as runs of equal values.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -16,29 +16,29 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T: Copy + PartialEq> Runs<T> {
-    /// How many runs there are.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// The first page of the run that has so many before it among those that begin in a range.
+    /// Of the runs that begin in a range, the first page of the one that has `count` before it.
     pub fn nth(&self, range: Range<u64>, count: usize) -> Option<u64> {
         if range.is_empty() { None } else { self.runs.range(range).nth(count).map(|(&start, _)| start) }
     }
 
-    /// The page behind the run that has so many after it among those that begin in a range.
+    /// Of the runs that begin in a range, the page after the one that has `count` after it.
     pub fn nth_back(&self, range: Range<u64>, count: usize) -> Option<u64> {
         let nth = if range.is_empty() { None } else { self.runs.range(range.clone()).nth_back(count) };
         nth.map(|(_, &(end, _))| end.min(range.end))
     }
 
-    /// Whether a range begins or ends in the midst of a run.
+    /// Whether a range begins or ends in the middle of a run.
     pub fn cuts(&self, range: &Range<u64>) -> bool {
         let within = |page| self.runs.range(..page).next_back().is_some_and(|(_, &(end, _))| page < end);
         within(range.start) || within(range.end)
     }
 
-    /// Forgets some runs. Says whether there was one.
+    /// Removes up to `count` runs. Says whether there was one.
     pub fn forget_some(&mut self, count: usize) -> bool {
         (0..count).map_while(|_| self.runs.pop_last()).count() != 0
     }
@@ -63,7 +63,7 @@ impl<T: Copy + PartialEq> Runs<T> {
         Some((start..end.min(range.end), value))
     }
 
-    /// What is known of `count` pages from `from` on, as if that were page 0.
+    /// The values of `count` pages from `from` up, renumbered from 0.
     pub fn part(&self, from: u64, count: u64) -> Runs<T> {
         let mut part = Runs::default();
         let (mut at, end) = (from, from.saturating_add(count));
@@ -74,7 +74,7 @@ impl<T: Copy + PartialEq> Runs<T> {
         part
     }
 
-    /// Gives all pages of a range one value, or none.
+    /// Sets all pages of a range to a value, or clears them.
     pub fn set(&mut self, range: Range<u64>, value: Option<T>) {
         if range.is_empty() {
             return;
@@ -101,7 +101,7 @@ impl<T: Copy + PartialEq> Runs<T> {
         self.runs.insert(start, (end, value));
     }
 
-    /// Changes the values of a range, where there are any; `None` takes a value away.
+    /// Maps the existing values of a range through `to`; `None` clears a value.
     pub fn change(&mut self, range: Range<u64>, to: impl Fn(T) -> Option<T>) {
         let mut at = range.start;
         while let Some((part, value)) = self.first(at..range.end) {
@@ -113,7 +113,7 @@ impl<T: Copy + PartialEq> Runs<T> {
         }
     }
 
-    /// Makes a run begin at a page that lies within one.
+    /// Splits the run that a page is in the middle of.
     fn cut(&mut self, page: u64) {
         if let Some((_, run)) = self.runs.range_mut(..page).next_back()
             && page < run.0

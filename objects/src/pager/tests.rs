@@ -1,4 +1,4 @@
-//! A VMO with a pager against a model of its pages, under random accesses, supplies, failures, resizes and deaths.
+//! A pager-backed VMO against a model of its pages, under random accesses, supplies, failures, resizes and destruction.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ use crate::wait::Waiting;
 const PAGES: u64 = 16;
 const THREADS: usize = 5;
 
-/// What the model knows of a page.
+/// The model's state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Page {
     content: u8,
-    /// Dirty, and whether it is being cleaned.
+    /// Dirty, and whether it is being cleaned; none if clean.
     dirty: Option<bool>,
-    /// The pager knows that it may be written.
+    /// The pager has consented to writes.
     told: bool,
 }
 
@@ -44,9 +44,9 @@ struct World {
     traps: bool,
     size: u64,
     pages: BTreeMap<u64, Page>,
-    /// What the pager has on its disk.
+    /// The content on the pager's disk.
     disk: [u8; 2 * PAGES as usize],
-    /// Pages that were asked for and neither came nor failed, by kind, with the number of their request.
+    /// Requested pages that neither arrived nor failed, by kind, with the number of their request.
     asked: BTreeMap<(u16, u64), u64>,
     detached: bool,
     completed: bool,
@@ -100,7 +100,7 @@ impl World {
         self.kernel.objects.get(thread).unwrap().is_waiting()
     }
 
-    /// A thread's call: it reads or writes a range of the VMO, or reads of the clone.
+    /// A thread's call: reads or writes a range of the VMO, or reads the clone.
     fn call(&mut self, thread: Id<Thread>, [what, first, count, value]: [u64; 4]) -> Result<(), Status> {
         let (vmo, access) = match what {
             0 => (self.vmo, Access::Read),
@@ -151,13 +151,13 @@ impl World {
                 self.kernel.thread_return(thread, 0);
             }
         }
-        // What nobody waits for any more is not asked for any more.
+        // Requests without waiters are withdrawn.
         let mut asked = core::mem::take(&mut self.asked);
         asked.retain(|&(command, page), number| self.request(command, page) == Some(*number));
         self.asked = asked;
     }
 
-    /// The number of the request that has a page.
+    /// The number of the request that covers a page.
     fn request(&self, command: u16, page: u64) -> Option<u64> {
         let kind = if command == ZX_PAGER_VMO_READ { Kind::Read } else { Kind::Dirty };
         self.kernel.sources.iter().find_map(|(_, source)| source.requests.number(kind, page))
@@ -175,7 +175,7 @@ impl World {
             return Some((command, 0..0));
         }
         assert!(count > 0 && first + count <= PAGES && !self.detached);
-        // What has come since the request was made is still told.
+        // The packet still names pages that arrived since the request was made.
         let missing = |page: &u64| match self.pages.get(page) {
             known if command == ZX_PAGER_VMO_READ => known.is_none(),
             known => self.traps && !known.unwrap().told,
@@ -193,7 +193,7 @@ impl World {
         let aux = self.kernel.vmo_create(count * PAGE, false).unwrap();
         self.kernel.add_handle(aux.object());
         for page in first..first + count {
-            // Every fourth page is one of zeroes that were never written.
+            // Every fourth page is a page of zeroes that was never written.
             if page % 4 != 3 {
                 let byte = self.disk[page as usize % self.disk.len()];
                 self.kernel.vmo_write(aux, (page - first) * PAGE, &[byte]).unwrap();
@@ -242,7 +242,7 @@ impl World {
                     self.disk[page as usize] = known.content;
                     let frame = self.kernel.vmo_page_if_there(self.vmo, page);
                     if self.kernel.vmo_require(self.vmo, page * PAGE, PAGE, Access::Read).is_err() {
-                        // Zeroes that never had a frame: they are the pager's to supply again.
+                        // Zeroes that never had a frame become absent: the pager must supply them again.
                         assert_eq!((frame.is_none(), known.content), (true, 0));
                         self.pages.remove(&page);
                     }
@@ -257,7 +257,7 @@ impl World {
         self.kernel.vmo_set_size(self.vmo, size * PAGE).unwrap();
         self.pages.retain(|&page, _| page < size);
         for page in self.size..size {
-            // With a pager that wants to know, zeroes need its consent like clean pages.
+            // With a pager that traps writes, zeroes need its consent like clean pages.
             self.pages.insert(page, Page { content: 0, dirty: Some(false), told: false });
         }
         self.size = size;
@@ -291,7 +291,7 @@ impl World {
             12 | 13 => drop(self.packet()),
             14 => {
                 let place = self.threads.iter().position(|&one| one == thread).unwrap();
-                // Somebody else's handle keeps it in being, so that the process does not end with its last thread.
+                // Another process's handle keeps it alive, so that the process does not end with its last thread.
                 self.kernel.thread_kill(thread);
                 self.threads.remove(place);
                 self.thread();
@@ -310,7 +310,7 @@ impl World {
         self.check_dirty();
     }
 
-    /// Everything is served, or fails; then all goes, and nothing is left.
+    /// Serves or fails everything, then destroys all objects and checks that nothing is left.
     fn end(mut self) {
         while let Some((command, pages)) = self.packet() {
             match command {
@@ -320,7 +320,7 @@ impl World {
             }
             self.settle();
         }
-        // Those who still wait do so for pages that the pager was told of before.
+        // Remaining waiters wait for pages that the pager was asked for before.
         for page in 0..self.size {
             self.supply(page, 1);
             self.settle();

@@ -1,4 +1,4 @@
-//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the description above.
+//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the parent module's description.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,26 +17,26 @@ use crate::thread::{Thread, Wait};
 use crate::vmo::PAGE_WAIT;
 use crate::wait::Waiting;
 
-/// Pages that have to be waited for.
+/// Pages that must be waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
-    /// Where they come from.
+    /// Their source.
     pub source: Key,
-    /// What is wanted with them.
+    /// The kind of request.
     pub kind: Kind,
-    /// All that are wanted now; none of them is there, or may be written.
+    /// All pages wanted now; all are absent, or not writable yet.
     pub pages: Range<u64>,
 }
 
-/// What a thread goes on with when the pages are there.
+/// A thread's continuation after a wait for pages.
 pub enum Then {
     /// A memory access that faulted.
     Fault {
-        /// Where.
+        /// The address.
         address: u64,
-        /// A store.
+        /// It is a store.
         write: bool,
-        /// An instruction fetch.
+        /// It is an instruction fetch.
         execute: bool,
     },
     /// A system call.
@@ -46,14 +46,14 @@ pub enum Then {
         /// Its arguments, as they were first read.
         args: [u64; 8],
     },
-    /// A call that is over but for what it has to write, and returns `result` then.
+    /// A completed call that still has to write its results, and then returns `result`.
     Hand {
-        /// Bytes and where they go.
+        /// Addresses, and the bytes to write there.
         to: Vec<(u64, Vec<u8>)>,
-        /// What the call returns.
+        /// The call's result.
         result: Status,
     },
-    /// A call that is over but for the delivery of its answer.
+    /// A completed call whose answer still has to be delivered.
     Answer(Box<(Message, CallBuffers)>),
 }
 
@@ -63,20 +63,20 @@ pub(crate) struct PageWait {
     kind: Kind,
     /// The request's first page.
     request: u64,
-    /// The first page that it wants, if it joined a request of another one's.
+    /// The first page that it wants, if it joined an existing request.
     joined: Option<u64>,
     pub then: Then,
-    /// Step 5: the wait is over, with this result.
+    /// Step 5: the wait is over with this status.
     ready: Option<Status>,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 1: notes what is to be waited for.
+    /// Step 1: records the pages to wait for.
     pub(crate) fn page_want(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
         self.wanted = Some(Wanted { source, kind, pages });
     }
 
-    /// The first page of those that were noted last, if they are wanted for that.
+    /// The first recorded page, if it was recorded for this kind of request.
     pub(crate) fn first_wanted(&self, kind: Kind) -> Option<u64> {
         self.wanted.as_ref().filter(|wanted| wanted.kind == kind).map(|wanted| wanted.pages.start)
     }
@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 2: blocks a thread whose call or fault ended with [`crate::vmo::PAGE_WAIT`].
     ///
     /// # Errors
-    /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
+    /// `BAD_STATE`: there is no pager to ask. `NO_MEMORY`.
     pub fn page_wait(&mut self, thread: Id<Thread>, then: Then) -> Result<Waiting, Status> {
         let wanted = self.wanted.take();
         let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
@@ -108,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         blocked
     }
 
-    /// Changes a list of those who wait for a request.
+    /// Changes a list of a request's waiters.
     fn page_change_waiters(
         &mut self,
         source: Key,
@@ -131,7 +131,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 4E: a thread that waited no longer does.
+    /// Step 4E: a thread no longer waits.
     pub(crate) fn page_forget(&mut self, thread: Id<Thread>, wait: &PageWait) {
         let &PageWait { source, kind, request, joined, ready, .. } = wait;
         let place = thread.object().key();
@@ -148,15 +148,15 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// What a thread was at will not be gone on with.
+    /// Drops a continuation that will not run.
     pub(crate) fn page_abandon(&mut self, then: Then) {
         if let Then::Answer(answer) = then {
             self.drop_message(answer.0);
         }
     }
 
-    /// A thread's wait has ended, and what it waited for is to be written to its memory; then its call is over with
-    /// `result`. That may mean to wait for the memory first.
+    /// A thread's wait on another object is over, and results must be written to its memory before the call returns
+    /// `result`. That may start a wait for the memory.
     pub(crate) fn page_hand(&mut self, thread: Id<Thread>, mut to: Vec<(u64, Vec<u8>)>, result: Status) {
         let Ok(aspace) = self.aspace_of_thread(thread) else { return };
         let written = to.iter().try_for_each(|(address, bytes)| self.copy_out(aspace, *address, bytes));
@@ -170,7 +170,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Blocks a thread that no longer waits for what it waited for; if that cannot be, its call is over.
+    /// Blocks a thread whose wait on another object is over; if that fails, its call returns.
     pub(crate) fn page_wait_or_wake(&mut self, thread: Id<Thread>, then: Then) {
         match self.page_wait(thread, then) {
             Ok(Waiting::Blocked) => {}
@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 6, for what the kernel does itself.
+    /// Step 6 for continuations that the kernel handles itself.
     pub fn page_deliver(&mut self, thread: Id<Thread>, then: Then, result: Result<(), Status>) {
         match (then, result) {
             (Then::Hand { to, result }, Ok(())) => self.page_hand(thread, to, result),
@@ -191,7 +191,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 5: all threads of a list are to go on.
+    /// Step 5: all threads of a list are to continue.
     pub(super) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
         while let Some(place) = waiters.pop(&mut self.objects.slab) {
             let thread = Id::<Thread>::new(ObjectId(place));
@@ -203,19 +203,19 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether [`Kernel::page_over`] has something to give.
+    /// Whether [`Kernel::page_over`] has a thread to return.
     #[inline]
     pub fn page_waits_over(&self) -> bool {
         !self.paged.is_empty()
     }
 
-    /// Step 6: the next thread whose wait is over, which waits no longer: what it goes on with, unless there was a
-    /// failure.
+    /// Step 6: takes the next thread whose wait is over off the queue; returns its continuation and the result of the
+    /// wait.
     pub fn page_over(&mut self) -> Option<(Id<Thread>, Then, Result<(), Status>)> {
         loop {
             let thread = Id::new(ObjectId(self.paged.first()?));
             let Some(Wait::Page(wait)) = self.take_wait(thread) else {
-                // It cannot be in the queue without such a wait.
+                // A thread in the queue always has such a wait.
                 self.paged.remove(&mut self.objects.slab, thread.object().key());
                 continue;
             };

@@ -14,13 +14,13 @@ use crate::vmo::Vmo;
 const RW: Perm = Perm { read: true, write: true, execute: false };
 const READ: Perm = Perm { write: false, ..RW };
 
-/// A prototype and members, with their root VMARs, and a VMO mapped in the half that they have in common.
+/// A prototype and members, with their root VMARs, and a VMO mapped in the shared half.
 struct World {
     kernel: Kernel<FakeMachine>,
     processes: Vec<Id<Process>>,
     roots: Vec<Id<Vmar>>,
     vmo: Id<Vmo>,
-    /// Where.
+    /// The address of that mapping.
     common: u64,
 }
 
@@ -34,7 +34,7 @@ fn world(members: usize) -> World {
     let (prototype, root) = kernel.process_create_prototype(job, Name::new(b"prototype")).unwrap();
     let (mut processes, mut roots) = (Vec::from([prototype]), Vec::from([root]));
     for i in 0..members {
-        // With any of them, which is all the same.
+        // Any of them will do.
         let (process, root) = kernel.process_create_shared(processes[i], Name::new(b"member")).unwrap();
         processes.push(process);
         roots.push(root);
@@ -57,7 +57,7 @@ impl World {
         self.kernel.aspace(aspace).unwrap().machine
     }
 
-    /// What an address space of the machine has mapped.
+    /// The mappings of an address space of the machine.
     fn mapped(&self, aspace: Key) -> BTreeMap<u64, Perm> {
         let mapped = self.kernel.machine.mapped.get(&self.machine(aspace).0).into_iter().flatten();
         mapped.map(|(&at, &(_, perm))| (at, perm)).collect()
@@ -86,7 +86,7 @@ fn a_page_of_the_common_half_is_mapped_where_it_is_touched_and_goes_everywhere()
     assert!(all[..3].iter().all(|&aspace| world.mapped(aspace).values().all(|perm| !perm.write)));
     assert_eq!(world.kernel.page_fault(all[2], world.common, true, false), Err(Status::ACCESS_DENIED));
     assert_eq!(world.kernel.copy_out(all[2], world.common, b"x"), Err(Status::INVALID_ARGS));
-    // What the VMO loses goes as well as what is unmapped.
+    // Decommitted pages disappear like unmapped ones.
     world.kernel.page_fault(all[3], world.common + PAGE, true, false).unwrap();
     world.kernel.vmo_decommit(world.vmo, PAGE, PAGE).unwrap();
     assert_eq!(all.iter().map(|&aspace| world.mapped(aspace).len()).collect::<Vec<_>>(), [1, 1, 1, 0]);
@@ -106,7 +106,7 @@ fn each_address_space_counts_as_a_process_until_it_goes() {
     assert_eq!(count(&world), 4);
     world.kernel.job_limit_count(job, Counted::Processes, 4).unwrap();
     assert_eq!(world.kernel.restricted_aspace(world.processes[2]), Err(Status::NO_RESOURCES));
-    // What the first process shared is there until the last has ended.
+    // The shared parts last until the last process has ended.
     world.kill(0);
     assert_eq!(count(&world), 4);
     world.kill(1);
@@ -141,7 +141,7 @@ fn lower_halves_are_apart_and_all_that_restricted_mode_sees() {
     };
     assert_eq!(bases(&world, 1), [at, world.common]);
     assert!([0, 2].iter().all(|&process| bases(&world, process) == [world.common]));
-    // A walk tells the lower half first, stopped at each place.
+    // A walk that stops at each position visits the lower half first.
     let roots = world.kernel.roots(world.processes[1]).unwrap();
     let (mut place, mut told) = ([0, 0], Vec::new());
     loop {
@@ -166,7 +166,7 @@ fn handles_are_common_and_go_with_the_last() {
     let before = world.kernel.objects.len();
     let thread = world.kernel.thread_create(world.processes[1], Name::new(b"t")).unwrap();
     world.kernel.another(Handle { object: thread.object(), rights: Rights::NONE });
-    // Its thread starts a member.
+    // Starting its thread starts a member.
     world.kernel.thread_start(thread, &Registers::default()).unwrap();
     assert_eq!(world.kernel.objects.get(world.processes[1]).unwrap().state, ProcessState::Running);
     let caller = world.kernel.caller(thread.object().index()).unwrap();
@@ -177,7 +177,7 @@ fn handles_are_common_and_go_with_the_last() {
     world.kernel.page_fault(world.aspace(1), world.common, true, false).unwrap();
     world.kernel.page_fault(world.aspace(0), world.common, true, false).unwrap();
 
-    // The prototype goes first; the half that was its lives on.
+    // The prototype ends first; the shared half stays.
     world.kill(0);
     assert_eq!(world.kernel.objects.get(world.processes[0]).unwrap().state, ProcessState::Dead);
     assert!(world.kernel.handle(caller.process, value).is_ok());
@@ -205,7 +205,7 @@ fn handles_are_common_and_go_with_the_last() {
     assert!(world.kernel.objects.len() < before);
 }
 
-/// All end at once, with threads that run and are in restricted mode.
+/// All end at once, with threads that run and threads in restricted mode.
 #[test]
 fn all_at_once() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {

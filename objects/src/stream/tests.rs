@@ -1,4 +1,4 @@
-//! Streams against a vector of bytes, and in portions.
+//! Streams against a vector of bytes, and in slices.
 
 use super::*;
 use crate::fake::FakeMachine;
@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 const PAGES: u64 = 4;
 
-/// What a program may do, in bytes up to some pages.
+/// An operation of a program, in bytes up to some pages.
 #[derive(Clone, Debug)]
 enum Op {
     Read(Option<u64>, Vec<u64>),
@@ -35,7 +35,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Against a vector of bytes that is the content, and a position.
+    /// Against a vector of bytes as the content, and a position.
     #[test]
     fn behaves_as_a_file(resizable: bool, ops in proptest::collection::vec(op(), 1..40)) {
         let mut kernel = Kernel::new(FakeMachine::new(1000)).unwrap();
@@ -131,10 +131,10 @@ proptest! {
     }
 }
 
-/// Bytes that three portions have.
+/// A length that takes three slices.
 const LONG: u64 = 2 * COPIES + 5000;
 
-/// A process with memory of which each word says where it lies, another part for what is read, and streams over a file.
+/// A process with memory in which each word is its own offset, a second buffer for reads, and streams over a file.
 struct Files {
     kernel: Kernel<FakeMachine>,
     space: Key,
@@ -172,7 +172,7 @@ impl Files {
         self.kernel.stream_read(self.streams[stream], Where::Position, self.space, &parts, run).unwrap()
     }
 
-    /// Makes what goes on to its end.
+    /// Runs all remaining slices.
     fn rest(&mut self, carried: Carried, mut portion: impl FnMut(&mut Files, Option<Run>) -> Carried) -> u64 {
         match carried {
             Carried::Over(done) => done,
@@ -187,7 +187,7 @@ impl Files {
         }
     }
 
-    /// The words of the file from `at` on, as the places in memory from which they were written.
+    /// The words of the file from `at` up, as offsets in the memory from which they were written.
     fn words(&mut self, at: u64, count: u64) -> Vec<u64> {
         let mut bytes = vec![0; count as usize * 8];
         self.kernel.vmo_read(self.file, at, &mut bytes).unwrap();
@@ -315,7 +315,7 @@ fn what_is_zeroed_before_a_write_is_zeroed_in_portions() {
     assert_eq!(files.content(), 15 * COPIES + 16);
 }
 
-/// A write that is longer than what is to be had of it, into a file that is large already.
+/// A write longer than its readable part, into a file that is large enough already.
 #[test]
 fn pages_are_made_for_bytes_that_are_there_only() {
     for len in [COPIES / 2, 1 << 40] {

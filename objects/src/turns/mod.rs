@@ -1,34 +1,33 @@
-//! Turns: how jobs share the processor.
+//! Fair scheduling: jobs share the processor in turns.
 //!
-//! The machine lets threads of one priority run one after the other, whoever's they are; so a job with a hundred threads
-//! that never wait would leave others a hundredth. Therefore jobs *contend*: as long as threads of several are ready to
-//! run, they take turns, and for its turn a job's threads are *preferred*, which puts them before all others of their
-//! own priority, though not before those of a higher one. Where the holder of a turn has nothing to do, the others run
-//! as they would without. What a job does at its turn includes what the kernel does for it, since who does not run does
-//! not call.
+//! The machine runs threads of one priority round-robin, regardless of their jobs, so a job with a hundred busy threads
+//! would leave other jobs a hundredth. Therefore jobs *contend*: while threads of several jobs are ready, the jobs take
+//! turns, and during its turn a job's threads are *preferred*, which puts them before all others of their own priority,
+//! but not before higher ones. If the holder of a turn is idle, the others run as usual. A job's turn includes the
+//! kernel's work for it, since only running threads make calls.
 //!
-//! Turns are divided as the jobs are: all that is below a job has one share among the jobs beside it, and the processes of
-//! the job itself have one among its jobs. So nobody gets more by making more jobs. Each job has a heap of those that
-//! share in it and contend, by what they have had (a [`Claim`] each).
+//! Shares follow the job tree: everything below a job has one share among its sibling jobs, and the processes directly
+//! in a job together have one share among its child jobs. So a job gains nothing by creating more jobs. Each job has a
+//! heap of its contending sharers, ordered by the time they have had (a [`Claim`] each).
 //!
-//! 1. A thread that becomes ready is noted, once a turn ([`Kernel::turn_note`]); its job contends from then on
-//!    ([`Kernel::turn_enter`]). With the second job that does, turns begin.
-//! 2. A turn ends when it has been [`TURN`] long. Each [`SHORT`] time is looked whether it ends sooner: because a thread
-//!    of another job was noted meanwhile, or none of those that are preferred is ready any more ([`Kernel::turn_over`]).
-//! 3. Its length, whatever it came to be, counts for its holder and all jobs above; its threads are preferred no longer.
-//! 4. The next turn goes to the job whose share is the least used, looked at from the top of the tree down: the job that has
-//!    had the least time of those below the root, of those below that one, and so on. If none of its threads is ready, it
-//!    contends no more, and another is looked for. With one left, turns end.
-//! 5. Those of its threads that are ready, and those that are noted while it lasts, are preferred: [`PREFERRED`] at most. First come
-//!    those that were noted since the job's last turn began, as who wakes comes before who computes where there are no
-//!    turns. The others are looked for behind the one of them that came first at that turn, so each gets its time, however many
+//! 1. A thread that becomes ready is noted, once per turn ([`Kernel::turn_note`]); its job contends from then on
+//!    ([`Kernel::turn_enter`]). Turns begin with the second contending job.
+//! 2. A turn ends after [`TURN`]. Every [`SHORT`] interval the scheduler checks whether it ends sooner: because a
+//!    thread of another job was noted meanwhile, or no preferred thread is ready any more ([`Kernel::turn_over`]).
+//! 3. The actual length of the turn is charged to its holder and all jobs above; its threads are no longer preferred.
+//! 4. The next turn goes to the job with the least used share, searched from the top of the tree: the job that has had
+//!    the least time of those below the root, of those below that one, and so on. If none of its threads is ready, it
+//!    stops contending, and the search is repeated. With one contending job left, turns end.
+//! 5. The job's ready threads, and those noted during the turn, are preferred: at most [`PREFERRED`]. Threads noted
+//!    since the job's last turn began come first, as a waking thread comes before a computing one without turns. The
+//!    search for others starts after the one that came first in the last turn, so each gets its time, however many
 //!    there are.
 //!
-//! Who has been away is not owed what others had meanwhile: a job counts as having had at least what had the one beside
-//! it that was chosen last.
+//! A job that did not contend gets no credit for that time: it counts as having had at least as much as the sibling
+//! that was chosen last.
 //!
-//! All of it is bounded: [`LOOKS`] threads and processes are looked at for a turn. Where there are more, the job that was
-//! looked at last holds the turn with what was found, and the look goes on from there at its next.
+//! All of it is bounded: per turn, [`LOOKS`] threads and processes are looked at. If there are more, the job looked at
+//! last holds the turn with the threads found so far, and the search continues from there in its next turn.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -42,50 +41,51 @@ use crate::object::{Id, ObjectId, Processes};
 use crate::process::Process;
 use crate::thread::Thread;
 
-/// How long a turn is, in nanoseconds.
+/// Length of a turn, in nanoseconds.
 const TURN: i64 = 4_000_000;
-/// How long one is that ends sooner; how often that is looked at.
+/// Minimum length of a turn, and interval of the checks, in nanoseconds.
 const SHORT: i64 = 500_000;
-/// Threads and processes that are looked at for a turn to see whether they are ready.
+/// Maximum number of threads and processes checked for readiness per turn.
 const LOOKS: usize = 4096;
-/// Threads that are preferred at a time.
+/// Maximum number of preferred threads.
 const PREFERRED: usize = 32;
-/// Claims of jobs that have ended which may stay in a heap before it is looked through.
+/// Number of claims of ended jobs that may stay in a heap before it is cleaned.
 const ENDED: usize = 32;
 
-/// What a job has had, in nanoseconds of turns.
+/// Time that a job has had, in nanoseconds of turns.
 #[derive(Default)]
 pub(crate) struct Share {
-    /// It and all below it.
+    /// The job and everything below it.
     all: i64,
-    /// Its own processes.
+    /// The processes directly in it.
     own: i64,
-    /// What had the one of those that share in it that was chosen last.
+    /// The time of the sharer that was chosen last.
     last: i64,
-    /// It has a claim above it, or the holder of the turn is below it.
+    /// It has a claim in its parent's heap, or the turn's holder is below it.
     claims: bool,
-    /// Its own processes contend: they have a claim in it, or it holds the turn.
+    /// The processes directly in it contend: they have a claim in its heap, or it holds the turn.
     contends: bool,
-    /// Those that share in it and contend, but for the one that leads to the holder of the turn.
+    /// Contending sharers, except the one that leads to the turn's holder.
     heap: BinaryHeap<Claim>,
-    /// About as many of them have ended.
+    /// Approximate number of those that have ended.
     ended: usize,
-    /// Of the threads that had not woken, the one that came first at its last turn; or the one that was looked at last.
+    /// The thread that came first at its last turn among those that had not woken; or the thread that was looked at
+    /// last.
     first: Option<Id<Thread>>,
     /// The number of its last turn.
     turn: u32,
 }
 
-/// Of those that share in a job, one that contends: a job in it, or the job itself for its own processes.
+/// A contending sharer of a job: a child job, or the job itself for the processes directly in it.
 struct Claim {
     had: i64,
-    /// Those that have had the same come in the order in which they were put there.
+    /// Sequence number: equal times come in the order of insertion.
     order: u64,
     job: Id<Job>,
 }
 
 impl Ord for Claim {
-    /// Who has had the least is the greatest.
+    /// The claim with the least time is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.had, other.order).cmp(&(self.had, self.order))
     }
@@ -107,26 +107,26 @@ impl Eq for Claim {}
 
 /// See the module's description.
 pub(crate) struct Turns {
-    /// The number of the turn. Threads remember in which they were noted.
+    /// The number of the current turn. Threads store the turn in which they were noted.
     pub number: u32,
-    /// Jobs whose own processes contend.
+    /// Number of jobs whose own processes contend.
     contending: usize,
-    /// Claims that were ever made.
+    /// Number of claims made so far.
     order: u64,
-    /// The holder's job, and those on the way to it from the root; there is room for as many as there can be.
+    /// The holder's job and its ancestors, from the root down; the capacity is the maximum height.
     way: Vec<Id<Job>>,
     holder: Option<Id<Job>>,
     preferred: Vec<Id<Thread>>,
     since: i64,
-    /// A thread of another job than the holder was noted.
+    /// A thread of a job other than the holder was noted.
     others: bool,
-    /// When the turn is over or looked at, if there are turns.
+    /// When the turn ends or is checked, if there are turns.
     due: i64,
 }
 
 #[cfg(any(test, feature = "fake"))]
 impl Turns {
-    /// Those that are preferred at the present turn.
+    /// The threads preferred in the current turn.
     pub fn preferred(&self) -> &[Id<Thread>] {
         &self.preferred
     }
@@ -148,10 +148,10 @@ impl Default for Turns {
     }
 }
 
-/// A job's threads that are ready, as far as they were looked for.
+/// A job's ready threads, as far as they were searched.
 #[derive(Default)]
 struct Ready {
-    /// Those that were noted since its last turn began.
+    /// Those noted since its last turn began.
     woken: Vec<Id<Thread>>,
     others: Vec<Id<Thread>>,
     /// The thread that was looked at last.
@@ -163,7 +163,7 @@ impl Ready {
         self.woken.is_empty() && self.others.is_empty()
     }
 
-    /// One more, where there is room; says whether there was memory.
+    /// Adds a thread, if there is room; says whether there was memory.
     fn add(&mut self, thread: Id<Thread>, woken: bool) -> bool {
         let list = if woken { &mut self.woken } else { &mut self.others };
         let memory = list.len() == PREFERRED || list.try_reserve(1).is_ok();
@@ -175,7 +175,7 @@ impl Ready {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 1, for a thread that has become ready to run, and was last noted in some turn.
+    /// Step 1 for a thread that has become ready; `noted` is the turn in which it was last noted.
     #[inline(always)]
     pub(crate) fn turn_ready(&mut self, id: Id<Thread>, noted: u32) {
         if noted != self.turns.number {
@@ -206,12 +206,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 1: a job's own processes contend from now on, and so do the jobs above it. Without memory for that it is as it was.
+    /// Step 1: a job's own processes and the jobs above it contend from now on. Without memory nothing changes.
     fn turn_enter(&mut self, job: Id<Job>) {
         let mut next = Some(job);
         while let Some(id) = next {
             let Ok(job) = self.objects.get_mut(id) else { return };
-            // For this claim, and for that of the holder.
+            // One for this claim, and one for the holder's.
             if job.share.heap.try_reserve(2).is_err() {
                 return;
             }
@@ -233,7 +233,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Puts a job's claim for its own processes into its heap, where there is room.
+    /// Inserts a job's claim for its own processes into its heap, which has room.
     fn turn_claim_own(&mut self, id: Id<Job>) {
         self.turns.order += 1;
         if let Ok(job) = self.objects.get_mut(id) {
@@ -241,7 +241,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Puts a job's claim into the heap of the one above it, where there is room.
+    /// Inserts a job's claim into its parent's heap, which has room.
     fn turn_claim(&mut self, id: Id<Job>, above: Id<Job>) {
         self.turns.order += 1;
         let Ok(job) = self.objects.get_mut(id) else { return };
@@ -252,7 +252,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The machine is to tell when the turn is to be looked at.
+    /// Starts a turn: requests a timer event for its check.
     fn turn_begins(&mut self, now: i64, holder: Option<Id<Job>>) {
         self.turns.holder = holder;
         self.turns.since = now;
@@ -265,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.set_deadline(self.turns.due);
     }
 
-    /// Step 2, if it is time. Says when it is time again.
+    /// Step 2, if it is due. Returns when it is due again.
     pub(crate) fn turn_over(&mut self, now: i64) -> Option<i64> {
         if now >= self.turns.due {
             let is_ready = |&thread: &Id<Thread>| self.objects.get(thread).is_ok_and(Thread::is_ready);
@@ -301,13 +301,14 @@ impl<M: Machine> Kernel<M> {
             job.share.first = ready.others.first().copied().or(ready.last);
             job.share.turn = self.turns.number;
         }
-        // The one that is preferred last comes first.
+        // The thread preferred last runs first.
         let others = PREFERRED - ready.woken.len();
         let others = ready.others.into_iter().take(others).rev();
         others.chain(ready.woken.into_iter().rev()).for_each(|thread| self.turn_prefer(thread));
     }
 
-    /// Step 4: the job that is next, whose claim and those of the jobs above it are taken out, and its threads.
+    /// Step 4: finds the next holder, takes its claim and those of the jobs above out of the heaps, and returns it with
+    /// its threads.
     fn turn_next(&mut self) -> Option<(Id<Job>, Ready)> {
         let mut looks = LOOKS;
         loop {
@@ -324,7 +325,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 4: takes out the claims on the way from the root to the job whose share is the least used.
+    /// Step 4: takes out the claims on the path from the root to the job with the least used share.
     fn turn_way(&mut self) -> Option<Id<Job>> {
         let mut at = self.root_job?;
         self.turns.way.clear();
@@ -332,7 +333,7 @@ impl<M: Machine> Kernel<M> {
         loop {
             let share = &mut self.objects.get_mut(at).ok()?.share;
             let Some(claim) = share.heap.pop() else {
-                // All that contended below it have ended.
+                // All contending jobs below it have ended.
                 share.claims = false;
                 self.turns.way.pop();
                 at = *self.turns.way.last()?;
@@ -351,7 +352,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Steps 3 and 4: the claims on the way are put back, as far as there is somebody who contends, with so much time more.
+    /// Steps 3 and 4: puts the claims on the path back, with the additional time, for sharers that still contend.
     fn turn_claims_back(&mut self, time: i64) {
         let holder = self.turns.way.last().copied();
         if let Some(holder) = holder
@@ -372,7 +373,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A job has ended, and with it its claim.
+    /// A job has ended, and its claim with it.
     pub(crate) fn turn_job_ended(&mut self, job: &Job) {
         if job.share.contends {
             self.turns.contending = self.turns.contending.saturating_sub(1);
@@ -390,14 +391,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 5: threads of a job's own processes that are ready to run.
+    /// Step 5: ready threads of the processes directly in a job.
     fn turn_look(&self, id: Id<Job>, looks: &mut usize) -> Ready {
         let mut ready = Ready::default();
         let Ok(job) = self.objects.get(id) else { return ready };
         let first = job.share.first.filter(|&first| self.turn_is_of(first, id));
         let mut process = first.and_then(|first| Some(self.objects.get(first).ok()?.process));
         let mut thread = first.map(Id::object);
-        // Whether the end of the list has been come to, or nothing is before the beginning.
+        // Whether the search has wrapped around, or starts at the beginning.
         let mut around = first.is_none();
         while *looks > 0 {
             *looks -= 1;
@@ -413,10 +414,10 @@ impl<M: Machine> Kernel<M> {
             let next = Id::new(next);
             ready.last = Some(next);
             if let Some(thread) = self.objects.get::<Thread>(next).ok().filter(|thread| thread.is_ready()) {
-                // Numbers go round.
+                // Turn numbers wrap around.
                 let woken = thread.noted.wrapping_sub(job.share.turn) as i32 >= 0;
                 if !ready.add(next, woken) {
-                    // As if there had been no more looks.
+                    // Acts as if the limit of the search were reached.
                     *looks = 0;
                 }
             }
@@ -427,7 +428,7 @@ impl<M: Machine> Kernel<M> {
         ready
     }
 
-    /// Whether a thread is one that can be looked for in a job.
+    /// Whether a thread is live and its process is directly in a job.
     fn turn_is_of(&self, thread: Id<Thread>, job: Id<Job>) -> bool {
         let process = self.objects.get(thread).ok().filter(|thread| thread.siblings.is_linked());
         let process = process.and_then(|thread| self.objects.get(thread.process).ok());

@@ -1,4 +1,4 @@
-//! Turns over the machine of ordinary memory: who holds each, and which threads it prefers.
+//! Turns on the fake machine: the holder of each, and its preferred threads.
 
 use super::*;
 use crate::fake::FakeMachine;
@@ -34,7 +34,7 @@ impl World {
         threads
     }
 
-    /// Who holds each of so many turns.
+    /// The holder of each of the next turns.
     fn holders(&mut self, turns: usize) -> Vec<Id<Job>> {
         let turn = |_| {
             self.kernel.machine.time += TURN;
@@ -73,7 +73,7 @@ fn jobs_take_turns_however_many_threads_they_have() {
     let (one, crowd) = (world.threads(few, 1), world.threads(many, PREFERRED + 1));
     let holders = world.holders(10);
     assert_eq!((count(&holders, few), count(&holders, many)), (5, 5));
-    // Each is preferred at its own job's turn, and only then, the crowd as many as can be.
+    // Each thread is preferred in its own job's turn only, and of the crowd as many as possible.
     for _ in 0..2 {
         let now = world.holders(1)[0];
         assert_eq!(world.is_preferred(one[0]), now == few);
@@ -91,7 +91,7 @@ fn each_thread_of_a_crowd_comes_first_in_its_time() {
     let crowd = [world.threads(many, 3), world.threads(many, PREFERRED)].concat();
     let first = |world: &World| world.kernel.objects.get(many).unwrap().share.first.unwrap();
     let mut seen = Vec::new();
-    // At its first turn all have just been noted.
+    // In its first turn all threads have just been noted.
     while world.holders(1)[0] != many {}
     while seen.len() < 2 * crowd.len() {
         if world.holders(1)[0] == many {
@@ -127,7 +127,7 @@ fn a_crowd_that_sleeps_does_not_hide_who_is_ready() {
     let root = world.kernel.root_job().unwrap();
     let few = world.job(root);
     world.threads(few, 1);
-    // As many as can be looked at, and more, where it takes several turns.
+    // As many threads as can be searched in one turn, and more, which takes several turns.
     for (threads, least) in [(LOOKS - 2, 50), (2 * LOOKS, 15)] {
         let many = world.job(root);
         let crowd = world.threads(many, threads);
@@ -168,7 +168,7 @@ fn who_has_nothing_to_do_gives_the_turn_up() {
     world.kernel.sleep(other, i64::MAX - 1).unwrap();
     world.kernel.machine.time += SHORT;
     world.kernel.expire();
-    // There is nobody else to take turns with.
+    // There is no other job to take turns with.
     assert!(world.kernel.turns.holder.is_none());
     assert_eq!(world.kernel.turns.contending, 1);
 }
@@ -230,7 +230,7 @@ fn more_jobs_below_one_get_no_more() {
     below.iter().for_each(|&job| drop(world.threads(job, 2)));
     let holders = world.holders(40);
     assert_eq!(count(&holders, plain), 20);
-    // And those below share alike, the job's own processes as one of them.
+    // The sharers below get equal shares, with the job's own processes as one of them.
     below.iter().for_each(|&job| assert_eq!(count(&holders, job), 4));
 }
 
@@ -255,7 +255,7 @@ fn who_was_away_is_owed_nothing() {
     world.threads(a, 1);
     let other = world.threads(b, 1)[0];
     world.kernel.sleep(other, world.kernel.machine.time + 1000 * TURN).unwrap();
-    // A long turn of nobody's; one of each; the second has nothing to do.
+    // A long turn without a holder, and one turn of each job; the second job is idle.
     for turns in [900, 1, 1] {
         world.kernel.machine.time += turns * TURN;
         world.kernel.expire();

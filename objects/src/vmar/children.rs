@@ -1,20 +1,21 @@
-//! The children of a VMAR by address, mappings and VMARs, and the room between them.
+//! The children of a VMAR by address, mappings and VMARs, and the gaps between them.
 //!
-//! They stand in a binary tree by address. Each node has drawn a *rank* by lot, and none ranks above its parent (a
-//! *treap*): whatever is put in and taken out in whatever order, the tree is as deep as one that was filled in random
-//! order, some twice the logarithm of the number of children. To keep it so takes a few steps where something comes or
-//! goes and none on the way back up, so nothing here returns up the tree but a search that failed.
+//! They form a binary search tree by address. Each node has a random *rank*, and no node has a higher rank than its
+//! parent (a *treap*): whatever the order of insertions and removals, the tree is as deep as one that was filled in
+//! random order, about twice the logarithm of the number of children. Keeping it so takes a few steps at the point of
+//! an insertion or removal and none on the way back up, so only a failed search returns up the tree.
 //!
-//! Below a node without a child on a side is a *gap*, between two neighbours of all the children. Each node knows a bound for the
-//! gaps below it:
+//! A missing child of a node stands for a *gap* between two neighbours in address order. Each node has an upper bound
+//! for the gaps below it:
 //!
-//! 1. What is put in only makes gaps narrower: the bounds above it hold as they are.
-//! 2. What is taken out makes one gap of two and itself, so the bounds of all nodes above that gap are raised to its width.
-//! 3. A search for room leaves out what is too narrow by its bound. Where it looked and found nothing it lowers the bound to what
-//!    those below say.
+//! 1. An insertion only makes gaps narrower, so the bounds above it stay valid.
+//! 2. A removal merges the removed range and the gaps beside it, so the bounds of all nodes above the gap are raised to
+//!    its width.
+//! 3. A search skips subtrees whose bound is too small. Where it searched a subtree and found nothing, it lowers the
+//!    bound to what the children's bounds say.
 //!
-//! So a search costs O(log n), and once more what it makes up for: each change leaves no more than a path of bounds that
-//! are too wide, and each is looked at in vain once.
+//! So a search costs O(log n) plus repairs: each change leaves at most one path of bounds that are too high, and a
+//! search visits each of them in vain only once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,10 +26,10 @@ use crate::machine::{Machine, PAGE};
 use crate::object::Id;
 use crate::refusal::Grows;
 
-/// A part of a VMAR that is taken.
+/// An occupied part of a VMAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Child {
-    /// A VMAR, with the addresses where it begins and ends.
+    /// A VMAR with its start and end address.
     Vmar(Id<Vmar>, u64, u64),
     Mapping(Mapping),
 }
@@ -56,14 +57,14 @@ pub(crate) struct Node {
     end: u64,
     left: Link,
     right: Link,
-    /// No gap below is wider.
+    /// Upper bound of the gaps below.
     widest: u64,
     rank: u32,
     child: Child,
 }
 
 impl Node {
-    /// The side on which an address is, and the bounds of what lies there.
+    /// The side of an address; narrows `bounds` to that side.
     #[inline]
     fn side(&mut self, address: u64, bounds: &mut (u64, u64)) -> &mut Link {
         if address < self.base {
@@ -76,33 +77,33 @@ impl Node {
     }
 }
 
-/// The bound of a side, whose gap is so wide if nothing is there.
+/// The bound of a side; `gap` is the width of its gap if it is empty.
 fn widest(link: &Link, gap: u64) -> u64 {
     link.as_ref().map_or(gap, |node| node.widest)
 }
 
-/// Puts a node where none is: there is nothing to drop.
+/// Puts a node into an empty link: there is nothing to drop.
 #[inline(always)]
 fn put(link: &mut Link, node: Box<Node>) -> Option<&mut Box<Node>> {
     core::mem::forget(link.replace(node));
     link.as_mut()
 }
 
-/// What nodes are made of: ranks, and what nodes that went have left.
+/// Allocator of nodes: random ranks, and free nodes for reuse.
 #[derive(Default)]
 pub(crate) struct Nodes {
-    /// The last number that a rank was taken from; 0 at first.
+    /// State of the generator of ranks; 0 before the first.
     random: u64,
-    // In boxes, as they go from tree to tree.
+    // Boxed, as they move between trees.
     #[expect(clippy::vec_box)]
     spare: Vec<Box<Node>>,
 }
 
 impl Nodes {
-    /// Nodes that are kept at most.
+    /// Maximum number of free nodes.
     const SPARE: usize = 16;
 
-    /// A rank: a number that no program sees or foresees, quickly made (Marsaglia's xorshift).
+    /// A rank: a number that programs can neither see nor predict, from a fast generator (Marsaglia's xorshift).
     #[inline]
     fn rank(&mut self, machine: &mut impl Machine) -> u32 {
         if self.random == 0 {
@@ -116,7 +117,7 @@ impl Nodes {
         (self.random >> 32) as u32
     }
 
-    /// A node by itself.
+    /// Creates a node that is in no tree.
     #[inline(always)]
     pub fn make(&mut self, machine: &mut impl Machine, child: Child) -> Box<Node> {
         let (base, end, rank) = (child.base(), child.end(), self.rank(machine));
@@ -129,7 +130,7 @@ impl Nodes {
         }
     }
 
-    /// A node is by itself again.
+    /// Frees a node.
     #[inline]
     fn keep(&mut self, node: Box<Node>) {
         if self.spare.len() < Self::SPARE && self.spare.room(1).is_ok() {
@@ -145,24 +146,24 @@ pub(crate) struct Children {
     end: u64,
 }
 
-/// What is at an address.
+/// The surroundings of an address.
 pub(crate) struct Around<'a> {
-    /// What the address is in.
+    /// The child that the address is in.
     pub child: Option<&'a Child>,
-    /// The end of what comes before that, or before the address, and the beginning of what comes after.
+    /// The end of the previous neighbour of that child, or of the address, and the start of the next one.
     pub room: (u64, u64),
 }
 
-/// What room is looked for.
+/// Parameters of a search for free addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
-    /// Bytes, whole pages.
+    /// Length in bytes, whole pages.
     pub len: u64,
-    /// A power of two, at least a page.
+    /// Alignment: a power of two, at least a page.
     pub align: u64,
-    /// It begins here or above.
+    /// The lowest address.
     pub from: u64,
-    /// It ends here or below.
+    /// The highest end.
     pub limit: u64,
 }
 
@@ -174,7 +175,7 @@ impl Room {
     }
 
     /// The lowest fitting address and the end of its gap, among the gaps of a subtree that are at least `wide`. The
-    /// subtree's neighbours end at `start` and begin at `end`. As deep as the tree.
+    /// subtree's neighbours end at `start` and begin at `end`. Recursion depth is the depth of the tree.
     fn search(&self, link: &mut Link, start: u64, end: u64, wide: u64) -> Option<(u64, u64)> {
         let Some(node) = link else { return self.lowest_in(start, end).map(|at| (at, end)) };
         if node.widest < wide || end <= self.from || start >= self.limit {
@@ -191,12 +192,12 @@ impl Room {
 }
 
 impl Children {
-    /// None yet, of a VMAR from `start` to `end`.
+    /// No children of a VMAR from `start` to `end`.
     pub fn new(start: u64, end: u64) -> Self {
         Children { root: None, start, end }
     }
 
-    /// Puts a child in, which [`Nodes::make`] has given a node. Nothing else is there.
+    /// Inserts a child, in a node from [`Nodes::make`]. Its range must be free.
     pub fn insert(&mut self, mut new: Box<Node>) {
         let (base, rank) = (new.base, new.rank);
         let mut bounds = (self.start, self.end);
@@ -205,7 +206,7 @@ impl Children {
             let Some(node) = link else { return };
             link = node.side(base, &mut bounds);
         }
-        // It takes the place of the first that ranks below it, whose subtree is cut in two: what lies on either side.
+        // It replaces the first node of lower rank, whose subtree is split into the parts on either side.
         let mut rest = link.take();
         let above = rest.as_ref().map_or(0, |node| node.widest);
         let (mut low, mut high) = (&mut new.left, &mut new.right);
@@ -227,12 +228,12 @@ impl Children {
         put(link, new);
     }
 
-    /// Takes the child out that begins at an address.
+    /// Removes the child that begins at an address.
     pub fn remove(&mut self, nodes: &mut Nodes, base: u64) -> Option<Child> {
         self.remove_if(nodes, base, |_| true)
     }
 
-    /// Takes the child out that begins at an address, if it is as it should be.
+    /// Removes the child that begins at an address, if it satisfies a condition.
     #[inline]
     pub fn remove_if(&mut self, nodes: &mut Nodes, base: u64, is: impl FnOnce(&Child) -> bool) -> Option<Child> {
         let around = self.around(base);
@@ -241,7 +242,7 @@ impl Children {
         self.take_out(nodes, base, gap)
     }
 
-    /// Takes the child out that begins at an address, which leaves a gap so wide.
+    /// Removes the child that begins at an address, which leaves a gap of width `gap`.
     fn take_out(&mut self, nodes: &mut Nodes, base: u64, gap: u64) -> Option<Child> {
         let mut link = &mut self.root;
         loop {
@@ -255,7 +256,7 @@ impl Children {
         let mut gone = link.take()?;
         let (mut left, mut right, child) = (gone.left.take(), gone.right.take(), gone.child);
         nodes.keep(gone);
-        // Its two sides become one, whoever ranks higher above, with the other's gaps below it.
+        // Merges its two subtrees: the root of higher rank goes on top, with the other subtree's gaps below it.
         while let (Some(low), Some(high)) = (&mut left, &mut right) {
             let widest = low.widest.max(high.widest).max(gap);
             if low.rank >= high.rank {
@@ -270,7 +271,7 @@ impl Children {
                 link = &mut put(link, high)?.left;
             }
         }
-        // The gap lies at the inner edge of the side that is left over.
+        // The gap is at the inner edge of the remaining subtree.
         let from_left = left.is_some();
         if let Some(rest) = left.or(right) {
             put(link, rest);
@@ -282,7 +283,7 @@ impl Children {
         Some(child)
     }
 
-    /// Takes any child out.
+    /// Removes any child.
     pub fn pop(&mut self, nodes: &mut Nodes) -> Option<Child> {
         let base = self.root.as_ref()?.base;
         self.remove(nodes, base)
@@ -304,7 +305,7 @@ impl Children {
         None
     }
 
-    /// The mapping that an address is in, to change it, but not where it is.
+    /// The mapping that an address is in, mutable; its range must not change.
     pub fn mapping_mut(&mut self, address: u64) -> Option<&mut Mapping> {
         let mut link = &mut self.root;
         while let Some(node) = link {
@@ -321,7 +322,7 @@ impl Children {
         None
     }
 
-    /// What is at an address, and the room around it.
+    /// The child at an address, and the room around it.
     pub fn around(&self, address: u64) -> Around<'_> {
         let (mut low, mut high) = (self.start, self.end);
         let mut link = &self.root;
@@ -349,7 +350,7 @@ impl Children {
         Around { child: None, room: (low, high) }
     }
 
-    /// The first child that begins at an address or above.
+    /// The first child that begins at or above an address.
     pub fn from(&self, address: u64) -> Option<&Child> {
         let (mut link, mut best) = (&self.root, None);
         while let Some(node) = link {
@@ -363,22 +364,22 @@ impl Children {
         best
     }
 
-    /// All, in order.
+    /// All children, by address.
     #[cfg(any(test, feature = "fake"))]
     pub fn all(&self) -> impl Iterator<Item = Child> + '_ {
         core::iter::successors(self.from(0), |child| self.from(child.base() + 1)).copied()
     }
 
-    /// Whether nothing is in a range.
+    /// Whether a range is free.
     pub fn is_free(&self, base: u64, len: u64) -> bool {
         let around = self.around(base);
         around.child.is_none() && around.room.1.saturating_sub(base) >= len
     }
 
-    /// The lowest address for a room, and the end of its gap.
+    /// The lowest fitting address for a request, and the end of its gap.
     pub fn first_fit(&mut self, room: &Room) -> Option<(u64, u64)> {
-        // All addresses are pages'; a gap wider by the rest of the alignment fits for sure, so that the first search never
-        // turns back. Only where there is none it pays to try every gap that may fit.
+        // All addresses are page-aligned. A gap that is wider by the rest of the alignment fits for sure, so the first
+        // search never backtracks. Only if there is none, the second search tries every gap that may fit.
         let sure = room.len.checked_add(room.align - room.align.min(PAGE))?;
         let found = room.search(&mut self.root, self.start, self.end, sure);
         found.or_else(|| room.search(&mut self.root, self.start, self.end, room.len))
@@ -407,7 +408,7 @@ mod tests {
         (child.base() / PAGE, (child.end() - child.base()) / PAGE)
     }
 
-    /// The widest gap of a subtree in which everything holds that a node knows, and its height.
+    /// Checks a subtree's invariants; returns its widest gap and its height.
     fn check(link: &Link, start: u64, end: u64, rank: u32) -> (u64, u32) {
         let Some(node) = link else { return (end - start, 0) };
         assert!(node.rank <= rank && start <= node.base && node.base < node.end && node.end <= end);
@@ -463,7 +464,7 @@ mod tests {
                     limit: base.max(bound) * PAGE,
                 };
                 let expected = gaps(&model, 0, END).into_iter().find_map(|(s, e)| room.lowest_in(s * PAGE, e * PAGE));
-                // The lowest of those that fit for sure, or else of all.
+                // The lowest of the gaps that fit for sure, or else of all.
                 let found = tree.first_fit(&room);
                 check(&tree.root, 0, END * PAGE, u32::MAX);
                 prop_assert_eq!(found.map(drop), expected.map(drop));
@@ -480,7 +481,7 @@ mod tests {
         }
     }
 
-    /// A search that looked everywhere and found nothing does not do so again.
+    /// A search that looked everywhere and found nothing does not repeat that.
     #[test]
     fn bounds_are_set_right_by_the_search() {
         let mut tree = Children::new(0, END * PAGE);

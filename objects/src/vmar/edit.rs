@@ -1,4 +1,4 @@
-//! Changing what is mapped: unmap, protect, destroy.
+//! Changes to existing mappings: unmap, protect, destroy.
 
 use abi::Status;
 
@@ -13,31 +13,31 @@ use crate::process::Process;
 use crate::slab::Key;
 use crate::vmo::CloneKind;
 
-/// A length in whole pages.
+/// Rounds a length up to whole pages.
 fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
     let len = len.checked_next_multiple_of(PAGE).filter(|&len| len > 0).ok_or(Status::INVALID_ARGS)?;
     if address.is_multiple_of(PAGE) { Ok(len) } else { Err(Status::INVALID_ARGS) }
 }
 
-/// How much is done of a range when it has come to an address: never 0, which is said of what begins.
+/// Encodes how far an operation on a range has come: never 0, which means that it begins.
 fn come_from(base: u64, at: u64) -> u64 {
     at - base + 1
 }
 
-/// Where it has come to then.
+/// Decodes [`come_from`] to an address.
 fn come_to(base: u64, done: u64) -> u64 {
     base + done.saturating_sub(1)
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Cuts the mapping that an address is in the midst of in two.
+    /// Splits the mapping that an address is in the middle of.
     fn mapping_split(&mut self, aspace: Key, at: u64) {
         let Some(&whole) = self.mapping_at(aspace, at) else { return };
         if whole.base == at {
             return;
         }
         let first = at - whole.base;
-        // The reference that removal lets go of is kept by the two that come in, before anything is reaped.
+        // The two new mappings take over the references that the removed one drops, before anything is reaped.
         self.mapping_remove(whole.vmar, whole.base);
         self.mapping_insert(aspace, Mapping { len: first, ..whole });
         let rest = Mapping { base: at, len: whole.len - first, offset: whole.offset + first, ..whole };
@@ -45,18 +45,18 @@ impl<M: Machine> Kernel<M> {
         self.mapping_insert(aspace, rest);
     }
 
-    /// Makes the mapping that an address is in show a copy of its own, unless it may be made writable anyway. The job of the
-    /// caller is charged for the copy.
+    /// Replaces the VMO of the mapping at an address by a private copy, unless the mapping can be made writable anyway.
+    /// The caller's job is charged for the copy.
     ///
     /// # Errors
-    /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
+    /// `ACCESS_DENIED`: its memory cannot be copied. `NO_MEMORY`.
     pub(crate) fn mapping_copy(&mut self, caller: Id<Process>, aspace: Key, at: u64) -> Result<(), Status> {
         let aspace = self.space_of(aspace, at);
         let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {
             return Ok(());
         }
-        // It ends where the memory ends, so that what was a fault stays one.
+        // The copy ends where the memory ends, so that accesses beyond it still fault.
         let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
         let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Makes one mapping of two that meet at an address and are alike, as if they had never been cut.
+    /// Joins two adjacent mappings that meet at an address and are alike, as if they had never been split.
     fn mapping_join(&mut self, aspace: Key, at: u64) {
         let left = at.checked_sub(1).and_then(|at| self.mapping_at(aspace, at));
         let (Some(&left), Some(&right)) = (left, self.mapping_at(aspace, at)) else { return };
@@ -88,14 +88,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether a mapping that cannot be changed reaches into a range.
+    /// Whether an unchangeable mapping overlaps a range.
     pub(super) fn range_has_fixed(&self, aspace: Key, from: u64, to: u64) -> bool {
         // There is one at most: the vDSO's code.
         let Some(space) = self.aspaces.get(aspace) else { return false };
         space.fixed.is_some_and(|(base, end)| base < to && from < end)
     }
 
-    /// Whether a range can be cleared: nothing fixed, no VMAR that is not to go, or only in part.
+    /// Whether a range can be cleared: no fixed mapping, and no VMAR that must stay or overlaps only partly.
     pub(super) fn vmar_check_clear(&self, id: Id<Vmar>, base: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         let (vmar, aspace) = self.vmar_alive(id)?;
         if !vmar.covers(base, len) {
@@ -108,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         if self.aspaces.get(aspace).is_some_and(|space| space.is_all_of(id, base, end)) {
             return Ok(());
         }
-        // However many there are, only the first and the last may lie in it in part.
+        // Only the first and the last child can overlap partly.
         let in_part = |at| match vmar.children.at(at) {
             Some(&Child::Vmar(_, from, to)) => from < base || to > end,
             _ => false,
@@ -116,13 +116,13 @@ impl<M: Machine> Kernel<M> {
         if !with_vmars || in_part(base) || in_part(end - 1) { Err(Status::INVALID_ARGS) } else { Ok(()) }
     }
 
-    /// Whether clearing a range leaves more mappings than there were: it lies within one.
+    /// Whether clearing a range increases the number of mappings, because it is in the middle of one.
     fn range_is_within_mapping(&self, aspace: Key, base: u64, end: u64) -> bool {
         let mapping = self.mapping_at(aspace, base);
         mapping.is_some_and(|mapping| mapping.base < base && end < mapping.end())
     }
 
-    /// Takes out the mapping that is all of a range. Says whether there was one.
+    /// Removes the mapping that covers exactly a range. Says whether there was one.
     #[inline]
     fn vmar_clear_one(&mut self, id: Id<Vmar>, base: u64, len: u64) -> bool {
         let alone = |mapping: &Mapping| mapping.len == len && !mapping.fixed;
@@ -133,15 +133,15 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Takes all mappings out of a range of a VMAR in which no VMAR is.
+    /// Removes all mappings from a range of a VMAR that contains no VMAR.
     pub(super) fn vmar_clear(&mut self, id: Id<Vmar>, base: u64, len: u64) -> Result<(), Status> {
-        // Mostly the range is that of one mapping.
+        // Usually the range is exactly one mapping.
         if self.vmar_clear_one(id, base, len) {
             return Ok(());
         }
         let (_, aspace) = self.vmar_alive(id)?;
         self.vmar_check_clear(id, base, len, false)?;
-        // Who unmaps is heard also when there is no memory, but not to have more mappings than before.
+        // Unmapping must work even without memory, but not if it increases the number of mappings.
         if self.range_is_within_mapping(aspace, base, base + len) {
             self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
         }
@@ -155,7 +155,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Ends a VMAR in which nothing is any more.
+    /// Destroys an empty VMAR.
     fn vmar_take_out(&mut self, aspace: Key, parent: Id<Vmar>, id: Id<Vmar>) -> Result<(), Status> {
         let vmar = self.objects.get(id)?;
         debug_assert!(vmar.children.from(0).is_none());
@@ -174,8 +174,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A portion of [`Kernel::vmar_unmap`], of which so much is done. Says how much is then, if some is left. Mappings alone in a short
-    /// range go at once; VMARs lie in each other in any number, however short they are.
+    /// One slice of [`Kernel::vmar_unmap`]. `done` and the result are encoded progress; none if nothing is left. A
+    /// short range with only mappings is unmapped at once; VMARs can be nested to any depth, even in a short range.
     ///
     /// # Errors
     /// As `vmar_unmap`.
@@ -200,13 +200,13 @@ impl<M: Machine> Kernel<M> {
         Ok(at.map(|at| come_from(address, at)))
     }
 
-    /// Whether a range lies in a VMAR and in none within that.
+    /// Whether a range lies in a VMAR and contains no other VMAR.
     fn vmar_is_plain(&self, id: Id<Vmar>, base: u64, len: u64) -> bool {
         let aspace = self.objects.get(id).ok().and_then(|vmar| self.aspaces.get(vmar.aspace?));
         aspace.is_some_and(|space| space.is_all_of(id, base, base.saturating_add(len)))
     }
 
-    /// A portion of [`Kernel::vmar_destroy`], of which so much is done. Says how much is then, if some is left.
+    /// One slice of [`Kernel::vmar_destroy`]. `done` and the result are encoded progress; none if nothing is left.
     ///
     /// # Errors
     /// As `vmar_destroy`.
@@ -223,8 +223,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Removes mappings and VMARs from a range of a VMAR, from an address on, as many as go in a portion. Says how far it has come;
-    /// nothing if nothing is left in the range.
+    /// Removes mappings and VMARs from a range of a VMAR, from an address up, as many as fit in one slice. Returns how
+    /// far it has come; none if the range is empty.
     pub(super) fn vmar_clear_portion(
         &mut self,
         id: Id<Vmar>,
@@ -238,7 +238,7 @@ impl<M: Machine> Kernel<M> {
         }
         let mut portion = Portion::default();
         loop {
-            // The innermost that is there goes first.
+            // Destroys the innermost VMAR first.
             let inner = self.aspaces.get(aspace).and_then(|space| space.vmar_at(at)).ok_or(Status::BAD_STATE)?;
             if at < end && inner != id && !(with_vmars && self.vmar_within(id, at, (start, end))) {
                 return Err(Status::INVALID_ARGS);
@@ -250,7 +250,7 @@ impl<M: Machine> Kernel<M> {
             match next.copied() {
                 Some(Child::Mapping(mapping)) => {
                     let (from, to) = (mapping.base.max(at), mapping.end().min(end));
-                    // Who unmaps is heard also when there is no memory for the rest of a mapping that is cut.
+                    // Unmapping must work even without memory for the rest of a mapping that is split.
                     let pages = match self.heap_reserve() {
                         Ok(()) => self.space_stretch(aspace, from, (to - from) / PAGE),
                         Err(_) => (to - from) / PAGE,
@@ -261,7 +261,7 @@ impl<M: Machine> Kernel<M> {
                 }
                 Some(Child::Vmar(_, base, _)) => at = base,
                 None if inner == id => {
-                    // Others may have put something where nothing was left.
+                    // Other threads may have mapped something into the part that was cleared.
                     let children = &self.objects.get(id)?.children;
                     let again = children.at(start).or_else(|| children.from(start));
                     return Ok(again.filter(|child| child.base() < end).map(|_| start));
@@ -280,17 +280,18 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether the child of a VMAR that an address is in is a VMAR that lies within a range.
+    /// Whether the child of a VMAR at an address is a VMAR within a range.
     fn vmar_within(&self, id: Id<Vmar>, at: u64, (start, end): (u64, u64)) -> bool {
         let child = self.objects.get(id).ok().and_then(|vmar| vmar.children.at(at));
         child.is_some_and(|child| matches!(child, Child::Vmar(..)) && child.base() >= start && child.end() <= end)
     }
 
-    /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it. All portions at once.
+    /// `vmar_unmap`: removes all mappings in a range, and, if `with_vmars`, destroys all VMARs in it. Runs all slices.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not whole pages, not within the VMAR, a VMAR that is not to go or only in part. `BAD_STATE`:
-    /// destroyed. `ACCESS_DENIED`: the vDSO's code is there. `NO_MEMORY`: for the second part of what is left.
+    /// `INVALID_ARGS`: not whole pages, not within the VMAR, or a VMAR in the range must stay or overlaps only partly.
+    /// `BAD_STATE`: destroyed. `ACCESS_DENIED`: the vDSO's code is there. `NO_MEMORY`: for the second part of a split
+    /// mapping.
     pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         let mut done = 0;
         while let Some(next) = self.vmar_unmap_portion(id, (address, len), with_vmars, done)? {
@@ -299,12 +300,12 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vmar_protect`. Within VMARs below this one, if `with_vmars` says that they may be touched at all, permissions
-    /// can only be taken.
+    /// `vmar_protect`. Within VMARs below this one, if `with_vmars` allows them at all, permissions can only be
+    /// removed.
     ///
     /// # Errors
     /// `INVALID_ARGS`, `BAD_STATE` as [`Kernel::vmar_unmap`]; `NOT_FOUND`: a part of the range is not mapped.
-    /// `ACCESS_DENIED`: a mapping there may not be made to allow this.
+    /// `ACCESS_DENIED`: a mapping's maximum permissions do not include these.
     pub fn vmar_protect(
         &mut self,
         id: Id<Vmar>,
@@ -329,7 +330,8 @@ impl<M: Machine> Kernel<M> {
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
         self.frames.recent.forget(address, len);
-        // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
+        // The machine's mappings may allow less than they should: a refused access faults, and the fault handler maps
+        // the page anew.
         if !perm.read {
             self.space_unmap(aspace, address, len / PAGE);
         } else if !perm.write || takes_execute {
@@ -347,8 +349,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A portion of [`Kernel::vmar_protect`], of which `done` bytes are done: first each is looked at, then each is changed. Says how
-    /// many are then, if some are left.
+    /// One slice of [`Kernel::vmar_protect`] after `done` bytes: a first pass checks all mappings, a second one changes
+    /// them. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmar_protect`.
@@ -389,7 +391,7 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// Whether the mapping that an address is in may be made to allow something. Says where it ends, and what it allows.
+    /// Checks that the mapping at an address can get permissions. Returns its end, and its current permissions.
     fn may_protect(
         &self,
         id: Id<Vmar>,
@@ -413,7 +415,7 @@ impl<M: Machine> Kernel<M> {
         Ok((mapping.end(), mapping.perm))
     }
 
-    /// `vmar_destroy`: unmaps everything in a VMAR and ends it and all VMARs in it. All portions at once.
+    /// `vmar_destroy`: unmaps everything in a VMAR and destroys it and all VMARs in it. Runs all slices.
     ///
     /// # Errors
     /// `BAD_STATE`: it is destroyed. `NOT_SUPPORTED`: it is the root. `ACCESS_DENIED`: the vDSO's code is in it.
@@ -425,9 +427,9 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A step by which a VMAR and all within it end, whose pages are unmapped in the machine already: takes a child out and goes down
-    /// into it, or marks the VMAR as destroyed and goes back up by its parent. Gives the VMAR from which the next step is to be made. So
-    /// a tree of any shape needs no memory.
+    /// One step of destroying a tree of VMARs whose pages are unmapped in the machine already: removes a child and
+    /// descends into it, or marks the VMAR as destroyed and ascends to its parent. Returns the VMAR for the next step.
+    /// So a tree of any shape needs no additional memory.
     pub(crate) fn vmar_tree_step(&mut self, aspace: Key, at: Id<Vmar>) -> Option<Id<Vmar>> {
         let vmar = self.objects.get_mut(at).ok()?;
         match vmar.children.pop(&mut self.nodes) {

@@ -1,8 +1,8 @@
-//! Virtual memory address regions: the tree that says who may map what where.
+//! Virtual memory address regions: the tree that says which mappings are allowed where.
 //!
-//! A VMAR owns a range of addresses and has its children by base: mappings and further VMARs, which never overlap
-//! ([`children`]). Which VMAR's mapping an address is in the [`AddressSpace`](crate::aspace::AddressSpace) knows. Where
-//! something goes that may go anywhere is drawn by lot ([`place`]).
+//! A VMAR owns a range of addresses and has its children by base address: mappings and further VMARs, which never
+//! overlap ([`children`]). The [`AddressSpace`](crate::aspace::AddressSpace) finds the innermost VMAR of an address.
+//! Free addresses are chosen at random ([`place`]).
 
 mod children;
 mod edit;
@@ -24,7 +24,7 @@ pub use op_range::RangeOp;
 pub(crate) use place::Lots;
 pub use place::Place;
 
-/// What may be mapped in a VMAR.
+/// What mappings a VMAR allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
 pub struct VmarFlags {
@@ -40,17 +40,17 @@ pub struct Vmar {
     pub base: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What may be mapped in it.
+    /// What mappings it allows.
     pub flags: VmarFlags,
     /// Its address space; none once it is destroyed.
     pub aspace: Option<Key>,
     pub(crate) parent: Option<Id<Vmar>>,
-    /// VMARs that it lies in.
+    /// Number of VMARs above it.
     pub(crate) depth: u32,
     pub(crate) children: Children,
-    /// Where the search for room starts.
+    /// Where the search for free addresses starts.
     start: u64,
-    /// From here on places are drawn first.
+    /// Placement hint: random addresses are first tried above it.
     hint: u64,
 }
 
@@ -59,7 +59,7 @@ impl Vmar {
         self.base + self.len
     }
 
-    /// Whether it is all of its address space.
+    /// Whether it is the root VMAR of its address space.
     pub fn is_root(&self) -> bool {
         self.parent.is_none()
     }
@@ -70,18 +70,18 @@ impl Vmar {
     }
 }
 
-/// What is to be mapped.
+/// Parameters of a new mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapRequest {
     /// The VMO.
     pub vmo: Id<Vmo>,
-    /// Where in it.
+    /// Offset in the VMO.
     pub offset: u64,
-    /// How much, in bytes; rounded up to pages.
+    /// Length in bytes; rounded up to pages.
     pub len: u64,
-    /// What the mapping allows.
+    /// Initial permissions of the mapping.
     pub perm: Perm,
-    /// What it may be made to allow, by the handle's rights.
+    /// Maximum permissions that `vmar_protect` can give it, from the rights of the VMO's handle.
     pub max: Perm,
     /// The mapping can be neither changed nor removed.
     pub fixed: bool,
@@ -111,7 +111,7 @@ impl<M: Machine> Kernel<M> {
         Ok((vmar, aspace.ok_or(Status::BAD_STATE)?))
     }
 
-    /// `vmar_allocate`: a VMAR within a VMAR, of whole pages.
+    /// `vmar_allocate`: creates a VMAR of whole pages within a VMAR.
     ///
     /// # Errors
     /// `BAD_STATE`: destroyed. `INVALID_ARGS`: not within the parent. `ALREADY_EXISTS`, `NO_RESOURCES`: no room.
@@ -137,7 +137,7 @@ impl<M: Machine> Kernel<M> {
     /// `vmar_map`.
     ///
     /// # Errors
-    /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the VMO's offset is absurd.
+    /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the offset in the VMO is invalid.
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
         let mut mapping = self.mapping_wanted(id, &request)?;
         let (base, aspace) = self.vmar_place(id, place, mapping.len)?;
@@ -155,7 +155,7 @@ impl<M: Machine> Kernel<M> {
         Ok(base)
     }
 
-    /// A mapping as it is asked for, but for where it goes to.
+    /// The requested mapping, without its address.
     #[inline(always)]
     fn mapping_wanted(&self, id: Id<Vmar>, request: &MapRequest) -> Result<Mapping, Status> {
         let len = request.len.checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
@@ -166,7 +166,7 @@ impl<M: Machine> Kernel<M> {
         let (vmo, offset) = self.vmo_resolve(request.vmo, request.offset)?;
         if vmo != request.vmo {
             offset.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
-            // A window ends where it ends, also when what it shows goes on.
+            // A slice ends at its own size even if its target is longer.
             if self.vmo_is_slice(request.vmo) && end > self.vmo_size(request.vmo)? {
                 return Err(Status::OUT_OF_RANGE);
             }
@@ -188,8 +188,8 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// A portion of [`Kernel::vmar_map`] over what is mapped, of which `done` bytes are done. Each address shows what it did or what it
-    /// is to, never nothing. Says where, and how many bytes are done then, if some are left.
+    /// One slice of [`Kernel::vmar_map`] over existing mappings, after `done` bytes. Each address shows its old or its
+    /// new mapping at all times, never nothing. Returns the base, and the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmar_map`.
@@ -208,8 +208,8 @@ impl<M: Machine> Kernel<M> {
             self.vmar_check_clear(id, base, wanted.len, false)?;
         }
         let cleared = self.vmar_clear_portion(id, (at, end), at, false);
-        // What is free now is mapped, also when clearing has failed on the way. Others may have put something there since the last
-        // portion, and it may begin before this one does.
+        // Maps what is free now, even if clearing failed on the way. Since the last slice other threads may have mapped
+        // something there, possibly from before `at`.
         let children = &self.objects.get(id)?.children;
         let next = children.at(at).or_else(|| children.from(at)).map_or(end, |child| child.base().clamp(at, end));
         let before = at.checked_sub(1).and_then(|before| self.mapping_at(aspace, before)).copied();
@@ -217,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         if next > at {
             match before.filter(|&before| before == Mapping { len: done, shown: before.shown, ..all }) {
                 Some(Mapping { shown, .. }) => {
-                    // The reference that removal lets go of is kept by what comes in.
+                    // The new mapping takes over the references that the removed one drops.
                     self.mapping_remove(id, base);
                     self.mapping_insert(aspace, Mapping { shown, ..all });
                 }
@@ -231,7 +231,7 @@ impl<M: Machine> Kernel<M> {
         Ok((base, Some(next - base).filter(|_| next < end)))
     }
 
-    /// The mapping at an address ends, for accesses, where the content of its VMO does.
+    /// Makes accesses to the mapping at an address fault beyond the content of its VMO.
     pub fn mapping_ends_with_content(&mut self, aspace: Key, address: u64) {
         self.mapping_change(aspace, address, |mapping| mapping.content_only = true);
     }
@@ -245,7 +245,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.aspaces.get(aspace).is_some_and(|s| s.vdso_base != 0))
     }
 
-    /// Notes where the vDSO's image starts in the address space of a VMAR.
+    /// Records where the vDSO's image starts in the address space of a VMAR.
     ///
     /// # Errors
     /// `BAD_STATE`: the VMAR is destroyed.
@@ -263,7 +263,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(vmar) = self.objects.get_mut(mapping.vmar) {
             vmar.children.insert(node);
         }
-        // Nothing was there, so no fault has looked there: what is known of the last one holds.
+        // Nothing was mapped there, so no fault has cached a look-up there: the cached last mapping stays valid.
         self.mapping_take_up(aspace, &mapping);
     }
 
@@ -271,7 +271,7 @@ impl<M: Machine> Kernel<M> {
         self.mapping_remove_if(vmar, base, |_| true);
     }
 
-    /// Removes the mapping that begins at an address, if it is as it should be, and says which it was, and in which address
+    /// Removes the mapping that begins at an address, if it satisfies a condition; returns the mapping and its address
     /// space.
     #[inline]
     fn mapping_remove_if(

@@ -1,4 +1,4 @@
-//! `vmar_op_range`: to the memory that is mapped in a range as if to its VMOs, mapping by mapping.
+//! `vmar_op_range`: applies an operation to the memory mapped in a range, as if to its VMOs, mapping by mapping.
 
 use abi::Status;
 
@@ -12,33 +12,33 @@ use crate::portions::{SHOWS, WORK};
 use crate::slab::Key;
 use crate::vmo::Access;
 
-/// What is to be done.
+/// Operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RangeOp {
-    /// All pages exist, and are mapped.
+    /// Commits all pages and maps them.
     Commit,
-    /// Gives pages back; they are zeroes again.
+    /// Frees pages; they read as zeroes again.
     Decommit,
-    /// Maps the pages that exist.
+    /// Maps the pages that are present.
     MapRange,
-    /// Zeroes.
+    /// Zeroes the range.
     Zero,
-    /// A hint.
+    /// A hint without effect.
     DontNeed,
-    /// A hint, with which the pages that exist are mapped.
+    /// A hint; maps the pages that are present.
     AlwaysNeed,
-    /// Brings in the pages that can be had, and maps them.
+    /// Requests pages from pagers, and maps them.
     Prefetch,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A portion of `vmar_op_range`, of which `done` bytes are done. Says how many are then, if some are left. What was done
-    /// before an error stays.
+    /// One slice of `vmar_op_range` after `done` bytes. Returns the number of bytes done, if some are left. After an
+    /// error, changes already made stay.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not whole pages, or in a VMAR below this one where the operation, or the handle (`with_vmars`),
-    /// does not reach. `OUT_OF_RANGE`: not within the VMAR, or beyond a VMO's end. `BAD_STATE`: destroyed, or not all of
-    /// it is mapped. `ACCESS_DENIED`: a mapping cannot be made to allow it. Whatever the VMO says.
+    /// `INVALID_ARGS`: not whole pages, or in a VMAR below this one, which the operation or the handle (`with_vmars`)
+    /// does not reach. `OUT_OF_RANGE`: not within the VMAR, or beyond a VMO's end. `BAD_STATE`: destroyed, or not all
+    /// of it is mapped. `ACCESS_DENIED`: a mapping's maximum permissions do not allow the operation. Errors of the VMO.
     pub fn vmar_op_range_portion(
         &mut self,
         id: Id<Vmar>,
@@ -59,7 +59,8 @@ impl<M: Machine> Kernel<M> {
         if self.range_has_fixed(aspace, address, end) {
             return Err(Status::ACCESS_DENIED);
         }
-        // What asks for more than the mapping allows now does not go through a VMAR below, as protecting does not.
+        // Like `vmar_protect`, operations that need more than a mapping's current permissions do not reach into VMARs
+        // below.
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
         let (mut at, mut portion) = (address.saturating_add(done), Portion::default());
         while at < end {
@@ -81,7 +82,8 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// A portion of an operation on a part of a mapping. Says how many bytes of it are done, if some are left.
+    /// One slice of an operation on a part of a mapping. Returns the number of bytes of it that are done, if some are
+    /// left.
     fn mapping_op(
         &mut self,
         aspace: Key,
@@ -128,7 +130,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.mapping_fill_portion(aspace, mapping, from, to))
     }
 
-    /// As [`Kernel::mapping_fill`], but no more than a portion. Says how many bytes of the part are done, if some are left.
+    /// One slice of [`Kernel::mapping_fill`]. Returns the number of bytes of the part that are done, if some are left.
     fn mapping_fill_portion(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) -> Option<u64> {
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let end = match self.vmo_first_page(mapping.vmo, page_of(from), page_of(to)) {
@@ -139,8 +141,8 @@ impl<M: Machine> Kernel<M> {
         (end < to).then_some(end - from)
     }
 
-    /// Maps the pages of a part of a mapping that exist. A favour: without memory for it, or where the process may
-    /// not have so much, they are mapped when they are touched.
+    /// Maps the present pages of a part of a mapping. Best effort: without memory or quota for it, the pages are mapped
+    /// when they are touched.
     fn mapping_fill(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) {
         if !mapping.perm.read || mapping.content_only {
             return;
@@ -165,8 +167,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// As `ZX_VM_MAP_RANGE` asks when a mapping is made: maps in advance those of its pages that exist, from an address
-    /// on. Does a portion; says from where on more are to be done.
+    /// `ZX_VM_MAP_RANGE` of a new mapping: maps its present pages in advance, from an address up. Does one slice;
+    /// returns the address from which more are left.
     pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) -> Option<u64> {
         let aspace = self.objects.get(id).ok()?.aspace?;
         let mapping = *self.mapping_at(aspace, address)?;
@@ -176,7 +178,7 @@ impl<M: Machine> Kernel<M> {
 
 #[cfg(test)]
 impl<M: Machine> Kernel<M> {
-    /// All portions.
+    /// All slices.
     pub(crate) fn vmar_op_range(
         &mut self,
         id: Id<Vmar>,

@@ -1,16 +1,17 @@
-//! Where something goes that may go anywhere in a VMAR.
+//! Choosing an address in a VMAR.
 //!
-//! Addresses are drawn by lot, in two steps that keep page tables few:
+//! Addresses are chosen at random, in two steps that keep the number of page tables low:
 //!
-//! - Each VMAR draws a *start* in its first quarter when it is made: as many bits that nobody can foresee as the logarithm
-//!   of its pages, less two. For the root of an address space that is 33.
-//! - Each mapping or VMAR made in it goes to the first place where it fits from a point on that is drawn among the 256
-//!   pages (or multiples of its alignment) above a *hint*: 8 bits, fewer where little is free. The hint is at first the
-//!   start, and then the last place that was not drawn itself because something was there, or what was let go of since below
-//!   that. So what is made one after the other lies within a megabyte or two of each other, in no order, and whoever knows
-//!   one address does not know the next; and mostly the first look finds room.
-//! - If there is none from there on, and for all that is large, the points are drawn above the lowest free place
-//!   from the VMAR's start on, or else from its base on. Large ones go by 2 MiB, where their own page tables begin.
+//! - Each VMAR gets a random *start* in its first quarter when it is created. Its entropy in bits is the logarithm of
+//!   the number of pages, less two: 33 bits for the root of an address space.
+//! - Each mapping or VMAR goes to the first free place from a random point among the 256 pages (or multiples of its
+//!   alignment) above a *hint*: 8 bits of entropy, fewer where little is free. At first the hint is the start. Later it
+//!   is the last place where the random point itself was occupied, or a lower place that has been freed since. So
+//!   consecutive mappings are within a megabyte or two of each other, in random order, and one address does not reveal
+//!   the next; and usually the first try finds room.
+//! - If there is no room from there up, and for all large mappings, the random points are above the lowest free place
+//!   from the VMAR's start up, or else from its base up. Large ones are aligned to 2 MiB, where their own page tables
+//!   begin.
 
 use abi::Status;
 
@@ -21,26 +22,26 @@ use crate::machine::{KEPT, KEPT_END, Machine, PAGE};
 use crate::object::Id;
 use crate::slab::Key;
 
-/// From this length on, what can lie anywhere lies at a multiple of it: what one of the lowest page tables covers.
+/// From this length up, mappings are aligned to it if possible: it is the range of one lowest-level page table.
 const LARGE: u64 = 2 << 20;
 
-/// Where something is to go in a VMAR.
+/// A requested place in a VMAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Anywhere, aligned, ending at most so many bytes from the VMAR's start.
+    /// Any free address with this alignment, ending at most `limit` bytes from the VMAR's base.
     Anywhere {
         /// A power of two, at least a page.
         align: u64,
         /// Offset of the end, if it is limited.
         limit: Option<u64>,
     },
-    /// At an offset, if there is room.
+    /// At an offset, which must be free.
     At(u64),
-    /// At an offset, in place of whatever is mapped there.
+    /// At an offset; replaces the mappings there.
     Over(u64),
 }
 
-/// Random bytes in stock, since each draw needs one.
+/// A stock of random bytes; each choice takes one.
 #[derive(Default)]
 pub(crate) struct Lots {
     stock: [u8; 32],
@@ -65,14 +66,14 @@ impl Lots {
 }
 
 impl Vmar {
-    /// What began at an address is there no more.
+    /// A mapping or VMAR that began at an address was removed.
     pub(super) fn has_room_at(&mut self, base: u64) {
         if base >= self.start {
             self.hint = self.hint.min(base);
         }
     }
 
-    /// One of the lowest places for a room: the first from a point on that is drawn, so many places above the lowest.
+    /// A random one of the lowest free places: the first from `lot` places above the lowest.
     fn draw(&mut self, mut room: Room, lot: u8) -> Option<u64> {
         let (lowest, end) = self.children.first_fit(&room)?;
         room.from = lowest.saturating_add(u64::from(lot).saturating_mul(room.align));
@@ -83,7 +84,7 @@ impl Vmar {
         Some(drawn.map_or(lowest, |(at, _)| at))
     }
 
-    /// The first place from a point on that is drawn above the hint.
+    /// The first free place from a random point above the hint.
     fn draw_at_hint(&mut self, room: &Room, lot: u8) -> Option<u64> {
         let hint = self.hint.checked_next_multiple_of(room.align)?;
         let from = hint.checked_add(u64::from(lot).checked_mul(room.align)?)?;
@@ -98,10 +99,10 @@ impl Vmar {
         Some(from)
     }
 
-    /// A place for `len` bytes below `limit`, from the start on, or else anywhere.
+    /// A free place for `len` bytes below `limit`, from the start up, or else from the base up.
     fn find_room(&mut self, len: u64, align: u64, limit: u64, lot: u8) -> Option<u64> {
         let limit = limit.min(self.end());
-        // Above what the machine keeps there is little: only what is placed by its address lies there.
+        // Above the machine's own range there is little space: only mappings at explicit addresses use it.
         let limit = if self.is_root() { limit.min(KEPT) } else { limit };
         let (start, base) = (self.start, self.base);
         if len < LARGE
@@ -117,7 +118,7 @@ impl Vmar {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Where the search for room starts in a new VMAR.
+    /// The random start for a new VMAR.
     pub(super) fn vmar_start(&mut self, aspace: Key, base: u64, len: u64) -> u64 {
         let choices = len / 4 / PAGE;
         if choices == 0 {
@@ -136,11 +137,11 @@ impl<M: Machine> Kernel<M> {
         self.aspaces.get_mut(aspace).map_or(0, |space| space.lots.draw(&mut self.machine))
     }
 
-    /// The address that a place means for `len` bytes, and in which address space.
+    /// Resolves a place for `len` bytes to an address and an address space.
     ///
     /// # Errors
     /// `BAD_STATE`: the VMAR is destroyed. `INVALID_ARGS`: not within it. `ALREADY_EXISTS`, `NO_RESOURCES`: no room.
-    /// `ACCESS_DENIED`: in place of what the machine keeps.
+    /// `ACCESS_DENIED`: it would replace the machine's own pages.
     pub(super) fn vmar_place(&mut self, id: Id<Vmar>, place: Place, len: u64) -> Result<(u64, Key), Status> {
         let (_, aspace) = self.vmar_alive(id)?;
         let vmar = self.objects.get_mut(id)?;

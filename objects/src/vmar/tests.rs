@@ -1,4 +1,4 @@
-//! Address regions against an array of pages.
+//! VMARs against an array of pages.
 
 use alloc::vec::Vec;
 
@@ -33,7 +33,7 @@ impl World {
         for n in 0..3u8 {
             let vmo = kernel.vmo_create(PAGES * PAGE, false).unwrap();
             kernel.add_ref(vmo.object());
-            // Each page says which it is.
+            // Each page contains its own number.
             for page in 0..PAGES {
                 kernel.vmo_write(vmo, page * PAGE, &[n + 1, page as u8]).unwrap();
             }
@@ -48,7 +48,7 @@ impl World {
         self.kernel.vmar_map(self.region, place, request)
     }
 
-    /// What a program finds at a page of the region: its mark and whether it can be written.
+    /// What a program sees at a page of the region: its mark, and whether it is writable.
     fn look(&mut self, page: u64) -> Option<([u8; 2], bool)> {
         let address = USER_BASE + page * PAGE;
         let mut mark = [0; 2];
@@ -144,7 +144,7 @@ proptest! {
         for at in 0..PAGES {
             prop_assert_eq!(world.look(at), model[at as usize]);
         }
-        // What the processor sees is never more than what the model allows.
+        // The machine's mappings never allow more than the model.
         let space = world.kernel.machine.mapped.values().next().unwrap();
         for (&address, &(_, perm)) in space {
             let page = model[((address - USER_BASE) / PAGE) as usize];
@@ -182,7 +182,7 @@ fn a_process_leaves_nothing_behind() {
     world.kernel.close(crate::handle::Handle { object: process.object(), rights: abi::Rights::NONE });
     world.kernel.reap();
     assert_eq!(world.kernel.machine.frames_in_use(), 0);
-    // The root job stays.
+    // Only the root job stays.
     assert_eq!(world.kernel.census(), (1, 0, 0));
     assert!(world.kernel.machine.mapped.is_empty());
 }
@@ -210,12 +210,12 @@ fn nested() -> impl Strategy<Value = Nested> {
 }
 
 proptest! {
-    /// However regions lie in each other, an address is in the mapping that covers it, and all mappings are told in order.
+    /// However regions are nested, look-ups find the mapping that covers an address, and mappings are listed in order.
     #[test]
     fn addresses_are_found_in_nested_regions(ops in proptest::collection::vec(nested(), 0..80)) {
         let mut world = World::new();
         let mut regions = std::vec![(world.region, 0, PAGES)];
-        // Each mapping, and where it is in its memory object.
+        // Address of each mapping, and offset in its VMO.
         let mut model: Vec<(u64, u64)> = Vec::new();
         for op in ops {
             let pick = |which: usize, regions: &[(Id<Vmar>, u64, u64)]| regions[which % regions.len()];
@@ -265,13 +265,13 @@ proptest! {
             }
             prop_assert_eq!(world.kernel.mappings(world.aspace).map(told).collect::<Vec<_>>(), model.clone());
         }
-        // What is known flat of regions that are gone is gone.
+        // The flat index forgets destroyed regions.
         world.kernel.vmar_destroy(world.region).unwrap();
         prop_assert!(world.kernel.aspace(world.aspace).unwrap().is_plain());
     }
 }
 
-/// What may not be executed any more is not mapped so: the check of memory panics otherwise.
+/// Memory that is no longer executable is not mapped executable: otherwise the memory check panics.
 #[test]
 fn what_is_not_to_be_executed_is_taken_from_pages_that_are_mapped() {
     const RX: Perm = Perm { read: true, write: false, execute: true };
@@ -285,7 +285,7 @@ fn what_is_not_to_be_executed_is_taken_from_pages_that_are_mapped() {
         world.kernel.vmar_protect(world.region, at, 4 * PAGE, before, false).unwrap();
         assert_eq!(fetch(&mut world, 1), Ok(()));
         world.kernel.check_memory();
-        // One of the pages, and then all of them.
+        // One of the pages, then all of them.
         for (from, pages) in [(1, 1), (0, 4)] {
             world.kernel.vmar_protect(world.region, at + from * PAGE, pages * PAGE, after, false).unwrap();
             world.kernel.check_memory();

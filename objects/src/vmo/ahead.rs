@@ -1,21 +1,21 @@
-//! Pages that a program gets before it touches them.
+//! Allocate-ahead: pages that a program gets before it touches them.
 //!
-//! A program that fills memory touches one page after the other, and each first touch is a fault, of which most is the
-//! way to the server and back. So a fault that comes just where the last one of the VMO left off makes several pages at
-//! once: [`GROWTH`], then so many times more, up to [`MOST`], as long as the guess holds. Nothing else about the pages is different: they are
-//! charged, and lie in the VMO's table.
+//! A program that fills memory touches one page after the other. Each first touch is a fault, and most of its cost is
+//! the path to the server and back. So a fault at the page directly after the VMO's last fault makes several pages at
+//! once: [`GROWTH`] at first, then [`GROWTH`] times as many with each fault, up to [`MOST`], as long as the guess
+//! holds. These pages are like any others: they are charged, and are in the VMO's table.
 //!
-//! What was guessed wrong is given back. The pages that the last fault of a run made ahead are *open*. Those of them that
-//! the program has not written, as the processor marks it in its tables, and that hold nothing but zeroes, are taken away
-//! again, which no program can see ([`Kernel::ahead_settle`]). That is done when
+//! Pages that were guessed wrongly are given back. The pages that the last fault of a run made ahead are *open*. Those
+//! of them that the program has not written, according to the dirty bits of the page tables, and that contain only
+//! zeroes, are freed again, which no program can observe ([`Kernel::ahead_settle`]). That happens when
 //!
 //! - the VMO has its next fault, or [`RUNS`] other VMOs have had faults since,
-//! - somebody asks how much memory is committed, or it is about to be shared or moved,
+//! - a call asks how much memory is committed, or the memory is about to be shared or moved,
 //! - memory is short.
 //!
-//! Nothing is guessed for VMOs whose pages are not simply zeroes (a pager's, discardable, contiguous or a device's
-//! memory), for who has a limit of memory, so that it is not the guess that reaches it, when memory is short, or where the
-//! machine does not tell what was written.
+//! Nothing is allocated ahead for VMOs whose pages are not simply zeroes (pager-backed, discardable, contiguous or
+//! device memory), for a job near its memory limit, so that guessed pages do not exhaust it, when memory is short, or
+//! where the machine does not report which pages were written.
 
 use core::ops::Range;
 
@@ -28,31 +28,31 @@ use crate::machine::{Cache, Frame, Machine, PAGE, PAGE_SIZE, Perm};
 use crate::object::Id;
 use crate::slab::Key;
 
-/// The most pages that a fault makes.
+/// The maximum number of pages that a fault makes.
 const MOST: u64 = 16;
-/// How many times as many as the fault before. Sixteen pages take three faults.
+/// Growth factor from one fault to the next. Sixteen pages take three faults.
 const GROWTH: u64 = 4;
-/// VMOs whose last fault is remembered.
+/// Number of VMOs whose last fault is remembered.
 const RUNS: usize = 4;
-/// Less free memory than this is short.
+/// Memory is short below this many free bytes.
 const ENOUGH: u64 = 16 << 20;
 
 /// The last fault of a VMO that made a page.
 struct Run {
     vmo: Id<Vmo>,
-    /// The page at which the next fault goes on with the run.
+    /// The page at which the next fault continues the run.
     next: u64,
-    /// Pages that the last fault made.
+    /// Number of pages that the last fault made.
     made: u64,
-    /// Those of them that nobody is known to have touched.
+    /// Those of them that are not known to have been touched.
     open: Range<u64>,
-    /// Where the first of these was mapped.
+    /// Address space and address at which the first of these was mapped.
     aspace: Key,
     address: u64,
 }
 
 impl Run {
-    /// A fault made one page.
+    /// A run after a fault that made one page.
     fn new(vmo: Id<Vmo>, page: u64) -> Run {
         Run { vmo, next: page + 1, made: 1, open: 0..0, aspace: Key::FIRST, address: 0 }
     }
@@ -62,13 +62,13 @@ impl Run {
 #[derive(Default)]
 pub(crate) struct Ahead {
     runs: [Option<Run>; RUNS],
-    /// The one that is replaced next.
+    /// Index of the run that is replaced next.
     oldest: usize,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A store to an address made `page` of a VMO, where nothing was: maps its frame, and makes and maps the pages after it,
-    /// too, if this goes on with a run. `room` is how many pages of the mapping lie after it.
+    /// A store made `page` of a VMO, which was absent: maps its frame. If the store continues a run, also makes and
+    /// maps the pages after it. `room` is the number of pages of the mapping after it.
     ///
     /// # Errors
     /// `NO_MEMORY`: the page cannot be mapped.
@@ -90,14 +90,14 @@ impl<M: Machine> Kernel<M> {
         if let Some(slot) = self.ahead.runs.iter_mut().flatten().find(|run| run.vmo == id) {
             *slot = Run { vmo: id, next: open.end, made, open, aspace, address: at + PAGE };
         }
-        // What of the others is not mapped for want of memory is mapped when it is touched.
+        // If there is no memory to map the other pages, their first touch maps them.
         match self.machine.map_run(machine, at, first, perm, Cache::Cached) {
             Ok(()) => Ok(()),
             Err(_) => self.vmo_map_frame(machine, at, id, frame, perm),
         }
     }
 
-    /// Remembers that a fault made `page`; says how many pages it had better make, and closes the last run of the VMO.
+    /// Records that a fault made `page`, closes the VMO's last run, and returns how many pages this fault should make.
     fn ahead_goes_on(&mut self, id: Id<Vmo>, page: u64) -> u64 {
         let place = self.ahead.runs.iter().position(|run| run.as_ref().is_some_and(|run| run.vmo == id));
         let place = place.unwrap_or_else(|| {
@@ -107,7 +107,7 @@ impl<M: Machine> Kernel<M> {
         let Some(slot) = self.ahead.runs.get_mut(place) else { return 1 };
         let Some(old) = slot.replace(Run::new(id, page)) else { return 1 };
         let goes_on = old.vmo == id && old.next == page;
-        // Somebody may have thrown `page` away when it was open; the one that this store made is wanted.
+        // `page` may have been open and dropped since then; the page that this store made is wanted.
         let all_touched = self.ahead_close(&old, (old.vmo == id).then_some(page));
         if goes_on && all_touched { (old.made * GROWTH).min(MOST) } else { 1 }
     }
@@ -126,7 +126,7 @@ impl<M: Machine> Kernel<M> {
             && self.charges_at_ease(id.object())
     }
 
-    /// Makes pages from `first` on, of which nothing is known, up to the first that is there; says how many.
+    /// Makes absent pages from `first` up, to the first one that is present; returns how many.
     fn vmo_make_ahead(&mut self, id: Id<Vmo>, first: u64, frames: Option<&mut [Frame]>) -> usize {
         let Ok(vmo) = self.objects.get(id) else { return 0 };
         let size = vmo.size / PAGE;
@@ -153,17 +153,17 @@ impl<M: Machine> Kernel<M> {
         (end - first) as usize
     }
 
-    /// Gives back whatever was made ahead and is not known to have been touched, unless something has been written there.
+    /// Gives back the pages made ahead that are not known to have been touched, unless they were written.
     pub fn ahead_settle(&mut self) {
         self.ahead_settle_those(|_| true);
     }
 
-    /// As [`Kernel::ahead_settle`], for one VMO.
+    /// Like [`Kernel::ahead_settle`], for one VMO.
     pub(crate) fn ahead_settle_of(&mut self, id: Id<Vmo>) {
         self.ahead_settle_those(|run| run.vmo == id);
     }
 
-    /// The pages of a VMO are wanted, whoever touches them.
+    /// Marks the open pages of a VMO as wanted, whether or not they are touched.
     pub(crate) fn ahead_wanted(&mut self, id: Id<Vmo>) {
         for run in self.ahead.runs.iter_mut().flatten().filter(|run| run.vmo == id) {
             run.open = 0..0;
@@ -179,8 +179,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives the open pages of a run back that nobody has touched, but for one that is `wanted`; says whether there were
-    /// none.
+    /// Gives back the untouched open pages of a run, except `wanted`. Says whether there were none.
     fn ahead_close(&mut self, run: &Run, wanted: Option<u64>) -> bool {
         if run.open.is_empty() {
             return true;

@@ -1,4 +1,4 @@
-//! Copies of a VMO, which share its frames until someone writes.
+//! Clones of a VMO, which share its frames copy-on-write.
 
 use abi::Status;
 
@@ -11,24 +11,24 @@ use crate::object::Id;
 use crate::pager::Runs;
 use crate::portions::{SHORT, UNMAPS, WORK};
 
-/// What a clone promises.
+/// The semantics of a clone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloneKind {
-    /// It is what its parent was at this time.
+    /// The parent's content at the time of the call.
     Snapshot,
-    /// What its parent's pager supplies it may take over at any time before it is written.
+    /// Pages from the parent's pager may show later content of the parent, until the clone is written there.
     AtLeastOnWrite,
-    /// The same, but what has been written in the parent is copied now.
+    /// The same, but pages that were modified in the parent are copied now.
     Modified,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vmo_create_child` for copies: `size` bytes from `offset` on, zeroes beyond the parent's end.
+    /// `vmo_create_child` for clones: `size` bytes from `offset` up, with zeroes beyond the parent's end.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: `offset` is not at a page, or the memory is in one piece. `OUT_OF_RANGE`: the size or the end is too
-    /// large. `NOT_SUPPORTED`: the VMO cannot have such a copy: a device's memory, discardable memory; a snapshot of what
-    /// a pager supplies. `BAD_STATE`: pages are pinned, or it is not cached. `NO_MEMORY`.
+    /// `INVALID_ARGS`: `offset` is not page-aligned, or the memory is contiguous. `OUT_OF_RANGE`: the size or the end
+    /// is too large. `NOT_SUPPORTED`: the VMO cannot have such a clone: device memory, discardable memory; a snapshot
+    /// of pager-backed memory. `BAD_STATE`: pages are pinned, or it is not cached. `NO_MEMORY`.
     pub fn vmo_create_clone(
         &mut self,
         parent: Id<Vmo>,
@@ -42,7 +42,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let end = offset.checked_add(rounded).ok_or(Status::OUT_OF_RANGE)?;
-        // What there is to be copied ends with the parent.
+        // The parent's content ends with the parent.
         let end = end.min(self.vmo_size(parent)?).max(offset);
         let visible = (end - offset) / PAGE;
         let (named, _) = self.vmo_resolve(parent, 0)?;
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
             }
         };
         let pages = match beneath {
-            // What the pager's VMO has is seen through, not shared: there, it may be changed or taken away.
+            // The pages of the pager-backed VMO are shown, not shared: the pager may change or evict them there.
             Beneath::Other { vmo, .. } if vmo == target => Pages::default(),
             _ => self.vmo_share_pages(target, from, visible)?,
         };
@@ -98,9 +98,9 @@ impl<M: Machine> Kernel<M> {
         Ok(child)
     }
 
-    /// A portion of what may be done before [`Kernel::vmo_create_clone`], so that it takes no longer than it must: no mapping of what is
-    /// going to be shared allows to write, but where somebody writes again. The copy itself is made at once, so that it is what
-    /// its parent was at one time. Says how many pages are looked at then, if some are left.
+    /// One slice of the work that can precede [`Kernel::vmo_create_clone`] and so shortens it: write-protects all
+    /// mappings of the range. A store meanwhile makes its page writable again. The clone itself is made in one step, so
+    /// that it shows its parent at one point in time. Returns the number of pages done, if some are left.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -124,11 +124,11 @@ impl<M: Machine> Kernel<M> {
                 break;
             }
         }
-        // Nor does the copy begin in a portion of which something is used.
+        // The clone is not made in a slice that is partly used up, either.
         Ok(Some(at - first).filter(|&looked| looked != done))
     }
 
-    /// Notes that nobody has been given a copy to write.
+    /// Records that no handle to the clone allows writing.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -137,8 +137,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A table of the pages of a VMO from `from` on, starting at 0. Their frames are shared from now on, and no mapping
-    /// of them allows to write.
+    /// Makes a page table that starts with page `from` of a VMO. Its frames are shared from now on, and all mappings of
+    /// them are write-protected.
     fn vmo_share_pages(&mut self, id: Id<Vmo>, from: u64, count: u64) -> Result<Pages, Status> {
         let to = from.saturating_add(count);
         let mut table = Pages::default();
@@ -165,7 +165,7 @@ impl<M: Machine> Kernel<M> {
         Ok(table)
     }
 
-    /// Lets go of a table that no VMO has (any more).
+    /// Frees a page table that belongs to no VMO (any more).
     pub(super) fn vmo_discard_table(&mut self, mut pages: Pages) {
         pages.take_all(0, u64::MAX, |chunk| {
             chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));

@@ -8,7 +8,7 @@ use crate::machine::{Machine, PAGE, PAGE_SIZE};
 use crate::object::Id;
 
 impl<M: Machine> Kernel<M> {
-    /// Copies out of a VMO. What was never written is not committed by this.
+    /// Copies out of a VMO. Absent pages stay uncommitted.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: beyond its end. As [`Kernel::vmo_readable`] and [`Kernel::vmo_page`].
@@ -34,7 +34,7 @@ impl<M: Machine> Kernel<M> {
     /// Copies into a VMO.
     ///
     /// # Errors
-    /// As [`Kernel::vmo_read`]; a part may be written then.
+    /// As [`Kernel::vmo_read`]; a part may then be written.
     pub fn vmo_write(&mut self, id: Id<Vmo>, offset: u64, data: &[u8]) -> Result<(), Status> {
         range(offset, data.len() as u64, self.vmo_size(id)?)?;
         self.vmo_readable(id)?;

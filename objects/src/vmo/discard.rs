@@ -1,8 +1,8 @@
-//! VMOs whose content may be thrown away when memory is short.
+//! Discardable VMOs, whose content the server may drop when memory is short.
 //!
-//! Who uses a discardable VMO locks it. While nobody does, it stands in a list, in the order in which the last locks
-//! were taken away, and what it holds may go at any time, all at once. From then on what it showed is no longer
-//! anything: touching it is an error until it is locked again, and whoever locks it is told.
+//! A user locks a discardable VMO while using it. While no lock is held, the VMO is in a list, ordered by the time of
+//! its last unlock, and its content may be dropped at any time, always as a whole. Accesses then fail until the VMO is
+//! locked again, and the lock reports the loss.
 
 use abi::Status;
 
@@ -11,21 +11,21 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::object::Id;
 
-/// What a discardable VMO has more than others.
+/// The additional state of a discardable VMO.
 #[derive(Default)]
 pub(crate) struct Discard {
     locks: u64,
 }
 
 impl Vmo {
-    /// Whether its content may be thrown away at times.
+    /// Whether it is discardable.
     pub fn is_discardable(&self) -> bool {
         self.discard.is_some()
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Makes a VMO that has just been made discardable.
+    /// Makes a new VMO discardable.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -40,10 +40,10 @@ impl<M: Machine> Kernel<M> {
         if offset != 0 || len != vmo.size { Err(Status::OUT_OF_RANGE) } else { Ok(&mut discard.locks) }
     }
 
-    /// `ZX_VMO_OP_LOCK`: the content stays from now on. Says whether it had been thrown away.
+    /// `ZX_VMO_OP_LOCK`: keeps the content from now on. Says whether it had been dropped.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is not discardable. `OUT_OF_RANGE`: the range is not all of it.
+    /// `NOT_SUPPORTED`: it is not discardable. `OUT_OF_RANGE`: the range is not the whole VMO.
     pub fn vmo_lock(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<bool, Status> {
         let locks = self.vmo_locks(id, offset, len)?;
         *locks = locks.checked_add(1).ok_or(Status::BAD_STATE)?;
@@ -56,10 +56,10 @@ impl<M: Machine> Kernel<M> {
         Ok(was)
     }
 
-    /// `ZX_VMO_OP_TRY_LOCK`: as [`Kernel::vmo_lock`], but only if the content is there.
+    /// `ZX_VMO_OP_TRY_LOCK`: like [`Kernel::vmo_lock`], but only if the content is still there.
     ///
     /// # Errors
-    /// As [`Kernel::vmo_lock`]. `UNAVAILABLE`: it has been thrown away.
+    /// As [`Kernel::vmo_lock`]. `UNAVAILABLE`: the content was dropped.
     pub fn vmo_try_lock(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         self.vmo_locks(id, offset, len)?;
         if matches!(self.objects.get(id)?.beneath, Beneath::Discarded) {
@@ -79,7 +79,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A VMO has got pages, or has lost a lock or pin: if nobody needs it, it goes to the end of the list.
+    /// A VMO has got pages, or has lost a lock or pin: if it is unlocked and unpinned, appends it to the list.
     pub(crate) fn vmo_may_be_discarded(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let unlocked = vmo.discard.as_ref().is_some_and(|discard| discard.locks == 0);
@@ -90,21 +90,21 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A VMO that is in the list is to stay.
+    /// Removes a VMO from the list, if it is in it.
     pub(crate) fn vmo_unlisted(&mut self, id: Id<Vmo>) {
         if self.objects.get(id).is_ok_and(|vmo| vmo.unlocked.is_linked()) {
             self.unlocked.remove(&mut self.objects.slab, id.object().key());
         }
     }
 
-    /// Pages of unlocked VMOs but one, which could be thrown away.
+    /// Number of pages of unlocked VMOs, except one, that could be dropped.
     pub(crate) fn vmo_discardable_pages(&self, but: Id<Vmo>) -> u64 {
         let ids = self.objects.listed(self.unlocked).map(Id::<Vmo>::new).filter(|id| *id != but);
         ids.filter_map(|id| self.objects.get(id).ok()).map(Vmo::own_pages).sum()
     }
 
-    /// Throws the content of unlocked VMOs away, those first that have been unlocked longest, until so many pages have
-    /// come free. Gives how many have.
+    /// Drops the content of unlocked VMOs, the longest unlocked first, until `pages` pages are free. Returns the number
+    /// of freed pages.
     pub fn vmo_reclaim_discardable(&mut self, pages: u64) -> u64 {
         let mut freed = 0;
         while freed < pages
@@ -117,7 +117,7 @@ impl<M: Machine> Kernel<M> {
                 continue;
             }
             vmo.beneath = Beneath::Discarded;
-            // Also where it shows zeroes.
+            // Also unmaps the page of zeroes.
             let end = vmo.size / crate::machine::PAGE;
             self.vmo_drop_pages(id, 0, end);
             freed += held;

@@ -1,8 +1,8 @@
 //! Parents and children.
 //!
-//! A VMO tells how many children it has and signals when it has none. A window keeps its parent, so a parent of windows
-//! cannot end before them. A clone does not: when its parent ends, it becomes the child of that one's parent, and of
-//! nobody if there is none.
+//! A VMO reports its number of children and signals when it has none. A window keeps its parent alive, so a parent of
+//! windows cannot be destroyed before them. A clone does not: when its parent is destroyed, it becomes a child of the
+//! grandparent, or has no parent if there is none.
 
 use abi::Signals;
 
@@ -12,13 +12,13 @@ use crate::machine::Machine;
 use crate::object::Id;
 
 impl<M: Machine> Kernel<M> {
-    /// The number of the VMO that a VMO is a child of; 0 if it is none's.
+    /// The koid of a VMO's parent; 0 if it has none.
     pub fn vmo_parent_koid(&self, id: Id<Vmo>) -> u64 {
         let parent = self.objects.get(id).ok().and_then(|vmo| vmo.parent);
         parent.map_or(0, |parent| self.koid(parent.object()))
     }
 
-    /// Makes a VMO that has no parent the child of another, with its name to begin with.
+    /// Makes a VMO without a parent a child of another one. The child starts with the parent's name.
     pub(crate) fn vmo_adopt(&mut self, parent: Id<Vmo>, child: Id<Vmo>) {
         let name = self.objects.get(parent).map(|parent| parent.name).unwrap_or_default();
         if let Ok(child) = self.objects.get_mut(child) {
@@ -41,7 +41,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.enlist(parent, |parent| &mut parent.kids, child.object());
     }
 
-    /// A VMO is at its end: its place in the family is given up.
+    /// Removes a VMO that is being destroyed from its family.
     pub(crate) fn vmo_leave(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let (parent, window) = (vmo.parent, vmo.is_window());

@@ -1,4 +1,4 @@
-//! What happens when a thread touches memory that is not mapped in the machine.
+//! Page faults: a thread touches memory that is not mapped in the machine.
 
 use abi::Status;
 
@@ -9,17 +9,16 @@ use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
 use crate::object::Id;
 use crate::slab::Key;
 
-/// Pages that a fault maps along if they are committed: those around it in a block of this many.
+/// Fault-around: a fault also maps the committed pages in the aligned block of this many pages around it.
 pub(super) const FAULT_AROUND: u64 = 16;
 
 impl<M: Machine> Kernel<M> {
-    /// A thread of an address space touched an address. A store makes the page; a load of a page that is not there maps
-    /// the page of zeroes, which cannot be written, and commits nothing.
+    /// Handles a thread's access to an unmapped address. A store allocates the page. A load of an absent page maps the
+    /// page of zeroes read-only and commits nothing.
     ///
     /// # Errors
-    /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
-    /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](super::PAGE_WAIT): it is to be called
-    /// again when the page is there.
+    /// `NOT_FOUND`: nothing is mapped there. `ACCESS_DENIED`. `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. Errors
+    /// of the VMO's source. [`PAGE_WAIT`](super::PAGE_WAIT): the caller repeats the call when the page is present.
     pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
@@ -47,12 +46,13 @@ impl<M: Machine> Kernel<M> {
                 self.vmo_leave_large(&mapping, at);
                 (frame, _) = self.vmo_page_to_write(mapping.vmo, page)?;
             }
-            // Around a page that is new there is seldom one that is there and not mapped.
+            // Around a new page there is seldom a page that is present but not mapped.
             if new && !mapping.content_only {
                 let room = (mapping.end() - at) / PAGE - 1;
                 return self.vmo_ahead((key, at), (mapping.vmo, page, frame), room, mapping.perm);
             }
-            // A large page that its frame could not leave is split by this one, and the others are small then.
+            // Mapping a page whose frame could not leave its large page splits the large page; the others are small
+            // then.
             if mapping.content_only || self.machine.frame_is_large(frame) {
                 self.vmo_map_frame(machine, at, mapping.vmo, frame, mapping.perm)?;
             }
@@ -82,8 +82,8 @@ impl<M: Machine> Kernel<M> {
         self.vmo_map_around(machine, &mapping, at)
     }
 
-    /// Gives pages from an address on memory, as stores or loads there would, and maps them, but none around them that are there, too: for
-    /// who knows which pages are wanted. Those side by side are mapped at once; says how many they are, at least one.
+    /// Commits pages from an address up, as stores or loads there would, and maps them without fault-around, because
+    /// the caller knows which pages it wants. Maps adjacent pages together; returns their number, at least one.
     ///
     /// # Errors
     /// As [`Kernel::page_fault`], for the first of them.
@@ -93,12 +93,12 @@ impl<M: Machine> Kernel<M> {
         self.aspace_pays(key)?;
         let at = address / PAGE * PAGE;
         let first = (mapping.offset + (at - mapping.base)) / PAGE;
-        // A page that is made may take memory that others give back: none of those that are found here.
+        // Making a page may reclaim memory, but none of the pages found here.
         self.ahead_wanted(mapping.vmo);
         let Some(frame) = self.page_to_map(&mapping, first, write)? else {
             return self.page_fault(key, address, write, false).map(|()| 1);
         };
-        // What is only to be loaded may be others' as well.
+        // A frame that is only read may be shared.
         let perm = Perm { write, ..mapping.perm };
         let wanted = wanted.min((mapping.end() - at) / PAGE).min(FAULT_AROUND);
         if wanted <= 1 {
@@ -107,12 +107,12 @@ impl<M: Machine> Kernel<M> {
         let mut frames = [frame; FAULT_AROUND as usize];
         let mut count = 1;
         for (page, place) in (first..first + wanted).zip(&mut frames).skip(1) {
-            // What is wrong with a further one is told when it is the first.
+            // An error of a later page is reported when that page is the first.
             let Ok(Some(frame)) = self.page_to_map(&mapping, page, write) else { break };
             *place = frame;
             count += 1;
         }
-        // What is mapped is what the VMO has now, whatever making the last of them has taken.
+        // Maps only frames that the VMO still has: making the last of them may have reclaimed memory.
         let is_there = |(page, frame): &(u64, &Frame)| {
             self.vmo_page_if_there(mapping.vmo, *page).is_some_and(|(there, _)| there == **frame)
         };
@@ -127,7 +127,7 @@ impl<M: Machine> Kernel<M> {
         mapped.map(|()| count as u64).map_err(|_| Status::NO_MEMORY)
     }
 
-    /// The memory of a page that is to be mapped by itself; none if it takes a fault.
+    /// The frame of a page to map by itself; none if the page needs a fault.
     #[inline]
     fn page_to_map(&mut self, mapping: &Mapping, page: u64, write: bool) -> Result<Option<Frame>, Status> {
         let frame = match write {
@@ -138,20 +138,20 @@ impl<M: Machine> Kernel<M> {
         Ok(frame.filter(|frame| !self.machine.frame_is_large(*frame) && !mapping.content_only))
     }
 
-    /// Maps the pages that are there in the block around an address, those side by side that allow the same at once. Only
-    /// for the page at the address it matters whether that can be done.
+    /// Maps the present pages in the block around an address; adjacent pages with equal permissions are mapped
+    /// together. Only a failure to map the page at the address itself is an error.
     fn vmo_map_around(&mut self, machine: Aspace, mapping: &Mapping, at: u64) -> Result<(), Status> {
         let cache = self.objects.get(mapping.vmo)?.cache;
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         let (from, to) = (block.max(mapping.base), (block + FAULT_AROUND * PAGE).min(mapping.end()));
         let mut frames = [Frame(0); FAULT_AROUND as usize];
-        // Pages that have been looked at and are not mapped yet: where, how many, and whether they may be written.
+        // Pages that were looked up but not mapped yet: start, count, and whether they are writable.
         let (mut start, mut count, mut write) = (from, 0_usize, false);
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let mut result = Ok(());
         for near in (from..=to).step_by(PAGE as usize) {
             let there = if near < to { self.vmo_page_if_there(mapping.vmo, page_of(near)) } else { None };
-            // No large page is split for a favour.
+            // Does not split a large page for fault-around.
             let there = there.filter(|(frame, _)| near == at || !self.machine.frame_is_large(*frame));
             if count != 0 && there.is_none_or(|(_, writable)| writable != write) {
                 let perm = Perm { write: mapping.perm.write && write, ..mapping.perm };
@@ -175,14 +175,15 @@ impl<M: Machine> Kernel<M> {
         result
     }
 
-    /// What a load needs: memory that is cached otherwise than other memory cannot be shown as the page of zeroes.
+    /// The access that a load needs: memory with other caching than ordinary memory cannot be shown as the page of
+    /// zeroes.
     fn read_access(&self, vmo: Id<Vmo>) -> Access {
         let device = |kind| matches!(kind, Kind::Physical { .. });
         let as_it_is = self.objects.get(vmo).is_ok_and(|vmo| vmo.cache == Cache::Cached || device(vmo.kind));
         if as_it_is { Access::Read } else { Access::Write }
     }
 
-    /// Maps a page of a VMO if there is one, for writing only if it may be written as it is.
+    /// Maps a page of a VMO if it is present, writable only if it may be written as it is.
     ///
     /// # Errors
     /// `NO_MEMORY`.

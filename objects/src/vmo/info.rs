@@ -1,8 +1,8 @@
-//! What memory a VMO takes.
+//! Memory usage of a VMO.
 //!
-//! A frame that several VMOs own counts in full for each of them as committed, for none of them as private, and for each
-//! of them the same part as scaled. So the scaled bytes of all VMOs together are the memory that they take, whatever
-//! has been cloned from what. What a window shows counts for its target alone.
+//! A frame that several VMOs own counts for each of them in full as committed and not at all as private; scaled bytes
+//! divide it equally among them. So the scaled bytes of all VMOs add up to the memory that they use, whatever was
+//! cloned from what. Pages that a window shows count only for its target.
 
 use core::ops::Range;
 
@@ -13,29 +13,29 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::object::{Id, Object};
 
-/// Bits after the point in [`Memory::scaled`].
+/// Number of fraction bits in [`Memory::scaled`].
 pub const FRACTION: u32 = 63;
 
-/// What memory a VMO or a part of it takes.
+/// Memory usage of a VMO or a part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// Bytes.
+    /// Bytes in frames that it owns.
     pub committed: u64,
-    /// Those that nobody else owns too.
+    /// Bytes of those that no other VMO owns.
     pub private: u64,
-    /// Its part of them, in units of 2^-63 bytes.
+    /// Its share of them, in units of 2^-63 bytes.
     pub scaled: u128,
 }
 
 impl Memory {
-    /// [`Memory::scaled`] as whole bytes and the fraction of one, in units of 2^-63.
+    /// [`Memory::scaled`] as whole bytes and a fraction in units of 2^-63.
     pub fn scaled_bytes(&self) -> (u64, u64) {
         ((self.scaled >> FRACTION) as u64, (self.scaled & ((1 << FRACTION) - 1)) as u64)
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// What memory a VMO takes.
+    /// Memory usage of a VMO.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -44,7 +44,7 @@ impl<M: Machine> Kernel<M> {
         Ok(if vmo.is_window() { Memory::default() } else { self.vmo_memory_of(id, 0..vmo.size / PAGE) })
     }
 
-    /// What memory some pages of a VMO with pages of its own take.
+    /// Memory usage of a range of pages of a VMO with its own pages.
     pub fn vmo_memory_of(&self, id: Id<Vmo>, pages: Range<u64>) -> Memory {
         let Ok(vmo) = self.objects.get(id) else { return Memory::default() };
         let Some(table) = vmo.pages().filter(|_| !matches!(vmo.kind, Kind::Physical { .. })) else {
@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
             return Memory { committed, private: committed, scaled: u128::from(committed) << FRACTION };
         }
         let (mut private, mut scaled) = (0, 0);
-        // Mostly all have as many owners.
+        // Most frames have the same number of owners as the one before.
         let (mut last, mut part) = (0, 0);
         for frame in table.frames(pages.start, pages.end) {
             let owners = self.frames.owners(frame);
@@ -69,7 +69,7 @@ impl<M: Machine> Kernel<M> {
         Memory { committed, private, scaled }
     }
 
-    /// Bytes committed in what a VMO shows, be they its own or another's.
+    /// Bytes committed in the pages that a VMO shows, its own or its target's.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
         Ok(pages.map_or(0, |pages| pages.count(from / PAGE, (from + size) / PAGE)) * PAGE)
     }
 
-    /// What a VMO is told as: a window that an IOBuffer was mapped through is nobody's business, its region is.
+    /// The VMO that reports name: for a window through which an IOBuffer was mapped, its region.
     pub fn vmo_told(&self, id: Id<Vmo>) -> Id<Vmo> {
         match self.objects.get(id) {
             Ok(Vmo { iob: Some(_), parent: Some(region), .. }) => *region,
@@ -90,13 +90,13 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl Vmo {
-    /// Pages of memory that it owns, alone or with others.
+    /// Number of pages of memory that it owns, alone or with others.
     pub(crate) fn own_pages(&self) -> u64 {
         let memory = self.pages().filter(|_| !matches!(self.kind, Kind::Physical { .. }));
         memory.map_or(0, super::pages::Pages::len)
     }
 
-    /// Bytes that the kernel itself needs for it.
+    /// Bytes of kernel memory that it takes.
     pub fn metadata_bytes(&self) -> usize {
         size_of::<Object>() + size_of::<Vmo>() + self.pages().map_or(0, super::pages::Pages::metadata_bytes)
     }

@@ -1,10 +1,10 @@
 //! Large pages.
 //!
-//! A range of 2 MiB that is committed at once gets frames that are one large page of the machine, if there is one. To
-//! the VMO they are frames like others: shared, copied, freed one by one. What they gain is in the machine: they are
-//! made by a few calls of the kernel instead of a thousand, and where the VMO shows all of them, in order, at an aligned
-//! address, one mapping stands for 512. Mapping one of them by itself splits the page in the machine, which is what
-//! happens after a part was given back, written in a copy, protected or unmapped, and touched again.
+//! A 2 MiB range that is committed at once gets the frames of one large page of the machine, if one is free. To the VMO
+//! they are ordinary frames: shared, copied and freed one by one. The gain is in the machine: a few kernel calls
+//! allocate them instead of a thousand, and where the VMO shows all of them, in order, at an aligned address, one
+//! mapping serves for 512 pages. Mapping one of them separately splits the page in the machine. That happens when a
+//! part was given back, written in a copy, protected or unmapped, and is touched again.
 
 use super::fault::FAULT_AROUND;
 use super::pages::Entry;
@@ -14,11 +14,12 @@ use crate::kernel::Kernel;
 use crate::machine::{Aspace, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE, Perm};
 use crate::object::Id;
 
-/// Mappings of a page with which no others leave a large page along with it: they are taken out of each.
+/// If a page has at least this many mappings, it leaves its large page without its neighbours, because each must be
+/// unmapped everywhere.
 const PLACES: usize = 4;
 
 impl Vmo {
-    /// Whether a large page at `page` could be mapped as such wherever the VMO is mapped.
+    /// Whether a large page at `page` could be mapped as such in all mappings of the VMO.
     fn suits_large(&self, page: u64) -> bool {
         let (from, to) = (page * PAGE, (page + LARGE_PAGES) * PAGE);
         let alike = |(offset, _, (_, base)): (u64, u64, (_, u64))| base.wrapping_sub(offset).is_multiple_of(LARGE_PAGE);
@@ -27,7 +28,7 @@ impl Vmo {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Commits the pages from an aligned one on as a large page, if none of them is there. Says whether it did; if not,
+    /// Commits the pages from an aligned page up as a large page, if all are absent. Says whether it succeeded; if not,
     /// nothing has changed.
     pub(crate) fn vmo_commit_large(&mut self, id: Id<Vmo>, page: u64) -> bool {
         let end = page + LARGE_PAGES;
@@ -45,7 +46,7 @@ impl<M: Machine> Kernel<M> {
         if pages.peek(page, end).is_some() || self.machine.heap_reserve().is_err() {
             return false;
         }
-        // What has come to be there for nothing is given up with the VMO.
+        // Runs reserved in vain are freed with the VMO.
         if (page..end).any(|page| pages.reserve(page).is_err()) {
             return false;
         }
@@ -64,8 +65,8 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Maps the large page around an address of a mapping, if the VMO shows one there in whole and in order, and all of
-    /// it may be written if `write` is asked for. Says whether it did.
+    /// Maps the large page around an address of a mapping, if the VMO shows all of it there in order, and all of it may
+    /// be written if `write` is set. Says whether it did.
     pub(crate) fn vmo_map_large(&mut self, machine: Aspace, mapping: &Mapping, at: u64, write: bool) -> bool {
         let start = at / LARGE_PAGE * LARGE_PAGE;
         let Some(before) = start.checked_sub(mapping.base) else { return false };
@@ -88,8 +89,8 @@ impl<M: Machine> Kernel<M> {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Has the page at an address of a mapping leave its large page, and with it those around it that a fault maps, too, if nobody
-    /// else has them. If there is no memory for it, it stays.
+    /// Moves the page at an address of a mapping out of its large page to a frame of its own, together with the
+    /// unshared pages of its fault-around block. Without memory, the page stays.
     pub(crate) fn vmo_leave_large(&mut self, mapping: &Mapping, at: u64) {
         let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
@@ -135,7 +136,7 @@ mod tests {
         base: u64,
     }
 
-    /// A VMO of two large pages, committed, and mapped but for the first page.
+    /// A VMO of two large pages, committed, and mapped except for the first page.
     fn world(skip: u64) -> World {
         let mut kernel = Kernel::new(FakeMachine::new(4096)).unwrap();
         let job = kernel.root_job().unwrap();
@@ -189,7 +190,7 @@ mod tests {
         let mut world = world(0);
         world.touch(0, true);
         let clone = world.kernel.vmo_create_clone(world.vmo, CloneKind::Snapshot, 0, 2 * LARGE_PAGE, false).unwrap();
-        // Written by the kernel: the frame is the clone's alone, the original is mapped as it was, read-only.
+        // The kernel wrote: the frame is private to the clone, and the original stays mapped read-only as it was.
         world.kernel.vmo_write(clone, 3 * PAGE, b"new").unwrap();
         assert_eq!((world.mapped(), world.kernel.machine.splits), (512, 0));
         world.touch(3 * PAGE, true);
@@ -209,7 +210,7 @@ mod tests {
         let mut kept = [0; 4];
         world.kernel.vmo_read(world.vmo, 0, &mut kept).unwrap();
         assert_eq!(&kept, b"kept");
-        // Committed where a mapping is out of line already: no large page in the first place.
+        // Committing where a mapping is not aligned for it makes no large page at all.
         let mut kernel = world.kernel;
         kernel.vmo_decommit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();
         kernel.vmo_commit(world.vmo, 0, 2 * LARGE_PAGE).unwrap();

@@ -1,4 +1,4 @@
-//! Where VMOs are mapped.
+//! The reverse map of a VMO.
 
 use super::pages::Entry;
 use super::{Beneath, Vmo};
@@ -10,11 +10,11 @@ use crate::portions::GIVES_BACK;
 use crate::shared::each_machine;
 use crate::slab::{Key, Slab};
 
-/// Mappings of a VMO from which on less of it is given back at a time.
+/// From this many mappings of a VMO on, slices that free its pages are smaller.
 const MANY_PLACES: u64 = 4;
 
 impl<M: Machine> Kernel<M> {
-    /// The VMOs of a mapping that has come into being know of it and live as long.
+    /// Enters a new mapping into the reverse map of its VMOs and keeps them alive.
     #[inline(always)]
     pub(crate) fn mapping_take_up(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
@@ -38,7 +38,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The end of [`Kernel::mapping_take_up`].
+    /// The inverse of [`Kernel::mapping_take_up`].
     pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
         self.frames.recent.forget(base, len);
@@ -65,8 +65,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Pages around one of a VMO that a portion gives back: the fewer, the more mappings they have to be taken out of. A large page
-    /// is not divided.
+    /// The number of pages at a page that one slice frees: the more mappings the pages must be removed from, the fewer.
+    /// A large page is never divided.
     pub(crate) fn vmo_portion(&self, id: Id<Vmo>, page: u64) -> u64 {
         let Ok(vmo) = self.objects.get(id) else { return GIVES_BACK };
         let from = page / GIVES_BACK * GIVES_BACK;
@@ -83,13 +83,13 @@ impl<M: Machine> Kernel<M> {
         GIVES_BACK / places.next_power_of_two()
     }
 
-    /// Takes the pages `[from, to)` out of all address spaces that map them, also where a clone shows them. Costs what is
-    /// mapped of them.
+    /// Unmaps the pages `[from, to)` in all address spaces, including where a clone shows them. The cost depends on the
+    /// number of mapped pages.
     pub(crate) fn vmo_unmap_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         self.each_mapped(id, from, to, M::unmap);
     }
 
-    /// Takes the permission to write from the pages `[from, to)` wherever they are mapped.
+    /// Write-protects the pages `[from, to)` in all mappings.
     pub(crate) fn vmo_protect_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         let within = Perm { read: true, write: false, execute: true };
         self.each_mapped(id, from, to, |machine, aspace, address, pages| {
@@ -112,7 +112,7 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// The parts of mappings of a VMO that show the pages `[from, to)`: address space, address and pages.
+/// Calls `act` for each part of a mapping that shows pages in `[from, to)`: address space, address and number of pages.
 fn each_mapping(vmo: &Vmo, from: u64, to: u64, aspaces: &Slab<AddressSpace>, mut act: impl FnMut(Aspace, u64, u64)) {
     if from >= to || vmo.mappings.is_empty() {
         return;

@@ -1,25 +1,24 @@
-//! Virtual memory objects: pages that come into being when they are written.
+//! Virtual memory objects: memory whose pages are allocated when they are first written.
 //!
-//! A VMO either has pages of its own or is a *window* onto another: a slice is a part of it, a reference all of it.
-//! Windows hold no pages; [`Kernel::vmo_resolve`] turns an offset in one into an offset in the VMO that does, its
-//! *target*, and only targets are ever mapped or touched.
+//! A VMO either has its own pages or is a *window* onto another VMO: a slice shows a part of it, a reference all of it.
+//! Windows hold no pages. [`Kernel::vmo_resolve`] translates an offset in a window to an offset in the VMO that holds
+//! the pages, its *target*. Only targets are ever mapped or accessed.
 //!
-//! A *clone* is a copy. Nothing is copied for it but the table of pages: the frames get one owner more each
-//! ([`crate::frames`]), and a frame with several owners is written by nobody. Who wants to write a page gets a frame of
-//! his own first. So there is nothing between a VMO and its clones that would have to be kept right when one of them
-//! is written, resized or closed: each has its table and that is all. What is left of descent is whose child a VMO is
-//! said to be: when a VMO ends, its clones become its parent's children. A window keeps its parent.
+//! A *clone* is a copy. Creating it copies only the page table: each frame gets one more owner ([`crate::frames`]), and
+//! a frame with several owners is never written. A write first gives its VMO a private copy of the frame. So there is
+//! no structure between a VMO and its clones to maintain when one of them is written, resized or closed: each has only
+//! its own table. Ancestry remains only in the reported parent: when a VMO is destroyed, its clones become children of
+//! its parent. A window keeps its parent alive.
 //!
-//! A page that a VMO has no frame for reads as zeroes, unless the VMO says otherwise ([`Beneath`]): a pager supplies
-//! it, or it is the page of a VMO with a pager of which this one is a clone.
+//! A page without a frame reads as zeroes, unless the VMO says otherwise ([`Beneath`]): a pager supplies it, or, in a
+//! clone of a pager-backed VMO, that VMO does.
 //!
-//! - [`pages`](self): the table; `page`: looking a page up, to read it or to write it;
-//! - `mapped`: where VMOs are mapped, and taking pages out there; `fault`: what happens when a thread touches one;
-//!   `ahead`: what a thread gets before it does;
-//! - `family`: parents and children; `windows`, `clones`: how children come about;
-//! - `data`, `ops`, `size`, `transfer`: what is done to the content;
-//! - `notes`: what is known of pages that have no frame;
-//! - `discard`, `pins`: content that may go, and pages that may not; `special`: memory of devices and for them.
+//! - [`pages`](self): the page table; `page`: look-up of a page for reading or writing;
+//! - `mapped`: the reverse map, and unmapping through it; `fault`: page faults; `ahead`: allocate-ahead;
+//! - `family`: parents and children; `windows`, `clones`: creation of children;
+//! - `data`, `ops`, `size`, `transfer`: operations on the content;
+//! - `notes`: metadata of pages that have no frame;
+//! - `discard`, `pins`: discardable content, and pinned pages; `special`: device memory and memory for devices.
 
 mod ahead;
 mod clones;
@@ -72,44 +71,44 @@ use crate::pager::{Dirt, Runs};
 use crate::slab::Key;
 use crate::spans::Spans;
 
-/// The largest size a VMO can have: 2^62 bytes, far above any address space.
+/// The maximum size of a VMO: 2^62 bytes, far above any address space.
 pub const MAX_SIZE: u64 = 1 << 62;
 
-/// Pages, and notes of pages, that are let go of at once when their VMO ends.
+/// The maximum number of pages and page notes that are freed immediately when their VMO is destroyed.
 const FEW: u64 = 256;
 
-/// Where a VMO's bytes are.
+/// Where a VMO's pages are.
 pub(crate) enum Backing {
-    /// In its own pages.
+    /// In its own page table.
     Pages(Pages),
-    /// In another VMO with pages of its own, from an offset on.
+    /// In another VMO with its own pages, from an offset up.
     Window { target: Id<Vmo>, offset: u64, whole: bool },
 }
 
-/// What a page is that a VMO has no frame for and does not know to be zero.
+/// The content of a page that has no frame and is not marked as zero.
 #[derive(Clone, Copy)]
 pub(crate) enum Beneath {
     /// Zeroes.
     Zeroes,
-    /// What a pager supplies: the pager's record of the VMO.
+    /// Supplied by a pager; the key of the pager's state for this VMO.
     Source(Key),
-    /// What it is in a VMO with a pager, which the VMO keeps: page 0 here is page `from` there; from page `end` (here)
-    /// on there is nothing but zeroes.
+    /// The content of another VMO, which has a pager and which this VMO keeps alive: page 0 here is page `from` there;
+    /// from page `end` (here) up, all pages are zeroes.
     Other { vmo: Id<Vmo>, from: u64, end: u64 },
-    /// Nothing any more: its content was thrown away.
+    /// None: the content was discarded.
     Discarded,
-    /// The device's page there; page 0 is at this physical address.
+    /// Device memory; page 0 is at this physical address.
     Device(u64),
 }
 
-/// What kind of memory a VMO shows.
+/// The kind of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Any pages there are.
+    /// Ordinary pages.
     Plain,
-    /// Pages that follow each other and stay.
+    /// Physically contiguous pages that stay allocated.
     Contiguous,
-    /// A device's.
+    /// Device memory.
     Physical {
         /// It may be mapped for writing.
         writable: bool,
@@ -124,53 +123,54 @@ pub struct Vmo {
     pub(crate) size: u64,
     /// The size that its user gave it, which files and streams keep here.
     pub content_size: u64,
-    /// Whether its size can change.
+    /// Whether its size can change after creation.
     pub resizable: bool,
-    /// The VMO that it is a child of, as long as that is there.
+    /// Its parent, while that exists.
     pub(crate) parent: Option<Id<Vmo>>,
-    /// Children that exist.
+    /// Number of children.
     pub children: u64,
-    /// Those of them that are clones.
+    /// Number of children that are clones.
     pub(crate) clones: u64,
     pub(crate) kids: List<VmoChildren>,
     pub(crate) siblings: Link,
-    /// The VMOs that show its pages where they have none of their own.
+    /// Clones that show its pages where they have no pages of their own.
     pub(crate) readers: List<VmoReaders>,
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
     pub(crate) beneath: Beneath,
-    /// Pages that are zero where it has none of its own, whatever lies beneath; at its end what its source knew of all.
+    /// Pages without a frame that are zeroes whatever lies beneath. On destruction, also the dirty and zero ranges of
+    /// its source.
     pub(crate) zeroed: Runs<Dirt>,
-    /// Bytes that it is charged for what is noted of its pages.
+    /// Bytes that it is charged for notes about its pages.
     pub(crate) notes_paid: u64,
     pub(crate) kind: Kind,
     pub(crate) discard: Option<Discard>,
-    /// Its place among the discardable VMOs that nobody has locked.
+    /// Its link in the list of unlocked discardable VMOs.
     pub(crate) unlocked: Link,
-    /// Runs of pages that a device may use.
+    /// Ranges of pinned pages.
     pub(crate) pins: Spans<u64>,
-    /// It came about as a copy of another.
+    /// It was created as a clone.
     pub is_clone: bool,
-    /// It is a snapshot that nobody was given to write or to resize.
+    /// It is a snapshot whose handles never allowed writing or resizing.
     pub is_immutable: bool,
-    /// Frames may have other owners too: it is a clone or has been cloned.
+    /// Frames may have other owners: it is a clone or has been cloned.
     pub(crate) shares: bool,
     /// The page of zeroes may be mapped where it has no frame.
     pub(crate) zero_mapped: bool,
-    /// Where it is mapped, also through windows onto it: offsets, and the address space and base of each mapping.
+    /// Reverse map: offsets, and the address space and base of each mapping, including mappings through windows.
     pub(crate) mappings: Spans<(Key, u64)>,
-    /// How many mappings there are of it by name or through windows onto it, by address space.
+    /// Number of mappings of it or of windows onto it, per address space.
     pub(crate) spaces: Counts<Key>,
-    /// Mappings made of it by name.
+    /// Number of mappings made of this VMO itself.
     pub num_mappings: usize,
-    /// How mappings of it are cached.
+    /// The caching of its mappings.
     pub cache: Cache,
     /// It is a window through which this end of an IOBuffer maps a region.
     pub(crate) iob: Option<Id<Iob>>,
-    /// It is the vDSO's: only exact executable mappings are allowed.
+    /// It is the vDSO: executable mappings must cover exactly its code.
     pub is_vdso: bool,
-    /// When it is gone but for its pages, the next one of which that is so ([`crate::ends`]). Not dropped with it: that would be a
-    /// recursion, and dearer for all others.
+    /// When only its pages are left to free, the next such VMO ([`crate::ends`]). It is not dropped with this one: that
+    /// would recurse, and would cost more for all other VMOs.
     pub(crate) left: Option<ManuallyDrop<Box<Vmo>>>,
 }
 
@@ -192,17 +192,17 @@ fn range(offset: u64, len: u64, limit: u64) -> Result<core::ops::Range<u64>, Sta
 }
 
 impl Vmo {
-    /// Whether it is a window onto another VMO, with no pages of its own.
+    /// Whether it is a window onto another VMO and has no pages of its own.
     pub fn is_window(&self) -> bool {
         matches!(self.backing, Backing::Window { .. })
     }
 
-    /// Address spaces that it is mapped in.
+    /// Number of address spaces that map it.
     pub fn share_count(&self) -> usize {
         self.spaces.len()
     }
 
-    /// Its table, if it has pages of its own.
+    /// Its page table, if it has its own pages.
     pub(crate) fn pages(&self) -> Option<&Pages> {
         match &self.backing {
             Backing::Pages(pages) => Some(pages),
@@ -255,7 +255,7 @@ impl<M: Machine> Kernel<M> {
         self.create(Signals::VMO_ZERO_CHILDREN, Body::Vmo(Box::new(vmo)))
     }
 
-    /// `vmo_create`: a VMO of zeroes, rounded up to pages, none of them committed.
+    /// `vmo_create`: creates a VMO of zeroes. The size is rounded up to whole pages, none of them committed.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: too large. `NO_MEMORY`.
@@ -263,10 +263,10 @@ impl<M: Machine> Kernel<M> {
         self.vmo_new(round_up(size)?, size, resizable, Backing::Pages(Pages::default()))
     }
 
-    /// A VMO made of pages that there are already; it owns them from now on.
+    /// Creates a VMO from existing frames, which it then owns.
     ///
     /// # Errors
-    /// `NO_MEMORY`; the pages are given back.
+    /// `NO_MEMORY`; the frames are freed.
     pub fn vmo_from_frames(&mut self, frames: &[Frame], content_size: u64) -> Result<Id<Vmo>, Status> {
         let mut pages = Pages::default();
         for (i, &frame) in frames.iter().enumerate() {
@@ -283,7 +283,7 @@ impl<M: Machine> Kernel<M> {
         result
     }
 
-    /// Makes a VMO the vDSO's: from now on its code is mapped whole, once, and for good.
+    /// Makes a VMO the vDSO: its code can only be mapped as a whole, once, and permanently.
     ///
     /// # Errors
     /// None that a caller can cause.

@@ -1,11 +1,11 @@
-//! What is noted of a VMO's pages that have no frame, and who pays for it.
+//! Metadata of a VMO's pages that have no frame, and its accounting.
 //!
-//! A page that a pager supplied as zeroes, or that was zeroed where it would show something else, costs no frame; but it
-//! is known, and what is known takes memory: a run in the table of pages, a range among those that are dirty or zero. A VMO is
-//! charged for these *notes* as it is for pages. An operation asks before it adds any ([`Kernel::vmo_may_note`]) and sets
-//! right what is charged when it is done ([`Kernel::vmo_noted`]).
+//! A page that a pager supplied as zeroes, or that was zeroed where it would show something else, costs no frame. But
+//! the VMO must record it, which takes memory: a run in the page table, or a range among the dirty or zero ones. A VMO
+//! is charged for these *notes* as for pages. An operation checks before it adds any ([`Kernel::vmo_may_note`]) and
+//! adjusts the charge afterwards ([`Kernel::vmo_noted`]).
 //!
-//! Whatever goes through the notes of a range does so in parts that have few of them ([`Kernel::vmo_part`]).
+//! Operations on ranges work in parts that have few notes ([`Kernel::vmo_part`]).
 
 use abi::Status;
 
@@ -17,27 +17,27 @@ use crate::object::Id;
 use crate::pager::{Kind, Source};
 use crate::port::Packet;
 
-/// Bytes that a run of the table takes.
+/// Bytes that a run of the page table takes.
 const RUN: u64 = 384;
-/// Bytes that a range takes, or a page that is waited for.
+/// Bytes that a range, or a page request, takes.
 const RANGE: u64 = 64;
-/// Bytes of a source: the record itself, the packet by which it asks, and where both are kept. The pager is charged for it, as
-/// it may outlive the VMO; once there is no pager, the VMO is.
+/// Bytes that a source takes: the record, its packet, and their slab entries. The pager is charged for it, as it may
+/// outlive the VMO; when the pager is closed, the VMO is charged.
 pub(crate) const SOURCE: u64 = (size_of::<Source>() + size_of::<Packet>()) as u64 + 2 * RANGE;
-/// Bytes that an operation on one range may add: runs at both of its ends, and ranges that it cuts.
+/// Most bytes that an operation on one range adds: runs at both ends, and ranges that it splits.
 const ADDED: u64 = 2 * RUN + 4 * RANGE;
-/// Notes that are gone through at a time.
+/// Number of notes that one part covers.
 pub(crate) const NOTES: usize = 64;
 
 impl Vmo {
-    /// Bytes of the notes that it keeps itself.
+    /// Bytes of the notes that it stores itself.
     pub(super) fn note_bytes(&self) -> u64 {
         self.zeroed.len() as u64 * RANGE
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Whether a VMO can be charged for what an operation on one range of it may note.
+    /// Whether a VMO can be charged for the notes that an operation on one range of it may add.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
         self.may_charge(id.object(), ADDED)
     }
 
-    /// Charges a VMO for the notes that there are now, no more and no less.
+    /// Sets a VMO's charge for notes to what they take now.
     pub(crate) fn vmo_noted(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let owed = vmo.note_bytes()
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Up to which page a part of the pages `[from, to)` of a VMO with pages of its own goes that has few notes.
+    /// The end of the first part of the pages `[from, to)`, of a VMO with its own pages, that has few notes.
     fn vmo_notes_end(&self, id: Id<Vmo>, from: u64, to: u64) -> u64 {
         let Ok(vmo) = self.objects.get(id) else { return to };
         let runs = |end| vmo.pages().and_then(|pages| pages.nth_run(from, end, NOTES)).unwrap_or(end);
@@ -78,7 +78,7 @@ impl<M: Machine> Kernel<M> {
                 let end = source.dirt.nth(from..runs(to), NOTES).unwrap_or(runs(to));
                 source.nth_request(from..end, NOTES).unwrap_or(end)
             }
-            // What it shows of another VMO counts, too; that one shows none.
+            // Pages shown of the other VMO count, too. That VMO itself shows none of another.
             Beneath::Other { vmo: other, from: shift, end: shown } => {
                 let end = vmo.zeroed.nth(from..runs(to), NOTES).unwrap_or(runs(to));
                 if from >= end.min(shown) {
@@ -92,8 +92,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// As [`Kernel::vmo_require`] for the first part of a range that has few notes: says how many bytes of it are there. What has to
-    /// be waited for is asked for at once as far as it is in one piece, also beyond that part.
+    /// Like [`Kernel::vmo_require`] for the first part of a range that has few notes; returns the number of bytes that
+    /// are present. If pages are missing, requests the whole contiguous range of them at once, even beyond that part.
     ///
     /// # Errors
     /// As `vmo_require`.
@@ -111,13 +111,13 @@ impl<M: Machine> Kernel<M> {
                 Beneath::Other { from, .. } => from,
                 _ => 0,
             };
-            // All before that is there.
+            // All pages before are present.
             self.vmo_require_pages(target, asked.saturating_sub(shift)..end, Access::Read)?;
         }
         there.map(|()| part.saturating_mul(PAGE).min(to) - from)
     }
 
-    /// A portion of [`Kernel::vmo_require`], of which `done` bytes are there. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_require`] after `done` bytes. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmo_require`.
@@ -139,8 +139,8 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// Up to which page a part of the pages `[from, to)` of a VMO with pages of its own goes that is no more work than a
-    /// portion. What is not there is no work, and a large page is not divided.
+    /// The end of the first part of the pages `[from, to)`, of a VMO with its own pages, that fits in one slice. Absent
+    /// pages cost nothing, and a large page is never divided.
     pub(crate) fn vmo_part(&self, id: Id<Vmo>, from: u64, to: u64) -> u64 {
         let to = self.vmo_notes_end(id, from, to);
         match self.vmo_first_page(id, from, to) {
@@ -149,7 +149,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// From which page on the last part of the pages `[from, to)` goes that is no more work than a portion.
+    /// The start of the last part of the pages `[from, to)` that fits in one slice.
     pub(super) fn vmo_last_part(&self, id: Id<Vmo>, from: u64, to: u64) -> u64 {
         let Ok(vmo) = self.objects.get(id) else { return from };
         let Some(pages) = vmo.pages() else { return from };

@@ -1,4 +1,5 @@
-//! What can be done to a range of a VMO's pages. However large the range, it costs what is there.
+//! Operations on ranges of a VMO's pages. The cost depends on the number of present pages, not on the size of the
+//! range.
 
 use abi::Status;
 
@@ -9,15 +10,15 @@ use crate::object::Id;
 use crate::pager::Dirt;
 use crate::portions::MAKES;
 
-/// Pages that are committed before it is seen to that there is memory for the table to grow by.
+/// Number of pages committed before the heap is checked for memory for the table.
 const STRIDE: u64 = 64;
 
 impl<M: Machine> Kernel<M> {
-    /// `ZX_VMO_OP_COMMIT`: every page of a range exists afterwards and is the VMO's alone.
+    /// `ZX_VMO_OP_COMMIT`: commits every page of a range as the VMO's own.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: a device's memory. `NO_MEMORY`; a part may be committed then, unless it is clear from the start that there are not
-    /// as many pages. As [`Kernel::vmo_page`].
+    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: device memory. `NO_MEMORY`: a part may then be committed, unless it is clear
+    /// from the start that there are not enough free pages. As [`Kernel::vmo_page`].
     pub fn vmo_commit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let r = range(offset, len, self.vmo_size(id)?)?;
         let (id, from) = self.vmo_resolve(id, offset)?;
@@ -27,7 +28,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_commit_pages(id, from / PAGE, (from + (r.end - r.start)).div_ceil(PAGE))
     }
 
-    /// A portion of [`Kernel::vmo_commit`], of which `done` pages are committed. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_commit`] after `done` pages. Returns the number of pages done, if some are left.
     ///
     /// # Errors
     /// As `vmo_commit`.
@@ -37,7 +38,7 @@ impl<M: Machine> Kernel<M> {
             return self.vmo_commit(id, offset, len).map(|()| None);
         }
         let size = self.vmo_size(id)?;
-        // What the VMO has lost meanwhile is left out.
+        // Skips what the VMO has lost meanwhile.
         let end = if done == 0 { end } else { end.min(size / PAGE) };
         if done == 0 {
             range(offset, len, size)?;
@@ -50,7 +51,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::NOT_SUPPORTED);
         }
         if vmo.source().is_some() {
-            // What a pager supplies is there when it has come.
+            // Pages from a pager are committed once they are supplied.
             self.ahead_wanted(target);
             let there = self.vmo_require_portion(target, from, (end - first) * PAGE, done * PAGE)?;
             return Ok(there.map(|there| there / PAGE));
@@ -75,7 +76,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(to - shift).filter(|_| to < end))
     }
 
-    /// Whether the pages `[first, end)` of a VMO with pages of its own could be committed, for all that is known.
+    /// Whether committing the pages `[first, end)` of a VMO with its own pages can succeed, as far as can be known.
     fn vmo_may_commit(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
         let there = self.objects.get(id)?.pages().map_or(0, |pages| pages.count(first, end));
         let more = end.saturating_sub(first).saturating_sub(there);
@@ -83,10 +84,10 @@ impl<M: Machine> Kernel<M> {
         if self.frames_can_be_had(id, more) { Ok(()) } else { Err(Status::NO_MEMORY) }
     }
 
-    /// Commits the pages `[first, end)` of a VMO with pages of its own.
+    /// Commits the pages `[first, end)` of a VMO with its own pages.
     pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
         self.ahead_wanted(id);
-        // What a pager supplies is asked for at once, and is there then.
+        // Requests all pages of a pager at once; they are committed once supplied.
         self.vmo_require_pages(id, first..end, Access::Read)?;
         if self.objects.get(id)?.source().is_some() {
             return Ok(());
@@ -107,18 +108,18 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `ZX_VMO_OP_DECOMMIT`: gives pages back; they read as zeroes afterwards.
+    /// `ZX_VMO_OP_DECOMMIT`: frees pages; they read as zeroes afterwards.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, has a source, or is
-    /// of a kind that keeps its pages. `BAD_STATE`: pages are pinned.
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: it is a clone or has clones, has a source, or
+    /// is contiguous or device memory. `BAD_STATE`: pages are pinned.
     pub fn vmo_decommit(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let (target, first, end) = self.vmo_may_decommit(id, offset, len)?;
         self.vmo_drop_pages(target, first, end);
         Ok(())
     }
 
-    /// What [`Kernel::vmo_decommit`] is to give back: pages of which VMO.
+    /// Checks [`Kernel::vmo_decommit`]; returns the VMO and the pages to free.
     fn vmo_may_decommit(&self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(Id<Vmo>, u64, u64), Status> {
         let (target, from) = self.vmo_resolve(id, offset)?;
         let vmo = self.objects.get(target)?;
@@ -137,7 +138,7 @@ impl<M: Machine> Kernel<M> {
         Ok((target, first, end))
     }
 
-    /// A portion of [`Kernel::vmo_decommit`], of which `done` bytes are given back. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_decommit`] after `done` bytes. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmo_decommit`.
@@ -150,15 +151,15 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Option<u64>, Status> {
         let (at, part) = self.to_give_back(id, offset, len, done)?;
         if part < len && done == 0 {
-            // All that can be wrong with the rest shows now.
+            // The first slice reports the errors of the whole range.
             self.vmo_may_decommit(id, offset, len)?;
         }
         self.vmo_decommit(id, at, part)?;
         Ok(Some(done + part).filter(|&done| part != 0 && done < len))
     }
 
-    /// The next portion of a range of which pages are given back: where, and how many bytes. What is not there is no work, and
-    /// a large page is not divided. What the VMO has lost meanwhile is left out.
+    /// The next slice of a range whose pages are freed: where, and how many bytes. Absent pages cost nothing, a large
+    /// page is never divided, and parts that the VMO has lost meanwhile are skipped.
     fn to_give_back(&self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<(u64, u64), Status> {
         let (at, mut left) = (offset.wrapping_add(done), len.saturating_sub(done));
         if done != 0 {
@@ -170,10 +171,10 @@ impl<M: Machine> Kernel<M> {
         Ok((at, to.saturating_mul(PAGE).min(end).saturating_sub(from)))
     }
 
-    /// `ZX_VMO_OP_ZERO`. Whole pages are given back if they may go.
+    /// `ZX_VMO_OP_ZERO`. Frees whole pages where that is allowed.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: a device's memory. As [`Kernel::vmo_page`].
+    /// `OUT_OF_RANGE`. `NOT_SUPPORTED`: device memory. As [`Kernel::vmo_page`].
     pub fn vmo_zero(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         let r = range(offset, len, self.vmo_size(id)?)?;
         let (id, from) = self.vmo_resolve(id, offset)?;
@@ -183,7 +184,7 @@ impl<M: Machine> Kernel<M> {
         let to = from + (r.end - r.start);
         let whole = from.next_multiple_of(PAGE)..to / PAGE * PAGE;
         if whole.start >= whole.end {
-            // Within one page, or at the end of one and the start of the next.
+            // The range is within one page, or covers the end of one and the start of the next.
             let middle = whole.start.min(to);
             self.vmo_zero_part(id, from, middle)?;
             return self.vmo_zero_part(id, middle, to);
@@ -193,7 +194,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_zero_pages(id, whole.start / PAGE, whole.end / PAGE)
     }
 
-    /// A portion of [`Kernel::vmo_zero`], of which `done` bytes are zeroed. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_zero`] after `done` bytes. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
     /// As `vmo_zero`.
@@ -221,7 +222,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Has the pages `[from, to)` read as zeroes.
+    /// Makes the pages `[from, to)` read as zeroes.
     fn vmo_zero_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
         if let Some(source) = self.objects.get(id)?.source() {
             return self.source_zero(id, source, from, to);
@@ -234,7 +235,7 @@ impl<M: Machine> Kernel<M> {
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
             self.vmo_zero_in_place(id, from, to)?;
             if matches!(self.objects.get(id)?.beneath, Beneath::Other { .. }) {
-                // What lies beneath may be mapped.
+                // Pages of the VMO beneath may be mapped.
                 self.vmo_unmap_pages(id, from, to);
             }
         } else {
@@ -250,7 +251,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Zeroes the pages `[from, to)` that are there, of which some may be such as have to stay.
+    /// Zeroes the present pages in `[from, to)` without freeing them, as some may have to stay.
     fn vmo_zero_in_place(&mut self, id: Id<Vmo>, from: u64, to: u64) -> Result<(), Status> {
         let mut at = from;
         while let Some(page) = self.vmo_first_page(id, at, to) {
@@ -262,13 +263,13 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Unmaps the pages `[from, to)` and lets go of their frames.
+    /// Unmaps the pages `[from, to)` and releases their frames.
     pub(crate) fn vmo_drop_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         self.vmo_unmap_pages(id, from, to);
         self.vmo_let_go_of_pages(id, from, to);
     }
 
-    /// The same for pages that are mapped nowhere.
+    /// Releases the frames of pages that are mapped nowhere.
     pub(super) fn vmo_let_go_of_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         let Ok(pages) = self.objects.get_mut(id).and_then(|vmo| vmo.pages_mut().ok_or(Status::INTERNAL)) else {
             return;

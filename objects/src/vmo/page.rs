@@ -1,14 +1,14 @@
 //! Looking up a page.
 //!
-//! All content is reached through [`Kernel::vmo_page`], whether a program reads a VMO, faults on it, or names memory in
-//! a call. It knows two cases that cost something: a page without a frame and a frame with several owners. For these,
-//! in this order, so that a failure leaves everything as it was:
+//! All content is accessed through [`Kernel::vmo_page`], whether a program reads a VMO, faults on it, or passes memory
+//! to a call. Two cases take work: a page without a frame, and a frame with several owners. They are handled in this
+//! order, so that a failure leaves everything as it was:
 //!
-//! 1. what the page holds is found, or has to be waited for;
-//! 2. a new frame is taken, for which the VMO's account is charged;
+//! 1. the page's content is looked up, or the caller must wait for it;
+//! 2. a new frame is allocated and charged to the VMO's account;
 //! 3. the content is copied;
-//! 4. the new frame takes its place in the table, if there is room for it;
-//! 5. wherever the page is mapped, that mapping goes, and the old frame is let go of.
+//! 4. the new frame goes into the table, if there is memory for the entry;
+//! 5. the page is unmapped everywhere, and the old frame is released.
 
 use abi::Status;
 
@@ -18,27 +18,27 @@ use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::object::Id;
 
-/// What a page is wanted for.
+/// The purpose of a page look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// To look at it.
+    /// Reading.
     Read,
-    /// To change it.
+    /// Writing.
     Write,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The frame of a page of a VMO with pages of its own. To be read it may be missing, and then reads as zeroes; to be
-    /// written it is made, and is the VMO's alone: it takes the place of a frame that others own too in all mappings
-    /// of the VMO.
+    /// The frame of a page of a VMO with its own pages. For reading, the frame may be missing, and the page then reads
+    /// as zeroes. For writing, the frame is allocated if necessary and belongs to this VMO alone: it replaces a shared
+    /// frame in all mappings of the VMO.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. `NOT_FOUND`: the content was discarded. `ACCESS_DENIED`: the
-    /// device has nothing to be written there. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
+    /// device memory is not writable. [`PAGE_WAIT`](super::PAGE_WAIT), and errors of the source.
     #[inline]
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
-        // Most pages are there and the VMO's alone.
+        // Fast path: most pages are present and not shared.
         if let Beneath::Zeroes = vmo.beneath
             && let Entry::Frame(frame) = vmo.pages().ok_or(Status::INTERNAL)?.get(page)
             && (access == Access::Read || !self.frames.is_shared(frame))
@@ -48,7 +48,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_page_otherwise(id, page, access)
     }
 
-    /// [`Kernel::vmo_page`] for writing; says also whether it is memory that the VMO did not have before.
+    /// Like [`Kernel::vmo_page`] for writing; also says whether the frame is newly allocated memory.
     ///
     /// # Errors
     /// As `vmo_page`.
@@ -66,7 +66,7 @@ impl<M: Machine> Kernel<M> {
         Ok((frame, new))
     }
 
-    /// [`Kernel::vmo_page`], whatever the page is.
+    /// Slow path of [`Kernel::vmo_page`], for all kinds of pages.
     #[inline(never)]
     fn vmo_page_otherwise(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
@@ -103,7 +103,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A page of a VMO with a source that another shows.
+    /// A page of a pager-backed VMO that another VMO shows.
     fn vmo_page_beneath(&mut self, id: Id<Vmo>, page: u64) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
         match vmo.beneath {
@@ -112,7 +112,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives a page a frame of its own, with the content of another one or of zeroes. See the module's description.
+    /// Gives a page a new frame with the content of another frame or zeroes. See the module's description.
     pub(super) fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
         let vmo = self.objects.get_mut(id)?;
         let discardable = vmo.discard.is_some();
@@ -121,7 +121,7 @@ impl<M: Machine> Kernel<M> {
         if more {
             self.may_charge(id.object(), PAGE)?;
         }
-        // What is thrown away for the frame may make the table smaller, so the frame comes first.
+        // The frame comes first: memory reclaimed for it can make the table smaller.
         let frame = self.frame_take(id)?;
         if let Some(content) = content {
             self.machine.frame_copy(content, frame);
@@ -147,12 +147,12 @@ impl<M: Machine> Kernel<M> {
         Ok(frame)
     }
 
-    /// The first page in `[from, to)` of a VMO with pages of its own that has a frame.
+    /// The first page in `[from, to)` with a frame, of a VMO with its own pages.
     pub(crate) fn vmo_first_page(&self, id: Id<Vmo>, from: u64, to: u64) -> Option<u64> {
         self.objects.get(id).ok()?.pages()?.first(from, to)
     }
 
-    /// The frame of a page, if there is one, and whether a mapping of it may allow to write. Asks nobody for it.
+    /// The frame of a page, if present, and whether a mapping of it may be writable. Never asks a pager.
     pub(crate) fn vmo_page_if_there(&self, id: Id<Vmo>, page: u64) -> Option<(Frame, bool)> {
         let vmo = self.objects.get(id).ok()?;
         match (vmo.pages()?.get(page), &vmo.beneath) {

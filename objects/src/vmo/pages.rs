@@ -1,8 +1,8 @@
-//! Which page of a VMO is which frame: a sparse map in runs of 64, with four bytes a page.
+//! Page table of a VMO: a sparse map from page numbers to frames in runs of 64, with four bytes per page.
 //!
-//! Runs from page 0 on, as far as there is one after the other, stand in a vector: most VMOs are filled from the start,
-//! and every look at a page begins with a look for its run. The others stand in a tree. A run in the midst of the vector
-//! that has become empty keeps its place, and no more.
+//! The runs from page 0 up to the first missing run are in a vector: most VMOs are filled from the start, and each
+//! look-up of a page starts with a look-up of its run. The other runs are in a tree. A run in the middle of the vector
+//! that becomes empty keeps its vector element and nothing else.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,32 +15,32 @@ use crate::refusal::Grows;
 const RUN_BITS: u32 = 6;
 const RUN: usize = 1 << RUN_BITS;
 
-/// What a VMO itself knows of a page.
+/// A VMO's own state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// Nothing: the page is as it is where nobody has written.
+    /// None: the content is what `Beneath` says.
     Absent,
-    /// It is zeroes, whatever it would be otherwise.
+    /// Zeroes, whatever lies beneath.
     Zero,
-    /// It is this frame.
+    /// A frame.
     Frame(Frame),
 }
 
-/// The pages from a multiple of 64 on.
+/// The 64 pages from a multiple of 64 up.
 #[derive(Default)]
 struct Run {
-    /// Nothing as long as nothing is known of them.
+    /// Empty while no page has an entry.
     frames: Box<[u32]>,
-    /// Which of them are frames.
+    /// Bitmap of the pages that have frames.
     used: u64,
-    /// Which of the others are said to be zeroes.
+    /// Bitmap of the pages that are marked as zeroes.
     zero: u64,
 }
 
-/// Pages of one run, copied or taken out.
+/// Entries of one run, copied or taken out.
 #[derive(Clone, Copy)]
 pub(crate) struct Chunk {
-    /// Number of the first page that it could tell of.
+    /// Number of the first page that it can describe.
     pub base: u64,
     frames: [u32; RUN],
     used: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The first page that it can tell nothing of.
+    /// The first page after those that it can describe.
     pub fn end(&self) -> u64 {
         self.base.saturating_add(RUN as u64)
     }
@@ -66,12 +66,12 @@ pub(crate) struct Pages {
     len: u64,
 }
 
-/// Runs by number: see the module's description.
+/// Runs by number; see the module's description.
 #[derive(Default)]
 struct Runs {
-    /// Those from 0 on.
+    /// The runs from 0 up without a gap.
     dense: Vec<Run>,
-    /// Those beyond.
+    /// All other runs.
     sparse: BTreeMap<u64, Run>,
 }
 
@@ -93,7 +93,7 @@ impl Runs {
         }
     }
 
-    /// The run with a number, made if need be.
+    /// The run with this number; creates it if necessary.
     #[inline]
     fn made(&mut self, key: u64) -> Result<&mut Run, OutOfMemory> {
         if self.get(key).is_none_or(|run| run.frames.is_empty()) {
@@ -110,7 +110,7 @@ impl Runs {
         } else if key == self.dense.len() as u64 {
             self.dense.room(1)?;
             self.dense.push(new);
-            // Those that now follow on: one for each that is made, so that none takes long.
+            // Moves the sparse run that follows to the vector: only one per new run, so that no call takes long.
             if let Some(next) = self.sparse.remove(&(key + 1)) {
                 if self.dense.room(1).is_ok() {
                     self.dense.push(next);
@@ -124,7 +124,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Takes a run out of which nothing is known any more.
+    /// Removes a run that has no entries any more.
     fn forget(&mut self, key: u64) {
         if let Some(run) = self.dense.get_mut(key as usize) {
             *run = Run::default();
@@ -142,7 +142,7 @@ impl Runs {
         dense.map(|(key, run)| (key as u64, run)).chain(self.sparse.range(keys).map(|(&key, run)| (key, run)))
     }
 
-    /// How many there are of which something is known.
+    /// Number of runs.
     fn len(&self) -> usize {
         self.dense.len() + self.sparse.len()
     }
@@ -152,7 +152,7 @@ fn split(page: u64) -> (u64, usize) {
     (page >> RUN_BITS, (page & (RUN as u64 - 1)) as usize)
 }
 
-/// The numbers of the bits that are set, from the lowest on.
+/// The numbers of the set bits, lowest first.
 fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     core::iter::from_fn(move || {
         let bit = (mask != 0).then(|| mask.trailing_zeros())?;
@@ -161,7 +161,7 @@ fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The places in a run that lie in `[from, to)`.
+/// Bitmap of the pages of a run that lie in `[from, to)`.
 fn within(run: u64, from: u64, to: u64) -> u64 {
     let base = run << RUN_BITS;
     let (from, to) = (from.saturating_sub(base), to.saturating_sub(base));
@@ -182,23 +182,23 @@ impl Run {
 }
 
 impl Pages {
-    /// Pages committed.
+    /// Number of committed pages.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Runs that there are.
+    /// Number of runs.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// The first page of the run, of those of which something is known, that has so many before it in `[from, to)`.
+    /// The first page in `[from, to)` of the run that has `count` runs before it in that range.
     pub fn nth_run(&self, from: u64, to: u64, count: usize) -> Option<u64> {
         let first = |(key, _): (u64, &Run)| (key << RUN_BITS).max(from);
         self.known_runs(from, to).nth(count).map(first)
     }
 
-    /// The page behind the run, of those of which something is known, that has so many after it in `[from, to)`.
+    /// The page after the run that has `count` runs after it in `[from, to)`.
     pub fn nth_run_back(&self, from: u64, to: u64, count: usize) -> Option<u64> {
         let end = |(key, _): (u64, &Run)| ((key + 1) << RUN_BITS).min(to);
         self.known_runs(from, to).nth_back(count).map(end)
@@ -210,7 +210,7 @@ impl Pages {
         self.runs.range(split(from).0..=last).filter(known)
     }
 
-    /// Bytes of the kernel's own memory that the map takes.
+    /// Bytes of kernel memory that the table takes.
     pub fn metadata_bytes(&self) -> usize {
         self.runs.len() * (size_of::<(u64, Run)>() + RUN * size_of::<u32>())
     }
@@ -227,12 +227,12 @@ impl Pages {
         }
     }
 
-    /// Makes room for a page, so that [`Pages::set`] cannot fail.
+    /// Allocates the run of a page, so that [`Pages::set`] cannot fail.
     pub fn reserve(&mut self, page: u64) -> Result<(), OutOfMemory> {
         self.runs.made(split(page).0).map(|_| ())
     }
 
-    /// [`Pages::reserve`] and [`Pages::set`].
+    /// [`Pages::reserve`] followed by [`Pages::set`].
     pub fn place(&mut self, page: u64, frame: Frame) -> Result<Option<Frame>, OutOfMemory> {
         let (key, at) = split(page);
         let run = self.runs.made(key)?;
@@ -256,7 +256,7 @@ impl Pages {
         was.then_some(Frame(old))
     }
 
-    /// Says that a page without a frame is zeroes.
+    /// Marks a page without a frame as zeroes.
     pub fn set_zero(&mut self, page: u64) -> Result<(), OutOfMemory> {
         self.reserve(page)?;
         let (run, at) = split(page);
@@ -266,10 +266,10 @@ impl Pages {
         Ok(())
     }
 
-    /// Puts in what a chunk tells, where nothing is known yet: of page `from` as of page `to`, and so on. All of it or, without
-    /// memory, nothing: whose frames they are afterwards is never in doubt.
+    /// Inserts the entries of a chunk where there are none yet: the entry of page `from` at page `to`, and so on.
+    /// Inserts all, or without memory none, so that the ownership of the frames is always clear.
     pub fn put(&mut self, chunk: &Chunk, from: u64, to: u64) -> Result<(), OutOfMemory> {
-        // Page numbers are far below 2^63. The chunk's first page may come to lie below page 0, its known ones do not.
+        // Page numbers are far below 2^63. The chunk's base may move below page 0, but none of its entries do.
         let origin = chunk.base as i64 + to as i64 - from as i64;
         let (first, shift) = (origin >> RUN_BITS, origin as u32 % RUN as u32);
         let low = (first, chunk.used << shift, chunk.zero << shift);
@@ -299,7 +299,7 @@ impl Pages {
         Ok(())
     }
 
-    /// What is known of pages in `[from, to)`, as far as the first run tells of any.
+    /// Entries of pages in `[from, to)`, from the first run that has any.
     pub fn peek(&self, from: u64, to: u64) -> Option<Chunk> {
         self.known(from, to).next()
     }
@@ -312,13 +312,13 @@ impl Pages {
         })
     }
 
-    /// Takes out what [`Pages::peek`] tells.
+    /// Takes out what [`Pages::peek`] returns.
     pub fn take(&mut self, from: u64, to: u64) -> Option<Chunk> {
         let chunk = self.known(from, to).next()?;
         self.forget(chunk)
     }
 
-    /// Takes out all that is known of pages in `[from, to)`, a run at a time and each looked at once.
+    /// Takes out all entries in `[from, to)`, run by run, and visits each run once.
     pub fn take_all(&mut self, mut from: u64, to: u64, mut each: impl FnMut(Chunk)) {
         while let Some(chunk) = self.take(from, to) {
             from = chunk.end();
@@ -326,7 +326,7 @@ impl Pages {
         }
     }
 
-    /// Takes out what is known of pages in `[from, to)`, as far as the last run tells of any.
+    /// Takes out the entries of pages in `[from, to)` from the last run that has any.
     pub fn take_last(&mut self, from: u64, to: u64) -> Option<Chunk> {
         let chunk = self.known(from, to).next_back()?;
         self.forget(chunk)
@@ -366,7 +366,7 @@ impl Pages {
         })
     }
 
-    /// The first pages in `[from, to)` of which nothing is known.
+    /// The first range of pages in `[from, to)` without an entry.
     pub fn gap(&self, from: u64, to: u64) -> Option<Range<u64>> {
         let mut start = from;
         while start < to {
@@ -458,7 +458,7 @@ mod tests {
                         model.retain(|page, _| !(from..to).contains(page));
                     }
                     3 => {
-                        // A copy of a part of it, somewhere else.
+                        // Copies a part to another offset.
                         let mut copy = Pages::default();
                         let mut at = from;
                         while let Some(chunk) = pages.peek(at, to) {

@@ -1,8 +1,8 @@
-//! Pages that a device may touch at any time.
+//! Pinned pages, which a device may access at any time.
 //!
-//! A pin is a range of pages that stays as it is: they are there, they are the VMO's alone, they neither move nor go,
-//! until the pin is taken away. What would take them away fails instead. A VMO with pins is not copied, because a copy
-//! shares frames, and who writes to a shared frame gets another one.
+//! A pin keeps a range of pages unchanged: they are committed, belong to the VMO alone, and neither move nor are freed
+//! until the pin is removed. Operations that would free them fail. A VMO with pins is not cloned, because a clone
+//! shares frames, and a write to a shared frame moves it.
 
 use abi::Status;
 
@@ -11,37 +11,37 @@ use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::object::Id;
 
-/// Pages of a VMO that stay where they are. Ends with [`Kernel::vmo_unpin`] only.
+/// A pinned range of a VMO. Only [`Kernel::vmo_unpin`] ends it.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Pin {
-    /// The VMO that has the pages; it stays, too.
+    /// The VMO that has the pages; the pin keeps it alive.
     vmo: Id<Vmo>,
-    /// The first of them.
+    /// The first page.
     page: u64,
-    /// How many.
+    /// The number of pages.
     count: u64,
     number: u64,
 }
 
 impl Pin {
-    /// How many pages it pins.
+    /// The number of pinned pages.
     pub fn pages(&self) -> u64 {
         self.count
     }
 }
 
 impl Vmo {
-    /// Whether some page of `[from, to)` is pinned.
+    /// Whether any page of `[from, to)` is pinned.
     pub(crate) fn is_pinned(&self, from: u64, to: u64) -> bool {
         self.pins.meeting(from, to).next().is_some()
     }
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Pins a range of whole pages, which are made if need be.
+    /// Pins a range of whole pages, and commits them if necessary.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no pages, or not whole ones. `OUT_OF_RANGE`. `NO_MEMORY`. As [`Kernel::vmo_page`].
+    /// `INVALID_ARGS`: no pages, or not whole pages. `OUT_OF_RANGE`. `NO_MEMORY`. As [`Kernel::vmo_page`].
     pub fn vmo_pin(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<Pin, Status> {
         if len == 0 || !offset.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
@@ -57,13 +57,13 @@ impl<M: Machine> Kernel<M> {
         Ok(Pin { vmo: target, page, count, number })
     }
 
-    /// The frame of one of the pages of a pin.
+    /// The frame of page `index` of a pin.
     pub fn vmo_pinned_frame(&self, pin: &Pin, index: u64) -> Option<Frame> {
         let page = pin.page.checked_add(index).filter(|_| index < pin.count)?;
         self.vmo_page_if_there(pin.vmo, page).map(|(frame, _)| frame)
     }
 
-    /// Takes a pin away.
+    /// Removes a pin.
     pub fn vmo_unpin(&mut self, pin: Pin) {
         if let Ok(vmo) = self.objects.get_mut(pin.vmo) {
             vmo.pins.remove(pin.page, pin.number);

@@ -1,4 +1,4 @@
-//! How large a VMO is, and how much of it is content.
+//! Size of a VMO, and size of its content.
 
 use abi::Status;
 
@@ -9,11 +9,11 @@ use crate::object::Id;
 use crate::portions::{GIVES_BACK, WORK};
 
 impl<M: Machine> Kernel<M> {
-    /// `vmo_set_size`. Pages beyond the new end are given back; accesses there are faults.
+    /// `vmo_set_size`. Pages beyond the new end are freed; accesses there fault.
     ///
     /// # Errors
-    /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large. `BAD_STATE`: pages that would go are pinned.
-    /// `NO_MEMORY`: its job may not have what is to be noted.
+    /// `UNAVAILABLE`: not resizable. `OUT_OF_RANGE`: too large. `BAD_STATE`: pages to be cut off are pinned.
+    /// `NO_MEMORY`: the job's quota has no room for the new notes.
     pub fn vmo_set_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
         if !self.objects.get(id)?.resizable {
             return Err(Status::UNAVAILABLE);
@@ -34,7 +34,7 @@ impl<M: Machine> Kernel<M> {
         vmo.size = rounded;
         vmo.content_size = size;
         if let Beneath::Other { end, .. } = &mut vmo.beneath {
-            // What was cut off does not come back.
+            // What was cut off does not reappear when the VMO grows.
             *end = (*end).min(rounded / PAGE);
         }
         self.source_resized(id, old / PAGE, rounded / PAGE);
@@ -42,8 +42,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A portion of [`Kernel::vmo_set_size`]: what it cuts off goes from the end on, and others see a VMO that becomes smaller by and
-    /// by. Says whether more is to go.
+    /// One slice of [`Kernel::vmo_set_size`]: cuts pages off from the end, so other threads see the VMO shrink
+    /// gradually. Says whether more is left.
     ///
     /// # Errors
     /// As `vmo_set_size`.
@@ -67,7 +67,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The VMO that keeps the size of a VMO's content: a reference has none of its own.
+    /// The VMO that stores the content size: for a reference, its target.
     fn vmo_with_content(&self, id: Id<Vmo>) -> Result<Id<Vmo>, Status> {
         match self.objects.get(id)?.backing {
             Backing::Window { target, whole: true, .. } => Ok(target),
@@ -83,7 +83,7 @@ impl<M: Machine> Kernel<M> {
         Ok(self.objects.get(self.vmo_with_content(id)?)?.content_size)
     }
 
-    /// Says how many bytes of content there are; they are there already.
+    /// Sets the content size; the bytes are there already.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vmo_set_stream_size`: the size of the content; bytes between an old and a larger new one are zeroes.
+    /// `vmo_set_stream_size`: sets the content size; bytes between the old size and a larger new one become zeroes.
     ///
     /// # Errors
     /// As [`Kernel::vmo_set_content_size_portion`].
@@ -102,7 +102,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// A portion of that: others see content that becomes larger or smaller by and by. Says whether more is to be done.
+    /// One slice of [`Kernel::vmo_set_content_size`]: other threads see the content grow or shrink gradually. Says
+    /// whether more is left.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: larger than the VMO. As [`Kernel::vmo_zero`].
@@ -127,7 +128,8 @@ impl<M: Machine> Kernel<M> {
                 ((last - shift) / part * part).max(first)
             });
             self.objects.get_mut(id)?.content_size = if from == first { size } else { from * PAGE };
-            // Mappings that end with the content show it no longer; others fault their pages in again.
+            // Mappings that end with the content must not show it any longer; other mappings fault their pages in
+            // again.
             if from < end {
                 self.vmo_unmap_pages(own, shift + from, shift + end);
             }
@@ -141,8 +143,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Zeroes what lies between the content and a larger size of it, or a portion of that, by which the content grows. Says
-    /// whether that was not all; only then is the size of the content another.
+    /// Zeroes one slice of the bytes between the content size and the new, larger size. Says whether some are left;
+    /// only then has the content size changed.
     ///
     /// # Errors
     /// As [`Kernel::vmo_zero`].

@@ -1,11 +1,11 @@
-//! Pages of VMOs that a pager supplies.
+//! Pages of pager-backed VMOs.
 //!
-//! Such a VMO hands every look-up of its pages over ([`Kernel::source_page`]). A page is *there* if the table has
-//! something for it, or if it is known to be zero: what a VMO has grown by, or what was zeroed. Otherwise the pager is
-//! asked. What a page is to its pager, clean or dirty, stands with its source ([`crate::pager`]).
+//! Such a VMO passes every page look-up to [`Kernel::source_page`]. A page is *present* if the table has an entry for
+//! it, or if it is known to be zero: pages by which the VMO has grown, or that were zeroed. Otherwise the pager is
+//! asked. The state of a page towards its pager, clean or dirty, is stored in its source ([`crate::pager`]).
 //!
-//! Clones of the VMO show its pages where they have none of their own: they are its *readers*, and whatever is taken out
-//! of its mappings is taken out of theirs.
+//! Clones of the VMO show its pages where they have none of their own: they are its *readers*, and every page unmapped
+//! from its mappings is unmapped from theirs, too.
 
 use core::ops::Range;
 
@@ -19,17 +19,18 @@ use crate::object::Id;
 use crate::pager::Kind;
 use crate::slab::Key;
 
-/// A page is not there yet, and who wants it is to wait for it. No program is ever told this status: what touches pages
-/// passes it up as it is, and the server has the thread wait and then serves its fault, or makes its call, once more.
-/// So nothing may be changed before the last page that a call needs is known to be there.
+/// A page is not present yet, and the thread must wait for it. This status never reaches a program: code that accesses
+/// pages passes it up unchanged, and the server blocks the thread and later handles its fault or makes its call again.
+/// So a call must change nothing before the last page that it needs is known to be present.
 pub const PAGE_WAIT: Status = Status(i32::MIN);
 
 impl<M: Machine> Kernel<M> {
-    /// The frame of a page of a VMO with a source, as [`Kernel::vmo_page`] gives it; the page is within the VMO. Writing
-    /// it makes it dirty.
+    /// The frame of a page of a VMO with a source, as [`Kernel::vmo_page`] returns it; the page is within the VMO.
+    /// Writing makes the page dirty.
     ///
     /// # Errors
-    /// [`PAGE_WAIT`]: it is not there, or may not be written yet. `BAD_STATE`: nor will it be. `NO_MEMORY`.
+    /// [`PAGE_WAIT`]: it is not present, or may not be written yet. `BAD_STATE`: and no pager can change that.
+    /// `NO_MEMORY`.
     pub(crate) fn source_page(
         &mut self,
         id: Id<Vmo>,
@@ -55,7 +56,7 @@ impl<M: Machine> Kernel<M> {
             Entry::Zero | Entry::Absent => {
                 let frame = self.vmo_page_anew(id, page, None)?;
                 if shown || has_readers {
-                    // Those who show the page of zeroes there look once more.
+                    // Mappings of the page of zeroes there must fault again.
                     self.vmo_unmap_pages(id, page, page + 1);
                 }
                 frame
@@ -66,7 +67,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(frame))
     }
 
-    /// Whether a pager supplies a VMO's pages, or those that it shows.
+    /// Whether a VMO, or the VMO whose pages it shows, is pager-backed.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -75,23 +76,22 @@ impl<M: Machine> Kernel<M> {
         Ok(matches!(self.objects.get(target)?.beneath, Beneath::Source(_) | Beneath::Other { .. }))
     }
 
-    /// Whether mappings of a page of a VMO with a source may allow to write it without asking the source first.
+    /// Whether a page of a VMO with a source may be mapped writable without asking the source first.
     pub(crate) fn source_allows_write(&self, source: Key, page: u64) -> bool {
         self.sources.get(source).is_some_and(|source| source.may_write(page))
     }
 
-    /// Makes sure that no page of a range has to be waited for. What has to be, as far as it is in one piece, is asked
-    /// for at once.
+    /// Ensures that every page of a range is present. If not, requests the first contiguous range of missing pages.
     ///
     /// # Errors
-    /// [`PAGE_WAIT`]. `BAD_STATE`: there is nobody to ask. `OUT_OF_RANGE`: the range overflows.
+    /// [`PAGE_WAIT`]. `BAD_STATE`: there is no pager to ask. `OUT_OF_RANGE`: the range overflows.
     pub fn vmo_require(&mut self, id: Id<Vmo>, offset: u64, len: u64, access: Access) -> Result<(), Status> {
         let (id, from) = self.vmo_resolve(id, offset)?;
         let to = from.checked_add(len).ok_or(Status::OUT_OF_RANGE)?;
         self.vmo_require_pages(id, from / PAGE..to.div_ceil(PAGE), access)
     }
 
-    /// The same for pages of a VMO with pages of its own.
+    /// Like [`Kernel::vmo_require`] for pages of a VMO with its own pages.
     pub(super) fn vmo_require_pages(&mut self, id: Id<Vmo>, pages: Range<u64>, access: Access) -> Result<(), Status> {
         let vmo = self.objects.get(id)?;
         match vmo.beneath {
@@ -120,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The same for pages of a VMO with a source; all are within it.
+    /// The same for pages of a VMO with a source; all of them are within it.
     fn source_require(&mut self, id: Id<Vmo>, key: Key, pages: Range<u64>, access: Access) -> Result<(), Status> {
         let absent = self.source_absent(id, key, pages.clone())?;
         let source = self.sources.get(key).ok_or(Status::BAD_STATE)?;
@@ -139,13 +139,13 @@ impl<M: Machine> Kernel<M> {
         Err(PAGE_WAIT)
     }
 
-    /// The first of a range of pages that are not there, and those after it.
+    /// The first contiguous range of absent pages within a range.
     pub(crate) fn source_absent(&self, id: Id<Vmo>, key: Key, pages: Range<u64>) -> Result<Option<Range<u64>>, Status> {
         let table = self.objects.get(id)?.pages().ok_or(Status::INTERNAL)?;
         let dirt = &self.sources.get(key).ok_or(Status::BAD_STATE)?.dirt;
         let mut at = pages.start;
         while let Some(gap) = table.gap(at, pages.end) {
-            // What is known of a page that the table knows nothing of is that it is zero.
+            // The only record of a page outside the table is that it is zero.
             match dirt.first(gap.clone()) {
                 None => return Ok(Some(gap)),
                 Some((zero, _)) if zero.start > gap.start => return Ok(Some(gap.start..zero.start)),
@@ -155,8 +155,8 @@ impl<M: Machine> Kernel<M> {
         Ok(None)
     }
 
-    /// The size of a VMO changes to `size` pages. What a VMO with a source has grown by is zero; what its readers
-    /// showed beyond a new end is zeroes for good, and nobody waits for it any more.
+    /// The size of a VMO changes to `size` pages. Pages by which a VMO with a source grows are zero. Pages that its
+    /// readers showed beyond a smaller size are zeroes from then on, and nothing waits for them any more.
     pub(crate) fn source_resized(&mut self, id: Id<Vmo>, old: u64, size: u64) {
         let Ok(vmo) = self.objects.get(id) else { return };
         if let Beneath::Source(key) = vmo.beneath {
@@ -176,7 +176,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The pages `[from, to)` of a VMO with a source are to read as zeroes.
+    /// Makes the pages `[from, to)` of a VMO with a source read as zeroes.
     ///
     /// # Errors
     /// As [`Kernel::vmo_require`].
@@ -189,7 +189,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether that can be done at once.
+    /// Whether the pages can be zeroed without a wait.
     ///
     /// # Errors
     /// As [`Kernel::source_zero`].
@@ -200,13 +200,13 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Lets go of some of the pages that the pager has as they are. Says whether there was anything to be looked at.
+    /// Evicts some clean pages of a detached source. Says whether there were any pages to look at.
     pub(crate) fn source_evict_some(&mut self, id: Id<Vmo>, key: Key) -> bool {
         let Some(from) = self.sources.get(key).map(|source| source.evicted).filter(|&from| from < u64::MAX) else {
             return false;
         };
         let to = self.vmo_part(id, from, u64::MAX);
-        // Who shows the others looks once more.
+        // Mappings of the remaining pages fault again.
         self.vmo_unmap_pages(id, from, to);
         let mut at = from;
         while at < to
@@ -225,11 +225,11 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Moves pages out of a plain VMO into one with a source, where they are not there yet, from page `to` on. The
-    /// source has none of them afterwards.
+    /// Moves pages from a plain VMO to absent pages of a VMO with a source, from page `to` up. The plain VMO loses all
+    /// pages of the range.
     ///
     /// # Errors
-    /// `NO_MEMORY`: some may have been moved.
+    /// `NO_MEMORY`: some pages may have been moved.
     pub(crate) fn source_supply(
         &mut self,
         id: Id<Vmo>,
@@ -253,7 +253,7 @@ impl<M: Machine> Kernel<M> {
             }
             self.source_filled(key, Kind::Read, absent.start, at);
         }
-        // What could not be moved stays, so that it can be tried again.
+        // Pages that could not be moved stay, so that the pager can try again.
         let moved = if result.is_ok() { count } else { at - to.start };
         self.vmo_drop_pages(aux, from, from + moved);
         self.vmo_noted(id);
@@ -291,10 +291,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Whether pages of a VMO can be moved into one that a pager supplies; the VMO that has them, and the first page.
+    /// Whether pages of a VMO can be moved into a pager-backed one; returns the VMO that has them, and the first page.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is not plain memory. `BAD_STATE`: some are pinned.
+    /// `NOT_SUPPORTED`: it is not plain memory. `BAD_STATE`: some pages are pinned.
     pub(crate) fn source_aux(&self, aux: Id<Vmo>, offset: u64, pages: u64) -> Result<(Id<Vmo>, u64), Status> {
         let (target, from) = self.vmo_resolve(aux, offset)?;
         let (vmo, from) = (self.objects.get(target)?, from / PAGE);
@@ -307,14 +307,14 @@ impl<M: Machine> Kernel<M> {
         Ok((target, from))
     }
 
-    /// Takes zeroes out of all mappings: pages that were known to be zero no longer are.
+    /// Unmaps pages that were known to be zero and no longer are.
     pub(crate) fn source_forget_zeroes(&mut self, id: Id<Vmo>, pages: Range<u64>) {
         self.vmo_unmap_pages(id, pages.start, pages.end);
     }
 }
 
 impl Vmo {
-    /// The source of a VMO that a pager supplies.
+    /// The source of a pager-backed VMO.
     pub(crate) fn source(&self) -> Option<Key> {
         match self.beneath {
             Beneath::Source(source) => Some(source),

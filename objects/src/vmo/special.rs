@@ -1,4 +1,4 @@
-//! VMOs whose pages are given from the start: those of a device, and memory that lies in one piece for a device.
+//! VMOs whose pages are fixed from the start: device memory, and contiguous memory for devices.
 
 use alloc::vec::Vec;
 
@@ -12,17 +12,17 @@ use crate::object::Id;
 use crate::refusal::Grows;
 
 impl<M: Machine> Kernel<M> {
-    /// `vmo_create_contiguous`: memory whose pages follow each other, the first at a multiple of `2^align_log2` bytes.
+    /// `vmo_create_contiguous`: physically contiguous memory, aligned to `2^align_log2` bytes.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no size, or a strange alignment. `NO_MEMORY`: there is no such piece.
+    /// `INVALID_ARGS`: the size is 0, or the alignment is invalid. `NO_MEMORY`: there is no such block.
     pub fn vmo_create_contiguous(&mut self, size: u64, align_log2: u8) -> Result<Id<Vmo>, Status> {
         let rounded = round_up(size)?;
         if rounded == 0 || align_log2 >= 64 {
             return Err(Status::INVALID_ARGS);
         }
         let count = u32::try_from(rounded / PAGE).map_err(|_| Status::NO_MEMORY)?;
-        // Large pages, if it can be made of them.
+        // Uses large pages if the size is a multiple of theirs.
         let large = LARGE_PAGE.trailing_zeros() as u8;
         let wish = if u64::from(count).is_multiple_of(LARGE_PAGES) { align_log2.max(large) } else { align_log2 };
         let first = self.with_left(|kernel| {
@@ -42,16 +42,17 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// `vmo_create_physical`: what devices have at a physical address.
+    /// `vmo_create_physical`: device memory at a physical address.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no whole pages, or not a device's. `NO_MEMORY`.
+    /// `INVALID_ARGS`: not whole pages, or not device memory. `NO_MEMORY`.
     pub fn vmo_create_physical(&mut self, address: u64, size: u64) -> Result<Id<Vmo>, Status> {
         let rounded = round_up(size)?;
         if rounded == 0 || !address.is_multiple_of(PAGE) || address.checked_add(rounded).is_none() {
             return Err(Status::INVALID_ARGS);
         }
-        // A range may be much larger than what is ever touched of it, and its pages take capabilities for good.
+        // Does not allocate the pages yet: a range may be much larger than the part that is ever touched, and each page
+        // takes a capability permanently.
         let writable = self.machine.device_range(address, rounded / PAGE).map_err(|_| Status::INVALID_ARGS)?;
         let id = self.vmo_new(rounded, size, false, Backing::Pages(Pages::default()))?;
         let vmo = self.objects.get_mut(id)?;
@@ -61,7 +62,7 @@ impl<M: Machine> Kernel<M> {
         Ok(id)
     }
 
-    /// The page of a device that a page of a VMO is, from then on in its table.
+    /// The device page behind a page of a VMO; enters it into the page table.
     pub(super) fn vmo_page_of_device(
         &mut self,
         id: Id<Vmo>,
@@ -83,27 +84,27 @@ impl<M: Machine> Kernel<M> {
         Ok(device.frame)
     }
 
-    /// Whether a VMO's memory lies in one piece, be it a device's or not.
+    /// Whether a VMO's memory is physically contiguous, device memory or not.
     pub fn vmo_is_contiguous(&self, id: Id<Vmo>) -> bool {
         self.vmo_kind(id).is_ok_and(|kind| kind != Kind::Plain)
     }
 
-    /// What kind of memory a VMO shows.
+    /// The kind of memory that a VMO shows.
     pub fn vmo_kind(&self, id: Id<Vmo>) -> Result<Kind, Status> {
         let (target, _) = self.vmo_resolve(id, 0)?;
         Ok(self.objects.get(target)?.kind)
     }
 
-    /// How a VMO is cached.
+    /// The cache policy of a VMO.
     pub fn vmo_cache(&self, id: Id<Vmo>) -> Result<Cache, Status> {
         let (target, _) = self.vmo_resolve(id, 0)?;
         Ok(self.objects.get(target)?.cache)
     }
 
-    /// Whether the kernel copies out of a VMO and into it.
+    /// Whether the kernel can copy out of and into a VMO.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: it is a device's. `BAD_STATE`: it is not cached.
+    /// `NOT_SUPPORTED`: it is device memory. `BAD_STATE`: it is not cached.
     #[inline]
     pub fn vmo_readable(&self, id: Id<Vmo>) -> Result<(), Status> {
         let (target, _) = self.vmo_resolve(id, 0)?;

@@ -1,4 +1,4 @@
-//! What the random trees ([`super::trees`]) do not come upon.
+//! Cases that the random trees ([`super::trees`]) do not reach.
 
 use abi::{Rights, Status};
 
@@ -42,8 +42,8 @@ fn a_huge_vmo_costs_what_is_written() {
     assert_eq!(kernel.machine.frames_in_use(), 3);
 }
 
-/// Pages are mapped together, the last of which takes memory where there is none: what was made ahead and nobody has touched is
-/// given back for it, but not the pages that are to be mapped.
+/// Maps pages together when the last of them needs memory and none is free: pages made ahead and never touched are
+/// given back for it, but not the pages to be mapped.
 #[test]
 fn pages_that_are_mapped_together_are_all_there() {
     const RW: Perm = Perm { read: true, write: true, execute: false };
@@ -55,7 +55,7 @@ fn pages_that_are_mapped_together_are_all_there() {
     let bases = both.map(|vmo| {
         let request = MapRequest { vmo, offset: 0, len: 64 * PAGE, perm: RW, max: RW, fixed: false };
         let base = kernel.vmar_map(root, Place::Anywhere { align: PAGE, limit: None }, request).unwrap();
-        // The second fault goes on with the first, and makes some ahead.
+        // The second fault continues the run of the first and allocates ahead.
         for page in 0..2 {
             kernel.page_fault(aspace, base + page * PAGE, true, false).unwrap();
         }
@@ -85,7 +85,7 @@ fn what_is_discarded_is_gone_until_it_is_locked() {
     kernel.vmo_unlock(both[0], 0, 4 * PAGE).unwrap();
     assert_eq!(kernel.vmo_unlock(both[0], 0, 4 * PAGE), Err(Status::BAD_STATE));
     assert_eq!(kernel.vmo_lock(both[0], 0, PAGE), Err(Status::OUT_OF_RANGE));
-    // The one that has been unlocked longest, as a whole.
+    // Drops the VMO that has been unlocked longest, as a whole.
     assert_eq!(kernel.vmo_reclaim_discardable(1), 3);
     assert_eq!(kernel.vmo_try_lock(both[1], 0, 4 * PAGE), Err(Status::UNAVAILABLE));
     assert_eq!(kernel.vmo_page(both[1], 0, Access::Read), Err(Status::NOT_FOUND));
@@ -93,7 +93,7 @@ fn what_is_discarded_is_gone_until_it_is_locked() {
     assert_eq!(kernel.vmo_lock(both[1], 0, 4 * PAGE), Ok(true));
     assert_eq!(kernel.vmo_page(both[1], 0, Access::Read), Ok(None));
     assert_eq!(kernel.vmo_reclaim_discardable(100), 0);
-    // Pinned pages stay, locked or not.
+    // Pinned pages stay, whether or not the VMO is locked.
     let pin = kernel.vmo_pin(both[0], 0, PAGE).unwrap();
     kernel.vmo_unlock(both[0], 0, 4 * PAGE).unwrap();
     assert_eq!(kernel.vmo_reclaim_discardable(100), 0);

@@ -10,12 +10,12 @@ use crate::portions::{GIVES_BACK, WORK};
 use crate::refusal::granted;
 
 impl<M: Machine> Kernel<M> {
-    /// `vmo_transfer_data`: the pages of a range of `from` become those of a range of `to`; the source reads as zeroes
-    /// afterwards. The ranges may overlap. Costs what is there.
+    /// `vmo_transfer_data`: moves the pages of a range of `from` to a range of `to`; the source range reads as zeroes
+    /// afterwards. The ranges may overlap. The cost depends on the number of present pages.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is of a kind that keeps its pages, or
-    /// gets them from a pager. `BAD_STATE`: pages are pinned. `NO_MEMORY`.
+    /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is contiguous, device memory or
+    /// pager-backed. `BAD_STATE`: pages are pinned. `NO_MEMORY`.
     pub fn vmo_transfer(&mut self, to: (Id<Vmo>, u64), len: u64, from: (Id<Vmo>, u64)) -> Result<(), Status> {
         self.ahead_settle();
         let [(to, to_page), (from, from_page)] = self.vmo_may_transfer(to, len, from)?;
@@ -26,14 +26,14 @@ impl<M: Machine> Kernel<M> {
         let moved = self.objects.get(from)?.pages().map_or(0, |pages| pages.count(from_page, from_page + count));
         self.may_charge(to.object(), moved * PAGE)?;
         self.vmo_transfer_room(to, to_page, from, from_page, count)?;
-        // What is shared stays shared, with another owner; so neither side may write to it unasked.
+        // Shared frames stay shared, with another owner, so `to` may not write them in place either.
         let shares = self.objects.get(from)?.shares;
         self.objects.get_mut(to)?.shares |= shares;
         self.vmo_unmap_pages(from, from_page, from_page + count);
         self.vmo_unmap_pages(to, to_page, to_page + count);
         self.frames.recent.forget_all();
-        // A run of pages at a time, from the end that the other range lies at, so that none is overwritten before it
-        // has been moved.
+        // Moves a run of pages at a time, starting at the end towards the destination, so that no page is overwritten
+        // before it is moved.
         let upwards = to != from || to_page < from_page;
         let (mut low, mut high) = (from_page, from_page + count);
         while low < high {
@@ -46,7 +46,7 @@ impl<M: Machine> Kernel<M> {
             };
             self.vmo_drop_pages(to, first - from_page + to_page, end - from_page + to_page);
             if let Some(chunk) = taken {
-                // There is room, or some has just come free.
+                // The table has room, or just got room when entries were taken out.
                 let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
                 granted(|| pages.put(&chunk, from_page, to_page))?;
                 let bytes = chunk.frames().count() as u64 * PAGE;
@@ -63,7 +63,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// What [`Kernel::vmo_transfer`] is to move: which VMO's pages from which on to which.
+    /// Checks [`Kernel::vmo_transfer`]; returns the VMOs with their first pages.
     fn vmo_may_transfer(
         &self,
         to: (Id<Vmo>, u64),
@@ -90,10 +90,10 @@ impl<M: Machine> Kernel<M> {
         Ok(places)
     }
 
-    /// A portion of [`Kernel::vmo_transfer`], of which `done` bytes are moved. Says how many are then, if some are left.
+    /// One slice of [`Kernel::vmo_transfer`] after `done` bytes. Returns the number of bytes done, if some are left.
     ///
     /// # Errors
-    /// As `vmo_transfer`; what was moved stays moved.
+    /// As `vmo_transfer`; pages that were moved stay moved.
     pub fn vmo_transfer_portion(
         &mut self,
         to: (Id<Vmo>, u64),
@@ -102,7 +102,7 @@ impl<M: Machine> Kernel<M> {
         mut done: u64,
     ) -> Result<Option<u64>, Status> {
         if done == 0 {
-            // All that can be wrong with any of it shows now.
+            // The first slice reports the errors of the whole range.
             let [(target, _), (source, page)] = self.vmo_may_transfer(to, len, from)?;
             if len <= PAGE || self.vmo_transfer_part(to, from) >= len {
                 return self.vmo_transfer(to, len, from).map(|()| None);
@@ -114,7 +114,7 @@ impl<M: Machine> Kernel<M> {
         while done < len {
             let [(target, to_page), (source, from_page)] = self.vmo_may_transfer(to, len, from)?;
             let count = len / PAGE;
-            // From the end that the other range lies at; what is not there on either side is no work.
+            // Starts at the end towards the destination. Pages absent on both sides cost nothing.
             let upwards = target != source || to_page < from_page;
             let all = |vmo: Id<Vmo>, first: u64| {
                 let pages = self.objects.get(vmo).ok().and_then(Vmo::pages);
@@ -140,7 +140,7 @@ impl<M: Machine> Kernel<M> {
         Ok(Some(done).filter(|&done| done < len))
     }
 
-    /// Bytes that are moved at a time from one offset in a VMO to one in another.
+    /// Number of bytes to move in one part from an offset in one VMO to an offset in another.
     fn vmo_transfer_part(&self, to: (Id<Vmo>, u64), from: (Id<Vmo>, u64)) -> u64 {
         let part = |(id, offset)| match self.vmo_resolve(id, offset) {
             Ok((target, at)) => self.vmo_portion(target, at / PAGE) * PAGE,
@@ -149,7 +149,7 @@ impl<M: Machine> Kernel<M> {
         part(to).min(part(from))
     }
 
-    /// Makes room in the table of `to` for all that is to come there, so that nothing has been moved when there is none.
+    /// Allocates the runs in the table of `to` for all pages to come, so that without memory nothing has been moved.
     fn vmo_transfer_room(
         &mut self,
         to: Id<Vmo>,
@@ -162,7 +162,7 @@ impl<M: Machine> Kernel<M> {
         while let Some(chunk) = self.objects.get(from)?.pages().and_then(|pages| pages.peek(at, end)) {
             self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
             let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
-            // It may lie across two runs there.
+            // A chunk may span two runs there.
             for page in [chunk.base.max(at), chunk.end().min(end) - 1] {
                 pages.reserve(page - from_page + to_page).map_err(|_| Status::NO_MEMORY)?;
             }

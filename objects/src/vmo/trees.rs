@@ -1,12 +1,12 @@
 //! Random trees of VMOs against a model that copies eagerly.
 //!
-//! In the model every VMO with pages of its own has its content in full: a clone is a copy made on the spot. Cells of
-//! 512 bytes are what the content is made of, so that operations end in the midst of pages, and each byte of a cell
-//! holds its number. Windows are their target and an offset. Beside the content the model knows who is whose child.
+//! In the model every VMO with its own pages holds its complete content: a clone is copied immediately. The content
+//! consists of cells of 512 bytes, so that operations end in the middle of pages; each byte of a cell holds the cell's
+//! value. Windows are a target and an offset. The model also tracks parents and children.
 //!
-//! After each operation every page that the machine maps must show what the model says, and may be written only if it
-//! belongs to that VMO alone. From time to time, and in the end, every byte of every VMO is compared, every frame is
-//! counted with its owners, and what the VMOs say that they take must add up to the frames in use.
+//! After each operation every page that the machine maps must show what the model says, and may be writable only if it
+//! belongs to that VMO alone. From time to time, and at the end, every byte of every VMO is compared, the owners of
+//! every frame are counted, and the memory that the VMOs report must add up to the frames in use.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -25,12 +25,12 @@ use crate::object::Id;
 use crate::slab::Key;
 use crate::vmar::{MapRequest, Place, Vmar};
 
-/// Trees in one run of the tests; `HAFNON_TREES` says otherwise.
+/// Number of trees in one test run; the environment variable `HAFNON_TREES` overrides it.
 const TREES: u32 = 20_000;
 /// Bytes of a cell.
 const CELL: u64 = 512;
 const CELLS: u64 = PAGE / CELL;
-/// Pages of the largest VMO that is made.
+/// Pages of the largest VMO.
 const PAGES: u64 = 6;
 const RW: Perm = Perm { read: true, write: true, execute: false };
 
@@ -85,15 +85,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the model knows of a VMO.
+/// The model's state of a VMO.
 struct Node {
     id: Id<Vmo>,
-    /// A handle stands for it.
+    /// A handle refers to it.
     open: bool,
     parent: Option<usize>,
     resizable: bool,
     clone: bool,
-    /// The content, or whose it is, from which page on, and how many pages; all of it for a reference.
+    /// The content, or for a window its target, first page, and number of pages; a reference shows all of its target.
     body: Body,
     pins: Vec<(u64, u64)>,
 }
@@ -134,13 +134,13 @@ impl World {
         World { kernel, spaces, nodes: BTreeMap::new(), next: 0, mapped: Vec::new(), pins: Vec::new() }
     }
 
-    /// One of those that a handle stands for.
+    /// One of the VMOs that have a handle.
     fn pick(&self, n: usize) -> Option<usize> {
         let open: Vec<usize> = self.nodes.iter().filter(|(_, node)| node.open).map(|(&n, _)| n).collect();
         (!open.is_empty()).then(|| open[n % open.len()])
     }
 
-    /// Whose content a VMO shows, and from which page on.
+    /// The VMO whose content this one shows, and the first page.
     fn target(&self, n: usize) -> (usize, u64) {
         match self.nodes[&n].body {
             Body::Cells(_) => (n, 0),
@@ -183,7 +183,7 @@ impl World {
         self.next += 1;
     }
 
-    /// Takes those out of the model that nothing keeps.
+    /// Removes VMOs that nothing keeps alive from the model.
     fn bury(&mut self) {
         loop {
             let kept = |n: usize, node: &Node| {
@@ -391,14 +391,14 @@ impl World {
         Ok(())
     }
 
-    /// Pages of what a mapping shows, from the VMO's start on: a slice is mapped no further than it goes, but what is
-    /// mapped is its target.
+    /// Number of pages that a mapping shows, counted from the VMO's start: a slice is mapped only up to its end, but
+    /// the mapping is of its target.
     fn shown(&self, m: &Mapped) -> u64 {
         let (target, page) = self.target(m.node);
         self.pages(target) - page
     }
 
-    /// A program stores a cell, by the processor's rules: what is mapped writable it just writes.
+    /// A program stores a cell by the processor's rules: a page that is mapped writable is written directly.
     fn store(&mut self, space: usize, address: u64, value: u8) -> bool {
         let (key, _) = self.spaces[space];
         let machine = self.kernel.aspaces.get(key).unwrap().machine;
@@ -442,7 +442,7 @@ impl World {
         bytes
     }
 
-    /// What programs see without asking.
+    /// Checks what programs see without a call or fault.
     fn check_mapped(&self) -> Result<(), TestCaseError> {
         use crate::machine::Machine;
         for m in &self.mapped {
@@ -483,14 +483,14 @@ impl World {
             for (page, cells) in bytes.chunks(PAGE_SIZE).zip(self.content(n).chunks(CELLS as usize)) {
                 prop_assert!(page == Self::page_bytes(cells), "content of {}", n);
             }
-            // The family.
+            // Parents and children.
             let children = self.nodes.values().filter(|child| child.parent == Some(n)).count() as u64;
             prop_assert_eq!(self.kernel.objects.get(id).unwrap().children, children);
             let none = self.kernel.signals(id.object()).contains(Signals::VMO_ZERO_CHILDREN);
             prop_assert_eq!(none, children == 0);
             let parent = self.nodes[&n].parent.map_or(0, |parent| self.kernel.koid(self.nodes[&parent].id.object()));
             prop_assert_eq!(self.kernel.vmo_parent_koid(id), parent);
-            // The memory.
+            // Memory.
             let vmo = self.kernel.objects.get(id).unwrap();
             for frame in vmo.pages().into_iter().flat_map(|pages| pages.frames(0, u64::MAX)) {
                 *owners.entry(frame).or_default() += 1;
@@ -502,7 +502,7 @@ impl World {
         }
         let zero = usize::from(self.kernel.frames.zero.is_some());
         prop_assert_eq!(self.kernel.machine.frames_in_use(), owners.len() + zero);
-        // Each third of a page and so on is rounded down, by less than 2^-63 of a byte.
+        // Each owner's part of a page is rounded down, by less than 2^-63 bytes.
         let truth = (owners.len() as u128 * u128::from(PAGE)) << FRACTION;
         prop_assert!(scaled <= truth && truth - scaled < 1000);
         Ok(())
@@ -520,14 +520,14 @@ impl World {
         }
         self.kernel.reap();
         prop_assert_eq!(self.kernel.machine.frames_in_use(), usize::from(self.kernel.frames.zero.is_some()));
-        // Root job, two processes with a VMAR each.
+        // The root job, and two processes with a VMAR each.
         prop_assert_eq!(self.kernel.census().0, 5);
         prop_assert!(self.kernel.machine.mapped.values().all(BTreeMap::is_empty));
         Ok(())
     }
 }
 
-/// The cell of a VMO that is the same place as a cell of a mapping, whose page is `page` of the VMO.
+/// The cell of the VMO for a cell of a mapping, whose page is `page` of the VMO.
 fn m_cell(page: u64, cell: u64) -> u64 {
     page * CELLS + cell % CELLS
 }
@@ -545,7 +545,7 @@ proptest! {
     }
 }
 
-/// Carries out what a tree is made by.
+/// Executes the operations that build a tree.
 fn grow(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let mut world = World::new();
     for resizable in [false, true] {
@@ -564,7 +564,8 @@ fn grow(ops: Vec<Op>) -> Result<(), TestCaseError> {
     world.end()
 }
 
-/// A page that was made ahead, thrown away, and then touched: it was taken for one that nobody wants, and faulted twice.
+/// A page that was made ahead, discarded, and then touched: the server took it for an unwanted page and it faulted
+/// twice.
 #[test]
 fn what_was_made_ahead_and_thrown_away_is_made_once() {
     let map = Op::Map { of: 0, page: 2, pages: 4, space: 0, write: true };

@@ -1,4 +1,4 @@
-//! Slices and references: VMOs that show the pages of another.
+//! Slices and references: VMOs that show the pages of another one.
 
 use abi::Status;
 
@@ -8,7 +8,7 @@ use crate::machine::{Machine, PAGE};
 use crate::object::Id;
 
 impl<M: Machine> Kernel<M> {
-    /// The VMO with pages of its own that an offset of a VMO means, and the offset there.
+    /// The VMO with its own pages for an offset of a VMO, and the offset there.
     #[inline]
     pub(crate) fn vmo_resolve(&self, vmo: Id<Vmo>, offset: u64) -> Result<(Id<Vmo>, u64), Status> {
         match self.objects.get(vmo)?.backing {
@@ -32,7 +32,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether a VMO is a part of another, which ends where it ends, also if what it shows goes on.
+    /// Whether a VMO is a slice, which ends at its own size even if its target is longer.
     pub(crate) fn vmo_is_slice(&self, id: Id<Vmo>) -> bool {
         self.objects.get(id).is_ok_and(|vmo| matches!(vmo.backing, Backing::Window { whole: false, .. }))
     }
@@ -41,7 +41,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: the slice does not start at a page, or is not within its parent. `OUT_OF_RANGE`: larger than a
-    /// VMO can be. `NOT_SUPPORTED`: the parent can be resized or discarded. `NO_MEMORY`.
+    /// VMO can be. `NOT_SUPPORTED`: the parent is resizable or discardable. `NO_MEMORY`.
     pub fn vmo_create_slice(&mut self, parent: Id<Vmo>, offset: u64, size: u64) -> Result<Id<Vmo>, Status> {
         let rounded = round_up(size)?;
         if !offset.is_multiple_of(PAGE) {
@@ -60,11 +60,11 @@ impl<M: Machine> Kernel<M> {
         Ok(child)
     }
 
-    /// `vmo_create_child` for references: all of a VMO, whatever its size is at the time.
+    /// `vmo_create_child` for references: all of a VMO, whatever its current size.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: the parent is a slice or discardable, or the reference shall be resizable and the parent is not.
-    /// `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the parent is a slice or discardable, or a resizable reference to a parent of fixed size was
+    /// asked for. `NO_MEMORY`.
     pub fn vmo_create_reference(&mut self, parent: Id<Vmo>, resizable: bool) -> Result<Id<Vmo>, Status> {
         if self.vmo_is_slice(parent) || resizable && !self.objects.get(parent)?.resizable {
             return Err(Status::NOT_SUPPORTED);

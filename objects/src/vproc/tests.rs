@@ -1,4 +1,4 @@
-//! Life and end of virtual processors.
+//! Life cycle of virtual processors.
 
 use super::*;
 use crate::fake::{FakeMachine, RUNNER_RAN};
@@ -37,7 +37,7 @@ impl World {
         self.kernel.vproc_enter(self.vproc, self.thread, process)
     }
 
-    /// Those that there are, and those of them that run.
+    /// Number of runners, and of those that run.
     fn runners(&self) -> (usize, usize) {
         let all = &self.kernel.machine.runners;
         (all.len(), all.values().filter(|runs| **runs).count())
@@ -113,7 +113,8 @@ fn runners_time_is_their_owners() {
     world.enter(a).unwrap();
     world.enter(b).unwrap();
     ran(&mut world, 2);
-    // One goes; the one that was entered last stays without its process, and goes when another one is entered.
+    // One process ends; the runner entered last stays without its process, and is destroyed when another one is
+    // entered.
     world.kernel.process_kill(a, 0);
     ran(&mut world, 2);
     world.kernel.process_kill(b, 0);
@@ -122,7 +123,7 @@ fn runners_time_is_their_owners() {
     world.enter(c).unwrap();
     world.enter(d).unwrap();
     ran(&mut world, 4);
-    // All of them go, and the owner after them.
+    // All runners are destroyed, and then the owner.
     world.kernel.close(world.handle);
     world.kernel.reap();
     ran(&mut world, 4);
@@ -142,7 +143,7 @@ fn a_held_owner_holds_its_runner() {
         world.kernel.objects.get_mut(world.thread).unwrap().suspends = tokens;
         world.kernel.thread_settle(world.thread);
     };
-    // There is none yet.
+    // There is no runner yet.
     suspend(&mut world, 1);
     suspend(&mut world, 0);
     world.enter(b).unwrap();
@@ -154,7 +155,7 @@ fn a_held_owner_holds_its_runner() {
     assert_eq!(world.runners(), (2, 0));
     suspend(&mut world, 0);
     assert_eq!(world.runners(), (2, 1));
-    // One that does not run is not let run.
+    // A runner that does not run is not started.
     world.kernel.vproc_state(world.vproc, world.thread).unwrap();
     suspend(&mut world, 1);
     suspend(&mut world, 0);

@@ -1,16 +1,17 @@
-//! Events of a virtual processor, and the upcalls by which its owner hears of them (`docs/virtual-processors.md`).
+//! Events of a virtual processor, and the upcalls that report them to its owner (`docs/virtual-processors.md`).
 //!
-//! 1. An event is a kick, or a packet in a port that is bound. It is noted as pending in the page. If events are not
-//!    enabled there, the bell is rung, which ends the owner's receiving, and that is all. Otherwise an upcall is due.
-//! 2. An upcall is made at once where the owner is in no call of this system's and nothing holds it. Where it makes the call that
-//!    is being handled, that is when the call's answer is known ([`Kernel::vproc_answered`]). Where it waits in a call or
-//!    stands, that is when it is ready again, which [`Kernel::turn_ready`] finds out without asking: a thread for which an
-//!    upcall is due is one that was noted in no turn.
-//! 3. The upcall: the owner is stopped, its registers go to the page's save area, events are disabled, and it goes on at the entry vector. If it
-//!    is resuming a state at user level, between enabling events and the jump, the save area has that state, and stays as it is.
+//! 1. An event is a kick, or a packet in a bound port. It is marked as pending in the page. If events are disabled
+//!    there, the bell interrupts the owner's receive, and that is all. Otherwise an upcall is due.
+//! 2. If the owner is in no system call and not held, the upcall happens at once. If the owner is making the current
+//!    call, it happens when the result is known ([`Kernel::vproc_answered`]). If the owner is blocked in a call or
+//!    stopped, it happens when the owner becomes ready again. [`Kernel::turn_ready`] detects that without an extra
+//!    check: a thread for which an upcall is due counts as noted in no turn.
+//! 3. The upcall: the owner is stopped, its registers go to the page's save area, events are disabled, and the owner
+//!    continues at the entry vector. If it is resuming a state at user level, between enabling events and the jump, the
+//!    save area holds that state and stays unchanged.
 //!
-//! The page is looked at and changed while the owner stands: this kernel comes before all programs. What stands there is the owner's own
-//! business: with what it makes of it, it harms itself.
+//! The server reads and writes the page while the owner does not run, because the server has priority over all
+//! programs. The content of the page is the owner's responsibility: an owner that changes it harms only itself.
 
 use abi::{HAFNON_VPROC_EVENTS_OFFSET, Status, hafnon_vproc_events_t};
 use core::mem::offset_of;
@@ -24,9 +25,9 @@ use crate::port::Port;
 use crate::thread::{Thread, ThreadState};
 use crate::vmo::Vmo;
 
-/// Flags of the processor that an upcall begins with: none but those that a program always has.
+/// Processor flags at the start of an upcall: only those that a program always has.
 const FLAGS: u64 = 0x202;
-/// The trap flag: who steps through what is interrupted goes on with that in the upcall.
+/// The trap flag: single-stepping continues in the upcall.
 const TRAP: u64 = 0x100;
 
 macro_rules! place {
@@ -36,10 +37,10 @@ macro_rules! place {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 1; `vproc_kick`.
+    /// Step 1, also `vproc_kick`.
     ///
     /// # Errors
-    /// `BAD_STATE`: its owner has ended. `NO_MEMORY`: the page has no memory any more; the bell is rung all the same.
+    /// `BAD_STATE`: its owner has ended. `NO_MEMORY`: the page cannot be committed again; the bell is rung anyway.
     pub fn vproc_event(&mut self, id: Id<Vproc>) -> Result<(), Status> {
         let vproc = self.objects.get(id)?;
         if vproc.stopped {
@@ -56,10 +57,10 @@ impl<M: Machine> Kernel<M> {
         noted
     }
 
-    /// `vproc_bind`: packets of a port are events.
+    /// `vproc_bind`: packets of a port become events.
     ///
     /// # Errors
-    /// `BAD_STATE`: its owner has ended. `ALREADY_BOUND`: the port is.
+    /// `BAD_STATE`: its owner has ended. `ALREADY_BOUND`: the port is bound.
     pub fn vproc_bind(&mut self, id: Id<Vproc>, port: Id<Port>) -> Result<(), Status> {
         if self.objects.get(id)?.stopped {
             return Err(Status::BAD_STATE);
@@ -73,10 +74,10 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Undoes that.
+    /// Undoes [`Kernel::vproc_bind`].
     ///
     /// # Errors
-    /// `NOT_FOUND`: it is not bound to this one.
+    /// `NOT_FOUND`: the port is not bound to this virtual processor.
     pub fn vproc_unbind(&mut self, id: Id<Vproc>, port: Id<Port>) -> Result<(), Status> {
         let port = self.objects.get_mut(port)?;
         if port.vproc != Some(id) {
@@ -86,13 +87,13 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Step 2: makes the upcall that is due for a thread, if there is one, or sees to it that this is asked again.
+    /// Step 2: makes the upcall that is due for a thread, if any, or arranges another check.
     pub(crate) fn vproc_owner_ready(&mut self, owner: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(owner) else { return };
         let Some(id) = thread.vproc else { return };
         let (ready, machine) = (thread.is_ready() && !thread.is_waiting(), thread.machine());
         if !ready && thread.state == ThreadState::Running {
-            // Of no turn.
+            // Noted in no turn.
             thread.noted = 0;
         }
         let (true, Some(machine)) = (ready, machine) else { return };
@@ -103,7 +104,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// An upcall may be due at the end of a thread's call.
+    /// Requests a check for a due upcall at the end of a thread's call.
     pub(crate) fn upcall_asked(&mut self, owner: Id<Thread>) {
         if self.objects.get(owner).is_ok_and(|thread| thread.vproc.is_some()) {
             self.unsettled |= WOKEN;
@@ -111,14 +112,14 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether that is to be seen to by [`Kernel::vproc_answered`].
+    /// Whether [`Kernel::vproc_answered`] must be called.
     #[inline]
     pub fn upcall_is_asked(&mut self) -> bool {
         core::mem::take(&mut self.upcall)
     }
 
-    /// Step 2, when it is known how a thread's call ends, or that it does not yet. Says whether an upcall was made: the thread
-    /// has been told the result then.
+    /// Step 2, when the result of a thread's call is known, or is known to come later. Says whether an upcall was made:
+    /// the thread then has the result already.
     pub fn vproc_answered(&mut self, key: u32, result: Option<i64>) -> bool {
         let Some(owner) = self.thread_at(key) else { return false };
         let Ok(thread) = self.objects.get_mut(owner) else { return false };
@@ -135,7 +136,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Whether an upcall is due and can be made: the owner may have taken the event meanwhile, or disabled events.
+    /// Whether an upcall is due and possible: the owner may have taken the event meanwhile, or disabled events.
     fn vproc_is_due(&mut self, id: Id<Vproc>) -> bool {
         let Ok(vproc) = self.objects.get_mut(id) else { return false };
         let due = core::mem::take(&mut vproc.due) && !vproc.stopped;
@@ -151,7 +152,7 @@ impl<M: Machine> Kernel<M> {
         events.pending != 0 && can
     }
 
-    /// Step 3, for an owner that neither stands nor waits in a call.
+    /// Step 3 for an owner that is neither stopped nor blocked in a call.
     fn vproc_upcall(&mut self, id: Id<Vproc>, owner: Id<Thread>) {
         let Ok(vproc) = self.objects.get(id) else { return };
         let (page, bell) = (vproc.page, vproc.bell);
@@ -173,7 +174,7 @@ impl<M: Machine> Kernel<M> {
         self.machine.thread_divert(machine, if told.is_ok() { &entry } else { &found });
     }
 
-    /// What stands in a page about events; nothing where there is none.
+    /// The event words of a page; zeroes if it has none.
     fn vproc_events(&mut self, page: Id<Vmo>) -> hafnon_vproc_events_t {
         let mut events = hafnon_vproc_events_t::new_zeroed();
         match self.vmo_read(page, HAFNON_VPROC_EVENTS_OFFSET, events.as_mut_bytes()) {
@@ -200,7 +201,7 @@ mod tests {
         page: Id<Vmo>,
     }
 
-    /// An owner that runs at 77, with events enabled or not.
+    /// An owner that runs at address 77, with events enabled or not.
     fn world(enabled: u64) -> World {
         let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
         let job = kernel.root_job().unwrap();
@@ -229,7 +230,7 @@ mod tests {
             self.kernel.vproc_event(self.vproc).unwrap();
         }
 
-        /// Where the owner is, and how often the bell was rung.
+        /// The owner's instruction pointer, and how often the bell was rung.
         fn at(&mut self) -> (u64, u32) {
             let machine = self.kernel.objects.get(self.owner).unwrap().machine().unwrap();
             let rings = self.kernel.machine.bells.values().sum();
@@ -245,7 +246,7 @@ mod tests {
         let events = world.events();
         assert_eq!((events.enabled, events.pending, events.interrupted), (0, 1, 77));
         assert_eq!((events.saved.ip, events.saved.rbx, events.saved.flags), (77, 5, 0x302));
-        // Another one stays pending.
+        // A second event stays pending.
         world.event();
         assert_eq!((world.at(), world.events().saved), ((ENTRY, 1), events.saved));
     }
@@ -281,7 +282,7 @@ mod tests {
         assert_eq!(world.at(), (77, 0));
         world.kernel.finish_wait(world.owner, Status::TIMED_OUT);
         assert_eq!(world.at(), (ENTRY, 0));
-        // The event was taken by another thread of the process meanwhile, or events disabled.
+        // Another thread of the process has taken the event meanwhile, or events were disabled.
         for (pending, enabled, rings) in [(0, 1, 0), (1, 0, 1)] {
             let mut world = self::world(1);
             world.kernel.block(world.owner, Wait::Sleep, 1_000_000).unwrap();
@@ -322,7 +323,7 @@ mod tests {
         world.write(place!(pending), 0);
         world.kernel.port_queue(port, [0; crate::port::PACKET_SIZE]).unwrap();
         assert_eq!(world.events().pending, 0);
-        // What is there is told.
+        // A packet that is in the port already is reported.
         world.kernel.vproc_bind(world.vproc, port).unwrap();
         assert_eq!(world.events().pending, 1);
         world.kernel.thread_kill(world.owner);
