@@ -77,34 +77,35 @@ pub(crate) const KEEPS_TRAP_FLAG: bool = true;
 
 pub(crate) const KEEPS_STACK_POINTER: bool = true;
 
-/// The project's patch 0021.
+/// The project's patch `server-run-time`.
 pub(crate) const TELLS_TICKS: bool = true;
 
-/// No address, which the kernel takes for what it means (the project's patch 0020).
+/// No address, which the kernel takes for what it means (the project's patch `shorter-fastpath`).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 
-/// The project's patches 0022 and 0024.
+/// The project's patches `foreign-calls` and `foreign-registers`.
 pub(crate) const RUNS_FOREIGN: bool = true;
 
-/// In the flags of writing registers: what runs from there on is code of another operating system (patch 0022).
+/// In the flags of writing registers: what runs from there on is code of another operating system (patch
+/// `foreign-calls`).
 const FOREIGN: u64 = 1 << 12;
 /// In the flags of writing: the thread runs.
 const RESUME: u64 = 1;
-/// In the flags of reading: whether it runs, which it does no more (patch 0024).
+/// In the flags of reading: whether it runs, which it does no more (patch `foreign-registers`).
 const HOLD: u64 = 1 << 13;
 
-/// In the flags of reading and writing registers: the state of the FPU instead (the project's patch 0011).
+/// In the flags of reading and writing registers: the state of the FPU instead (patch `vector-registers`).
 const FPU: u64 = 1 << 8;
-/// In the flags of reading: the ticks instead (patch 0013).
+/// In the flags of reading: the ticks instead (patch `run-time`).
 const TICKS: u64 = 1 << 9;
 
-/// In the flags of writing: everything as in a new thread (patch 0015).
+/// In the flags of writing: everything as in a new thread (patch `thread-reset`).
 const RESET: u64 = 1 << 10;
 
-/// In the flags of writing: an answer to the thread's call (patch 0019).
+/// In the flags of writing: an answer to the thread's call (patch `late-answer`).
 const ANSWER: u64 = 1 << 11;
 
-/// In the flags of writing: nothing but that the thread never touches the FPU (patch 0023).
+/// In the flags of writing: nothing but that the thread never touches the FPU (patch `server-without-fpu`).
 const WITHOUT_FPU: u64 = 1 << 13;
 
 pub(crate) fn without_fpu(tcb: Tcb, domains: CPtr) -> Result<()> {
@@ -139,7 +140,7 @@ pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
     Some(call.run().map(|_| ()))
 }
 
-/// The base of GS is one word more (patch 0024).
+/// The base of GS is one word more (patch `foreign-registers`).
 pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
     let words = registers.to_words();
     let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, 0);
@@ -154,7 +155,8 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     call.run().map(|_| ())
 }
 
-/// In the flags of copying: nothing but that the target computes with the source's registers of the FPU (patch 0025).
+/// In the flags of copying: nothing but that the target computes with the source's registers of the FPU (patch
+/// `shared-vector-registers`).
 const SHARE_FPU: u64 = 1 << 14;
 
 pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
@@ -202,7 +204,7 @@ pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>
     Some(call.run().map(|_| ()))
 }
 
-/// In the attributes of a page: it is not executed (the project's patch 0034).
+/// In the attributes of a page: it is not executed (the project's patch `non-executable-pages`).
 pub(crate) const NOT_EXECUTED: u64 = 1 << 3;
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, attributes: u64) -> Result<()> {
@@ -217,7 +219,7 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
     }
 }
 
-/// Mapping with a further capability (the project's patch 0014).
+/// Mapping with a further capability (the project's patch `several-pages`).
 pub(crate) fn page_map_several(
     page: Page,
     vspace: VSpace,
