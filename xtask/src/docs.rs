@@ -10,6 +10,7 @@ use std_table::{Entry, Proof, Status, TABLE};
 
 use crate::bench::page;
 use crate::files::write_if_changed;
+use crate::kernel_patches;
 use crate::paths::Paths;
 use crate::trusted_base;
 use crate::ui::Ui;
@@ -70,6 +71,7 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
     pages.extend(page::pages(paths)?);
+    pages.push((kernel_patches::PAGE, kernel_patches::page(paths)?));
     pages.push((trusted_base::PAGE, trusted_base::page(paths)?));
     Ok(pages)
 }

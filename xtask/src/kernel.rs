@@ -314,12 +314,23 @@ fn package(manifest: &Path) -> Result<PathBuf> {
     Path::new(found).parent().map(Path::to_path_buf).ok_or_else(|| Error::Package("it has no folder".into()))
 }
 
-fn patches(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+/// The folders of `kernel/patches`, in the order in which their patches are applied: faults of seL4 need none of the other
+/// patches, and features need none for speed.
+const PATCH_GROUPS: [&str; 3] = ["faults", "features", "speed"];
+
+/// The patches in a folder with these groups, each with its text, in the order in which they are applied: by group, then by
+/// file name.
+///
+/// # Errors
+/// A group's folder or a patch cannot be read.
+pub fn patches(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut found = Vec::new();
-    for path in entries(folder)? {
-        if path.extension() == Some(OsStr::new("patch")) {
-            let text = read(&path)?;
-            found.push((path, text));
+    for group in PATCH_GROUPS {
+        for path in entries(&folder.join(group))? {
+            if path.extension() == Some(OsStr::new("patch")) {
+                let text = read(&path)?;
+                found.push((path, text));
+            }
         }
     }
     Ok(found)
@@ -578,8 +589,13 @@ mod tests {
     fn patches_fit_the_package() {
         let folder = tempfile::tempdir().expect("scratch space");
         let description = workspace().join("kernel");
-        let patches = patches(&description.join("patches")).expect("readable");
-        assert!(!patches.is_empty());
+        let folder_of_patches = description.join("patches");
+        let patches = patches(&folder_of_patches).expect("readable");
+        // A patch outside of the groups would not be applied.
+        let groups = PATCH_GROUPS.map(|group| folder_of_patches.join(group));
+        let found = entries(&folder_of_patches).expect("readable");
+        assert!(found.iter().all(|path| groups.contains(path) || path.ends_with("README.md")), "{found:?}");
+        assert!(groups.iter().all(|group| patches.iter().any(|(path, _)| path.starts_with(group))));
         let source = folder.path().join("src");
         prepare_source(&description, &source, &patches).expect("they fit");
         let header = read(&source.join("include/arch/x86/arch/64/mode/kernel/stack.h")).expect("there");

@@ -25,6 +25,7 @@ mod host;
 mod image;
 mod install;
 mod kernel;
+mod kernel_patches;
 mod line;
 mod link;
 mod lock;

@@ -78,34 +78,34 @@ pub(crate) const KEEPS_TRAP_FLAG: bool = true;
 
 pub(crate) const KEEPS_STACK_POINTER: bool = true;
 
-/// The project's patch 0021.
+/// The project's patch `server-run-time`.
 pub(crate) const TELLS_TICKS: bool = true;
 
-/// Not an address; the kernel recognises this value (the project's patch 0020).
+/// Not an address; the kernel recognises this value (the project's patch `shorter-fastpath`).
 pub(crate) const NO_BASES: u64 = 1 << 63;
 
-/// The project's patches 0022 and 0024.
+/// The project's patches `foreign-calls` and `foreign-registers`.
 pub(crate) const RUNS_FOREIGN: bool = true;
 
-/// Flag for writing registers: the thread runs code of another operating system from there on (patch 0022).
+/// Flag for writing registers: the thread runs code of another operating system from there on (patch `foreign-calls`).
 const FOREIGN: u64 = 1 << 12;
 /// Flag for writing: resumes the thread.
 const RESUME: u64 = 1;
-/// Flag for reading: stops the thread and returns whether it ran (patch 0024).
+/// Flag for reading: stops the thread and returns whether it ran (patch `foreign-registers`).
 const HOLD: u64 = 1 << 13;
 
-/// Flag for reading and writing registers: the state of the FPU instead (the project's patch 0011).
+/// Flag for reading and writing registers: the state of the FPU instead (the project's patch `vector-registers`).
 const FPU: u64 = 1 << 8;
-/// Flag for reading: the ticks instead (patch 0013).
+/// Flag for reading: the ticks instead (patch `run-time`).
 const TICKS: u64 = 1 << 9;
 
-/// Flag for writing: resets everything to the state of a new thread (patch 0015).
+/// Flag for writing: resets everything to the state of a new thread (patch `thread-reset`).
 const RESET: u64 = 1 << 10;
 
-/// Flag for writing: an answer to the thread's call (patch 0019).
+/// Flag for writing: an answer to the thread's call (patch `late-answer`).
 const ANSWER: u64 = 1 << 11;
 
-/// Flag for writing: only declares that the thread never uses the FPU (patch 0023).
+/// Flag for writing: only declares that the thread never uses the FPU (patch `server-without-fpu`).
 const WITHOUT_FPU: u64 = 1 << 13;
 
 pub(crate) fn without_fpu(tcb: Tcb, domains: CPtr) -> Result<()> {
@@ -141,7 +141,7 @@ pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
     Some(call.run().map(|_| ()))
 }
 
-/// The GS base is an additional word (patch 0024).
+/// The GS base is an additional word (patch `foreign-registers`).
 pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
     let words = registers.to_words();
     let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, 0);
@@ -156,7 +156,7 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     call.run().map(|_| ())
 }
 
-/// Flag for copying: only makes the target use the source's FPU registers (patch 0025).
+/// Flag for copying: only makes the target use the source's FPU registers (patch `shared-vector-registers`).
 const SHARE_FPU: u64 = 1 << 14;
 
 pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
@@ -204,7 +204,7 @@ pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>
     Some(call.run().map(|_| ()))
 }
 
-/// Attribute of a page: not executable (the project's patch 0034).
+/// Attribute of a page: not executable (the project's patch `non-executable-pages`).
 pub(crate) const NOT_EXECUTED: u64 = 1 << 3;
 
 pub(crate) fn page_remap(page: Page, vspace: VSpace, _address: u64, rights: u64, attributes: u64) -> Result<()> {
@@ -219,7 +219,7 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
     }
 }
 
-/// Mapping with an additional capability (the project's patch 0014).
+/// Mapping with an additional capability (the project's patch `several-pages`).
 pub(crate) fn page_map_several(
     page: Page,
     vspace: VSpace,

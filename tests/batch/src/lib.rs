@@ -1,125 +1,124 @@
-//! Many programs in one boot: what the host and the program `batch` inside say to each other.
+//! Many programs in one boot: the protocol between the host and the program `batch` in the system.
 //!
-//! The host link carries 200 KB a second, and a test program has megabytes. So a program travels on a disk that host and
-//! machine share, the *mailbox*, and only words about it go over the link:
+//! The host link carries 200 KB a second, and a test program has megabytes. So a program travels on a disk that host
+//! and machine share, the *mailbox*, and only messages about it use the link:
 //!
-//! 1. `batch` starts, and says how much room the mailbox has: [`Said::Ready`].
-//! 2. The host writes a *parcel* anywhere into the mailbox: a BOOTFS image of the program ([`PROGRAM`]) and of how to
-//!    start it ([`START`]). It says where it lies: [`Order::Run`], with a number by which both know the program from then on.
-//!    A folder that many programs see (a package's files, the programs built from it) has a parcel of its own, which is
-//!    kept: [`Order::Keep`].
-//! 3. `batch` reads the parcel into memory and says so: [`Said::Fetched`]; the place is free for others.
-//! 4. The program runs: a process in a job of its own, several at once if the host likes. It sees its own file, the
-//!    package's folder and the package's other programs where the host has them, and an empty `/tmp`; all of that is in
-//!    memory, its own, and made when it is first looked at. Its output goes out ([`Said::Output`], [`Said::Errors`]), the host's input goes in ([`Order::Input`], answered by [`Said::InputTaken`],
-//!    which gives the host credit).
-//! 5. It ends, or is killed at its limit or by [`Order::Kill`]. The rest of its job is killed, what is still in its pipes
-//!    goes out, then [`Said::Ended`].
+//! 1. `batch` starts and reports the size of the mailbox: [`Said::Ready`].
+//! 2. The host writes a *parcel* anywhere into the mailbox: a BOOTFS image of the program ([`PROGRAM`]) and of its
+//!    start parameters ([`START`]). It sends the parcel's place with a number for the program: [`Order::Run`]. A folder
+//!    that many programs use (a package's files, the programs built from it) has a parcel of its own, which `batch`
+//!    keeps: [`Order::Keep`].
+//! 3. `batch` reads the parcel into memory and reports that: [`Said::Fetched`]. The host may then reuse the place.
+//! 4. The program runs as a process in a job of its own; the host may run several at once. The program sees its own
+//!    file, the package's folder and the package's other programs at the host's paths, and an empty `/tmp`. All of that
+//!    is its own, in memory, and created at first access. `batch` sends its output ([`Said::Output`],
+//!    [`Said::Errors`]); the host sends its input ([`Order::Input`]), and each [`Said::InputTaken`] gives the host
+//!    credit for more.
+//! 5. The program ends, or `batch` kills it at its time limit or at [`Order::Kill`]. `batch` kills the rest of its job,
+//!    sends what is still in its pipes, and then sends [`Said::Ended`].
 //!
-//! Each message is its length (u32, little endian) and as many bytes of postcard. The orders are `batch`'s standard input, what
-//! it says is its standard output.
+//! Each message is its length (u32, little endian) followed by that many bytes of postcard. Orders come on `batch`'s
+//! standard input; its own messages go to its standard output.
 #![forbid(unsafe_code)]
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The folder of a parcel in which the program lies, under its own name.
+/// The directory of a parcel that contains the program, under its own name.
 pub const PROGRAM: &str = "program";
-/// The folder of a parcel with a package's files, or its programs.
+/// The directory of a parcel that contains a package's files or programs.
 pub const FILES: &str = "files";
 /// The path of a [`Start`] in a parcel.
 pub const START: &str = "start";
-/// The service that is the mailbox.
+/// The service that provides the mailbox.
 pub const MAILBOX: &str = "disk";
-/// How many parcels with files are kept.
+/// The number of parcels with files that are kept.
 pub const KEPT: usize = 4;
-/// How many bytes of input the host may have sent that were not taken yet, for each program.
+/// For each program, the most bytes of input that the host may have sent and the program has not taken.
 pub const CREDIT: usize = 64 << 10;
 /// No message is longer.
 const LONGEST: usize = 1 << 20;
 
-/// How a program is started.
+/// The start parameters of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// The process's name.
     pub name: String,
-    /// All arguments; the first is what it is called.
+    /// All arguments, beginning with the program's name.
     pub args: Vec<String>,
-    /// Its environment, `KEY=VALUE` each.
+    /// Its environment, each as `KEY=VALUE`.
     pub env: Vec<String>,
-    /// Whether it has an input; otherwise that is `/dev/null`.
+    /// Whether it has an input; otherwise its input is `/dev/null`.
     pub input: bool,
-    /// The folder in which it sees its own file: that of the host.
+    /// The directory in which it sees its own file: the host's directory.
     pub place: String,
-    /// Folders that are its own, and empty at the start.
+    /// Directories of its own that are empty at the start.
     pub empty: Vec<String>,
-    /// A folder with the package's files that it has a copy of: the number of its parcel ([`Order::Keep`]), and its path.
+    /// A directory with a copy of the package's files: the number of the parcel ([`Order::Keep`]), and the path.
     pub files: Option<(u32, String)>,
-    /// The same with programs that were built from the package beside this one.
+    /// The same with other programs that were built from the package.
     pub programs: Option<(u32, String)>,
 }
 
 impl Start {
-    /// As it lies in a parcel.
+    /// Its bytes in a parcel.
     ///
-    /// # Errors
-    /// Only for what cannot be serialised at all.
+    /// # Errors It cannot be serialised.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
         postcard::to_stdvec(self)
     }
 
-    /// From a parcel.
+    /// Reads it from a parcel's bytes.
     ///
-    /// # Errors
-    /// The bytes are none.
+    /// # Errors The bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Result<Start, postcard::Error> {
         postcard::from_bytes(bytes)
     }
 }
 
-/// What the host wants.
+/// A message from the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Run a program.
     Run {
-        /// Its number.
+        /// The program's number.
         id: u32,
-        /// Where in the mailbox its parcel lies, in bytes; a multiple of a block's.
+        /// The parcel's offset in the mailbox in bytes, a multiple of a block.
         at: u64,
-        /// How long that is.
+        /// The parcel's size in bytes.
         size: u64,
-        /// It is killed after this many milliseconds.
+        /// `batch` kills the program after this many milliseconds.
         limit: Option<u64>,
     },
-    /// Keep a parcel with the files of a folder for programs to come, in the place of the oldest of [`KEPT`].
+    /// Keep a parcel with a directory's files for later programs. It replaces the oldest of [`KEPT`] parcels.
     Keep {
-        /// Its number.
+        /// The parcel's number.
         id: u32,
-        /// Where it lies.
+        /// Its offset in the mailbox in bytes.
         at: u64,
-        /// How long it is.
+        /// Its size in bytes.
         size: u64,
     },
-    /// Input for a program; without bytes: its end.
+    /// Input for a program; no bytes mean the end of the input.
     Input {
         /// The program's number.
         id: u32,
         /// The input.
         bytes: Vec<u8>,
     },
-    /// End a program.
+    /// Kill a program.
     Kill {
-        /// Its number.
+        /// The program's number.
         id: u32,
     },
 }
 
-/// What `batch` says.
+/// A message from `batch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
-    /// Orders can come.
+    /// `batch` is ready for orders.
     Ready {
-        /// Bytes of the mailbox.
+        /// Size of the mailbox in bytes.
         room: u64,
     },
     /// A parcel is in memory.
@@ -129,30 +128,30 @@ pub enum Said {
     },
     /// A program took input.
     InputTaken {
-        /// Its number.
+        /// The program's number.
         id: u32,
-        /// How many bytes.
+        /// The number of bytes.
         count: usize,
     },
     /// A program wrote to its standard output.
     Output {
-        /// Its number.
+        /// The program's number.
         id: u32,
-        /// What it wrote.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// A program wrote to its standard error.
     Errors {
-        /// Its number.
+        /// The program's number.
         id: u32,
-        /// What it wrote.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A program is over, and nothing is left of it.
+    /// A program has ended, and nothing of it is left.
     Ended {
-        /// Its number.
+        /// The program's number.
         id: u32,
-        /// How.
+        /// How it ended.
         end: End,
     },
 }
@@ -160,18 +159,17 @@ pub enum Said {
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// With this return code (Zircon's: killed ones have codes below 0).
+    /// With this return code (Zircon's codes for killed processes are negative).
     Returned(i64),
-    /// At its limit.
+    /// Killed at its time limit.
     TimedOut,
-    /// It never began, for this reason.
+    /// It was not started, for this reason.
     NotStarted(String),
 }
 
-/// A message as it travels.
+/// A message's bytes on the link.
 ///
-/// # Errors
-/// Only for what cannot be serialised at all.
+/// # Errors It cannot be serialised.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, postcard::Error> {
     let mut bytes = vec![0; 4];
     bytes = postcard::to_extend(message, bytes)?;
@@ -180,22 +178,21 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, postcard::Error> {
     Ok(bytes)
 }
 
-/// Puts messages together from the pieces that arrive.
+/// Assembles messages from the pieces that arrive.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,
 }
 
 impl Decoder {
-    /// Takes a piece.
+    /// Adds a piece.
     pub fn push(&mut self, piece: &[u8]) {
         self.pending.extend_from_slice(piece);
     }
 
-    /// The next message, if all of it is there.
+    /// The next message, if it is complete.
     ///
-    /// # Errors
-    /// The bytes are no message: nothing after them can be trusted.
+    /// # Errors The bytes are no message; nothing after them can be trusted.
     pub fn message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, postcard::Error> {
         let Some(length) = self.pending.first_chunk() else { return Ok(None) };
         let end = 4 + u32::from_le_bytes(*length) as usize;

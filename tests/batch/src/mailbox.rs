@@ -15,19 +15,18 @@ pub struct Mailbox {
 
 /// A parcel in memory.
 pub struct Parcel {
-    /// How to start what is in it.
+    /// The start parameters of its program.
     pub start: Start,
     /// The program's file.
     pub program: Vmo,
-    /// All of it.
+    /// The whole parcel.
     pub image: Rc<Vmo>,
 }
 
 impl Mailbox {
-    /// Connects to it.
+    /// Connects to the mailbox.
     ///
-    /// # Errors
-    /// There is none.
+    /// # Errors There is no mailbox.
     pub fn open() -> Result<Mailbox, String> {
         let disk = Disk::open(MAILBOX).map_err(|status| format!("there is no mailbox: {status}"))?;
         Ok(Mailbox { disk })
@@ -40,8 +39,7 @@ impl Mailbox {
 
     /// Reads a parcel.
     ///
-    /// # Errors
-    /// Why it cannot be had.
+    /// # Errors A sentence that says why it cannot be read.
     pub fn fetch(&mut self, at: u64, size: u64) -> Result<Vmo, String> {
         let block = u64::from(self.disk.shape().block);
         if !at.is_multiple_of(block) || at.checked_add(size).is_none_or(|end| end > self.room()) {
@@ -64,10 +62,9 @@ impl Mailbox {
 }
 
 impl Parcel {
-    /// Takes a program's parcel apart; nothing of it is copied.
+    /// Splits a program's parcel without copying.
     ///
-    /// # Errors
-    /// It is damaged.
+    /// # Errors The parcel is damaged.
     pub fn open(image: Vmo) -> zx::Result<Parcel> {
         let size = image.get_size()?;
         let mut header = [0; HEADER_SIZE];

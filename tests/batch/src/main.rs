@@ -1,6 +1,7 @@
-//! Runs the host's programs, several at once, each in a job of its own, until the host has gone.
+//! Runs the host's programs, several at once, each in a job of its own, until the host closes the link.
 //!
-//! One port waits for everything: orders, output, room for input, ends. See the library for what is said.
+//! One port waits for everything: orders, output, space for input, ends of processes. The library describes the
+//! protocol.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

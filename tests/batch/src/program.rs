@@ -1,4 +1,4 @@
-//! A program that runs.
+//! A running program.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,32 +11,33 @@ use zx::{AsHandleRef, Channel, Job, MonotonicInstant, Port, Process, Rights, Sig
 
 use crate::mailbox::Parcel;
 
-/// What a packet for a program is about; with the program's number it makes the packet's key.
+/// The event that a packet for a program reports. Together with the program's number it makes the packet's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// The process has ended.
     End = 0,
-    /// Standard output has something, or has ended.
+    /// Standard output is readable or closed.
     Output = 1,
-    /// Standard error has.
+    /// Standard error is readable or closed.
     Errors = 2,
-    /// Standard input has room.
+    /// Standard input has space.
     Input = 3,
-    /// The folder of its own file is looked at.
+    /// The program accesses the directory of its own file.
     Place = 4,
-    /// The folder with the package's files is looked at.
+    /// The program accesses the directory with the package's files.
     Files = 5,
-    /// The folder with the package's other programs is looked at.
+    /// The program accesses the directory with the package's other programs.
     Programs = 6,
 }
 
 const ALL: [About; 7] =
     [About::End, About::Output, About::Errors, About::Input, About::Place, About::Files, About::Programs];
 
-/// The service of the file system in memory, when it is asked for a tree of one's own.
+/// The service of the memory file system that creates a new tree.
 const FRESH: &str = "tmp/fresh";
 
-/// A folder that becomes one when it is looked at: until then it is a channel, an image, and the folder's path there.
+/// A directory that is created at first access. Until then it is a channel, an image, and the directory's path in the
+/// image.
 struct Folder {
     about: About,
     channel: Channel,
@@ -45,7 +46,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Makes it one.
+    /// Creates the directory.
     fn open(self) -> zx::Result<()> {
         let tree = zx::startup::connect(FRESH)?;
         let rights = Rights::BASIC | Rights::READ | Rights::GET_PROPERTY;
@@ -57,45 +58,44 @@ impl Folder {
     }
 }
 
-/// Bytes of one message at most.
+/// Most bytes of output in one message.
 const PIECE: usize = 32 << 10;
 
-/// A program that runs, or has run and is not over yet.
+/// A program that runs, or has ended and still has output to send.
 pub struct Program {
     id: u32,
     job: Job,
     process: Process,
-    /// Our ends of its pipes, until they end.
+    /// Our ends of its pipes, until they are closed.
     output: Option<Socket>,
     errors: Option<Socket>,
     input: Option<Socket>,
-    /// Input that it has not taken.
+    /// Input that it has not taken yet.
     waiting: VecDeque<u8>,
     input_ended: bool,
-    /// Folders that were not looked at.
+    /// Directories that it has not accessed yet.
     folders: Vec<Folder>,
-    /// When it is killed.
+    /// When `batch` kills it.
     pub deadline: Option<MonotonicInstant>,
     /// How it ended.
     end: Option<End>,
 }
 
-/// The key of packets about a program. Zero is no program's.
+/// The key of a packet about a program. No program has key 0.
 pub fn key(id: u32, about: About) -> u64 {
     (u64::from(id) + 1) << 3 | about as u64
 }
 
-/// What a packet's key says.
+/// The program and event of a packet's key.
 pub fn about(key: u64) -> Option<(u32, About)> {
     let id = u32::try_from((key >> 3).checked_sub(1)?).ok()?;
     Some((id, *ALL.get((key & 7) as usize)?))
 }
 
 impl Program {
-    /// Starts it; `kept` gives the images of folders that several see.
+    /// Starts the program. `kept` gives the images of shared directories.
     ///
-    /// # Errors
-    /// A sentence for the user.
+    /// # Errors A sentence for the user.
     pub fn start(
         port: &Port,
         id: u32,
@@ -180,21 +180,22 @@ impl Program {
         socket.wait_async(port, key(self.id, about), Signals::SOCKET_READABLE | Signals::SOCKET_PEER_CLOSED, 0)
     }
 
-    /// Ends it, with all that it started.
+    /// Kills the program and everything that it started.
     pub fn kill(&mut self, end: Option<End>) {
         self.deadline = None;
         self.end = self.end.take().or(end);
         let _ = self.job.kill();
     }
 
-    /// The process has ended; what it started ends with it.
+    /// The process has ended: kills everything that it started.
     pub fn ended(&mut self) {
         let code = self.process.info().map_or(abi::ZX_TASK_RETCODE_SYSCALL_KILL, |info| info.return_code);
         self.kill(Some(End::Returned(code)));
         self.input = None;
     }
 
-    /// It looks at a folder, or never will. One that cannot be made is closed, which it sees.
+    /// The program accesses a directory, or has closed its channel. If the directory cannot be created, its channel is
+    /// closed, which the program notices.
     pub fn open_folder(&mut self, about: About) {
         if let Some(index) = self.folders.iter().position(|folder| folder.about == about) {
             let folder = self.folders.swap_remove(index);
@@ -205,7 +206,7 @@ impl Program {
         }
     }
 
-    /// What it wrote; nothing where nothing is there.
+    /// Reads output of the program; empty if there is none.
     pub fn read(&mut self, port: &Port, about: About) -> Vec<u8> {
         let socket = if about == About::Output { self.output.take() } else { self.errors.take() };
         let Some(socket) = socket else { return Vec::new() };
@@ -222,15 +223,15 @@ impl Program {
         bytes
     }
 
-    /// Takes input from the host; without bytes it is at its end.
+    /// Takes input from the host; no bytes mean the end of the input.
     pub fn put(&mut self, bytes: &[u8]) {
         self.input_ended |= bytes.is_empty();
-        // A host that sends more than it has credit for loses it.
+        // Input beyond the host's credit is dropped.
         let room = CREDIT.saturating_sub(self.waiting.len()).min(bytes.len());
         self.waiting.extend(&bytes[..room]);
     }
 
-    /// Gives it what it takes of its input; says how much is gone.
+    /// Gives the program as much input as it takes; returns how many bytes left the queue.
     pub fn feed(&mut self, port: &Port) -> usize {
         let mut gone = 0;
         while let Some(socket) = &self.input {
@@ -253,7 +254,7 @@ impl Program {
                     }
                     break;
                 }
-                // It has closed its input: what comes is gone, as with a pipe.
+                // The program has closed its input, so the rest is dropped, as with a pipe.
                 Err(_) => self.input = None,
             }
         }
@@ -264,7 +265,7 @@ impl Program {
         gone
     }
 
-    /// How it ended, once all that it wrote has been read.
+    /// How it ended, once all its output has been read.
     pub fn over(&mut self) -> Option<End> {
         if self.output.is_some() || self.errors.is_some() { None } else { self.end.take() }
     }

@@ -1,4 +1,4 @@
-//! The loop.
+//! The event loop.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -14,21 +14,20 @@ use zx::{MonotonicInstant, Port, Status, Vmo};
 use crate::mailbox::{Mailbox, Parcel};
 use crate::program::{self, About, Program};
 
-/// The key of the packet that says that orders have come.
+/// The key of the packet that announces orders.
 const ORDERS: u64 = 0;
 
 struct Batch {
     port: Arc<Port>,
     mailbox: Mailbox,
     programs: HashMap<u32, Program>,
-    /// Files and programs of packages, the newest first, by the numbers of their parcels.
+    /// Files and programs of packages with the numbers of their parcels, newest first.
     kept: VecDeque<(u32, Rc<Vmo>)>,
 }
 
-/// Runs until the host has gone.
+/// Runs until the host closes the link.
 ///
-/// # Errors
-/// A sentence for the user.
+/// # Errors A sentence for the user.
 pub fn run() -> Result<(), String> {
     let mailbox = Mailbox::open()?;
     let port = Arc::new(Port::create().map_err(|status| format!("a port: {status}"))?);
@@ -53,7 +52,7 @@ pub fn run() -> Result<(), String> {
     }
 }
 
-/// Reads orders in a thread of its own; each is followed by a packet.
+/// Reads orders in a thread of its own and sends a packet for each.
 fn listen(port: Arc<Port>) -> Result<Receiver<Order>, String> {
     let (sender, receiver) = channel();
     let listen = move || {

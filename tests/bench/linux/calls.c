@@ -62,7 +62,7 @@ static void epolls(void) {
     close(set);
 }
 
-/* So many bytes written to one end and read from the other. */
+/* `len` bytes are written to one end and read from the other. */
 static void through(const char *write_name, const char *read_name, int from, int to, size_t len) {
     static char bytes[4096];
     samples writes = {0}, reads = {0};

@@ -1,7 +1,7 @@
 /* What single operations cost on Linux: the counterpart of tests/bench/src/operations, for `./hafnon bench --peers`.
  *
- * This is the first process. It measures, writes its lines to the second serial port, and restarts the machine, which
- * QEMU takes for its end. As the second process of a start it only says when its main began: see tasks.c. */
+ * This is the first process. It measures, writes its lines to the second serial port, and resets the machine, at which
+ * QEMU exits. As the second process of a start it only reports when its main began: see tasks.c. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -53,7 +53,7 @@ static void count_down(uint64_t turns) {
     __asm__ volatile("1: dec %0\n jnz 1b" : "+r"(turns) : : "cc");
 }
 
-/* Turns of a loop of two instructions say how many ticks an instruction takes. The least: nothing came between. */
+/* A loop of two instructions gives the ticks for one instruction. The least is taken: no interrupt came in between. */
 void meter_calibrate(void) {
     enum { TURNS = 10000 };
     samples nothing = {0}, once = {0}, twice = {0};
@@ -87,7 +87,7 @@ static void all_run(void) {
 int main(int argc, char **argv) {
     int64_t began = counter();
     if (argc == 2) {
-        /* A second process: its only argument is the descriptor that wants to know. */
+        /* A second process: its only argument is the descriptor that gets the result. */
         return write(atoi(argv[1]), &began, sizeof began) != sizeof began;
     }
     mkdir("/dev", 0755);
@@ -96,8 +96,8 @@ int main(int argc, char **argv) {
     if (!report) return 1;
     setvbuf(report, NULL, _IOFBF, 1 << 16);
     meter_calibrate();
-    /* Once as a rehearsal, in a process of its own, because the C library does more in one that has had threads: the
-     * kernel's own start is over then, and what it makes for the first time is made. */
+    /* A rehearsal first: afterwards the kernel's boot is complete, and everything that it creates only once exists. It
+     * runs in a process of its own, because the C library does more in a process that has had threads. */
     pid_t rehearsal = fork();
     CHECK(rehearsal);
     if (rehearsal == 0) {

@@ -47,7 +47,7 @@ static void mappings(void) {
     close(file);
 }
 
-/* Writes to pages that are not there yet, so many apart; what the memory of one round was is that of the next. */
+/* Writes to pages that are not committed yet, at a distance of `apart` pages; each round reuses the memory of the last. */
 static void faults(const char *name, int apart) {
     samples each = {0};
     size_t len = (size_t)FAULTS * apart * PAGE;

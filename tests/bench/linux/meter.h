@@ -6,7 +6,7 @@
 
 enum { WARM_UP = 64, TIMES = 1000 };
 
-/* The time-stamp counter. Nothing is moved from one side of it to the other. */
+/* Reads the time-stamp counter. The compiler moves nothing across it. */
 static inline __attribute__((always_inline)) int64_t counter(void) {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
@@ -17,18 +17,18 @@ typedef struct {
     int64_t count, sum, min, max;
 } samples;
 
-/* What two looks at the counter cost by themselves, and ticks of an instruction. */
+/* What two reads of the counter cost by themselves, and the ticks for one instruction. */
 extern int64_t overhead;
 extern double ticks_of_one;
 
 void meter_calibrate(void);
-/* Adds what lies between two looks, and forgets the first WARM_UP of them. */
+/* Adds the time between two reads; drops the first WARM_UP samples. */
 void meter_add(samples *samples, int64_t start, int64_t end);
 /* `figure NAME instructions MEAN MIN MAX SAMPLES`, kept until meter_print. */
 void meter_report(const char *name, const samples *samples);
 void meter_print(FILE *out);
 
-/* Ends the run with what went wrong. */
+/* Ends the run with an error message. */
 _Noreturn void failed(const char *what);
 
 #define CHECK(call)                   \
@@ -44,7 +44,7 @@ _Noreturn void failed(const char *what);
         meter_add(&(samples), start_, counter());  \
     } while (0)
 
-/* Rounds: those that warm up, and those that count. */
+/* Rounds of the warm-up, and measured rounds. */
 #define ROUNDS(times) for (int round_ = 0; round_ < WARM_UP + (times); round_++)
 
 /* The parts of the suite. */

@@ -1,4 +1,4 @@
-/* What takes two: threads of one process, and two processes. */
+/* Operations that take two: threads of one process, or two processes. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "meter.h"
 
-/* One side's part of an echo: it waits for the other's message, if asked to in a call of its own, and takes it. */
+/* One side of an echo: waits for the other side's message, in a call of its own if asked to, and takes it. */
 static void take(int end, char *bytes, size_t len, int wait) {
     struct pollfd item = {.fd = end, .events = POLLIN};
     if (wait) CHECK(poll(&item, 1, -1));
@@ -42,7 +42,7 @@ static void echo(const char *name, size_t len, int wait) {
     meter_report(name, &round_trip);
 }
 
-/* Two threads and a word each: who wakes the other waits for its own. */
+/* Two threads with a word each: a thread wakes the other one, then waits for a change of its own word. */
 static _Atomic uint32_t words[2];
 
 static void wake(int which) {

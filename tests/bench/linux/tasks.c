@@ -1,4 +1,4 @@
-/* Lives of threads and processes. */
+/* Creation and end of threads and processes. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <spawn.h>
@@ -20,7 +20,7 @@ static void threads(void) {
     meter_report("pthread", &life);
 }
 
-/* A process that ends at once, by the calls themselves: the memory of this one is copied. */
+/* A process that ends at once, by raw system calls: the memory of this one is copied. */
 static void forks(void) {
     samples life = {0};
     ROUNDS(100) TIME(life, {

@@ -1,4 +1,4 @@
-//! Ten thousand channels with a message each.
+//! Ten thousand channels, each with a message.
 
 use zx::Channel;
 
@@ -12,7 +12,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
     let mut live: Vec<Option<(Channel, Channel)>> = Vec::new();
     live.resize_with(most, || None);
     let mut bytes = [0; MESSAGE.len()];
-    // What is made for the first time is made before anything is measured.
+    // One round before the measurement, so that everything that is created only once exists.
     round(None, &mut live, COUNTS[1], &mut bytes)?;
     for count in COUNTS {
         round(Some(meter), &mut live, count, &mut bytes)?;

@@ -8,16 +8,16 @@ use zx::{Exit, Job, Process, Status, VirtualProcessor, Vmar, Vmo, map_runs};
 
 use crate::meter::{Meter, Places};
 
-/// Sub-domains that there are while those of [`MORE`] are made, used and ended.
+/// Numbers of existing sub-domains while [`MORE`] are created, used and ended.
 const COUNTS: [usize; 4] = [1, 10, 100, 1_000];
 const MORE: usize = 64;
 const PROCESSORS: [usize; 4] = [1, 4, 16, 64];
 const PAGES: [usize; 3] = [100, 1_000, 10_000];
-/// Operations that are measured at each count.
+/// Measured operations at each count.
 const TIMES: usize = 1_000;
-/// Runs in a call.
+/// Runs of pages in one call.
 const RUNS: usize = 256;
-/// Pages of a long run.
+/// Pages in a long run.
 const LONG: usize = 100;
 const PAGE: u64 = 4096;
 const CODE: u64 = 0x100_0000;
@@ -47,7 +47,7 @@ fn enter(processor: &mut VirtualProcessor<'_>, (process, _): &Domain) -> zx::Res
     processor.enter(process).and_then(called)
 }
 
-/// One with a page of code in it, whose first system call has been made.
+/// A sub-domain with a page of code that has made its first system call.
 fn create(job: &Job, code: &Vmo, processor: &mut VirtualProcessor<'_>) -> zx::Result<Domain> {
     let (process, vmar) = job.create_process("domain")?;
     map_runs(&vmar, code, &[runs(CODE, 0, PAGE, READ_EXECUTE)])?;
@@ -63,7 +63,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
     processors(meter, &job)
 }
 
-/// What sub-domains cost beside so many.
+/// What sub-domains cost while there are `count` others.
 fn domains(meter: &Meter, job: &Job) -> zx::Result<()> {
     let root = zx::startup::vmar_root_self();
     let (mut processor, code, mut places) = (VirtualProcessor::create(&root)?, code()?, Places::new());
@@ -73,7 +73,8 @@ fn domains(meter: &Meter, job: &Job) -> zx::Result<()> {
     let make = |processor: &mut VirtualProcessor<'_>, count| -> zx::Result<Vec<Domain>> {
         (0..count).map(|_| create(job, &code, processor)).collect()
     };
-    // Memory that was never used is cleared by seL4 in large pieces: so all of it has been before anything is measured.
+    // seL4 clears unused memory in large pieces. This round uses all memory that the measurement needs, so that none is
+    // cleared there.
     let warm = make(&mut processor, most + MORE)?;
     warm.iter().try_for_each(|(process, _)| process.kill())?;
     drop(warm);
@@ -82,7 +83,7 @@ fn domains(meter: &Meter, job: &Job) -> zx::Result<()> {
         let all = make(&mut processor, count)?;
         meter.object("sub-domain", count, before);
         let map = |place: usize, options| map_runs(&all[place].1, &page, &[runs(DATA, 0, PAGE, options)]);
-        // The tables that a page needs are there.
+        // Creates the page tables.
         (0..count).try_for_each(|place| map(place, READ_WRITE).and_then(|()| map(place, 0)))?;
         let mut more: Vec<Domain> = Vec::with_capacity(MORE);
         meter.cost("create", count, MORE, || {
@@ -104,7 +105,7 @@ fn domains(meter: &Meter, job: &Job) -> zx::Result<()> {
     Ok(())
 }
 
-/// What a page costs in a sub-domain that has so many.
+/// What a page costs in a sub-domain that has `count` pages.
 fn pages(meter: &Meter, job: &Job) -> zx::Result<()> {
     let [.., most] = PAGES;
     let memory = Vmo::create(most as u64 * PAGE, 0)?;
@@ -114,7 +115,7 @@ fn pages(meter: &Meter, job: &Job) -> zx::Result<()> {
     for count in PAGES {
         let (process, vmar) = job.create_process("domain")?;
         let total = count as u64;
-        // Each page elsewhere in the memory, then side by side.
+        // First with each page elsewhere in the VMO, then with adjacent pages.
         let scattered: Vec<_> =
             (0..total).map(|page| runs(DATA + page * PAGE, page * 7 % total * PAGE, PAGE, READ_WRITE)).collect();
         let gone: Vec<_> = (0..total).map(|page| runs(DATA + page * PAGE, 0, PAGE, 0)).collect();
@@ -123,7 +124,7 @@ fn pages(meter: &Meter, job: &Job) -> zx::Result<()> {
             runs(DATA + from, from, LONG as u64 * PAGE, READ_WRITE)
         };
         let long: Vec<_> = (0..count / LONG).map(part).collect();
-        // What the tables are made of comes in the first round.
+        // The first round allocates the memory for the page tables.
         map(&vmar, &scattered).and_then(|()| map(&vmar, &gone))?;
         for (name, all) in [("page-map", &scattered), ("page-unmap", &gone), ("page-map-run", &long)] {
             meter.cost(name, count, count, || map(&vmar, all))?;
@@ -133,8 +134,8 @@ fn pages(meter: &Meter, job: &Job) -> zx::Result<()> {
     Ok(())
 }
 
-/// What a system call and its answer cost with so many virtual processors, each with an owner that does as many as all others at the
-/// same time, in a sub-domain of its own.
+/// What a system call and its answer cost with `count` virtual processors. Each has an owner and a sub-domain of its
+/// own, and all owners work at the same time.
 fn processors(meter: &Meter, job: &Job) -> zx::Result<()> {
     const CALLS: usize = 64_000;
     let (root, code) = (zx::startup::vmar_root_self(), code()?);

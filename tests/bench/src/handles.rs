@@ -1,16 +1,16 @@
-//! As many live handles, each to an object of its own, as a process can have, but for those that are measured.
+//! As many live handles, each to an object of its own, as a process can have, minus those that are measured.
 
 use zx::{AsHandleRef, Event, Handle, Rights, Signals};
 
 use crate::meter::{Meter, Places};
 
 const COUNTS: [usize; 5] = [100, 1_000, 10_000, 100_000, 260_000];
-/// Operations that are measured at each count.
+/// Measured operations at each count.
 const TIMES: usize = 1_000;
 
 pub fn run(meter: &mut Meter) -> zx::Result<()> {
     let [.., most] = COUNTS;
-    // The list's own pages are there before anything is measured.
+    // Allocates the list's own pages before the measurement.
     let mut live: Vec<Option<Event>> = Vec::new();
     live.resize_with(most, || None);
     let mut more: Vec<Option<Handle>> = Vec::new();

@@ -1,9 +1,8 @@
-//! What operations cost against the number of objects there are.
+//! What operations cost against the number of existing objects.
 //!
-//! To be run where the time-stamp counter counts instructions (`./hafnon bench scale`). Each series makes more and more
-//! objects of one kind, and measures what an operation costs when there are so many. A line for each figure goes to
-//! standard output: `cost SERIES OPERATION COUNT INSTRUCTIONS`, `memory OBJECT COUNT BYTES`. The series to be measured
-//! are named as arguments.
+//! Run it where the time-stamp counter counts instructions (`./hafnon bench scale`). Each series creates more and more
+//! objects of one kind, and measures an operation at each count. It prints a line for each figure: `cost SERIES
+//! OPERATION COUNT INSTRUCTIONS`, `memory OBJECT COUNT BYTES`. Arguments name the series to measure.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -31,7 +30,8 @@ mod waits;
 fn main() -> zx::Result<()> {
     type Series = (&'static str, fn(&mut meter::Meter) -> zx::Result<()>);
     let all: [Series; 12] = [
-        // Before the waits, whose packets would serve again here: what packets take is measured, too.
+        // Before `waits`: the server would reuse the packets of `waits`, and this series measures the memory of
+        // packets.
         ("queues", queues::run),
         ("handles", handles::run),
         ("waits", waits::run),

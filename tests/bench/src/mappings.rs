@@ -5,7 +5,7 @@ use zx::{Vmar, Vmo};
 use crate::meter::{Meter, Places};
 
 const COUNTS: [usize; 3] = [1_000, 10_000, 100_000];
-/// Operations that are measured at each count.
+/// Measured operations at each count.
 const TIMES: usize = 1_000;
 const PAGE: usize = 4096;
 const READ: u32 = abi::ZX_VM_PERM_READ;
@@ -16,7 +16,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
     let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
     let (vmar, _) = zx::startup::vmar_root_self().allocate(can, 0, 1 << 40)?;
     let vmo = Vmo::create(((most + TIMES) * PAGE) as u64, 0)?;
-    // Every second page of the object, so that no two are one; the lists' own pages are there before.
+    // Every second page of the VMO, so that no two mappings merge. The lists' own pages are allocated before.
     let map = |vmar: &Vmar, page: usize| vmar.map(READ_WRITE, 0, &vmo, (page * PAGE) as u64, PAGE);
     let mut live = vec![usize::MAX; most];
     let mut more = vec![usize::MAX; TIMES];

@@ -1,7 +1,7 @@
-//! Memory: committing, copying, faults, and the calls that copy bytes.
+//! Memory: committing, copying, faults, and calls that copy bytes.
 //!
-//! Where the count is a number of pages, a figure is for one of them unless its name says "whole". Where it
-//! is a number of bytes, it is for all of them.
+//! If the count is a number of pages, a figure is for one page unless its name says "whole". If the count is a number
+//! of bytes, a figure is for all of them.
 
 use core::sync::atomic::Ordering;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use crate::meter::Meter;
 
 const PAGE: usize = 4096;
 const RW: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-/// Numbers of pages; short of what would be committed as a large page.
+/// Numbers of pages; fewer than the server would commit as a large page.
 const PAGES: [usize; 6] = [1, 4, 16, 64, 256, 511];
 const BYTES: [usize; 8] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 const TIMES: usize = 50;
@@ -21,7 +21,7 @@ fn bytes(pages: usize) -> u64 {
     (pages * PAGE) as u64
 }
 
-/// Stores a word into each of so many pages of a mapping.
+/// Stores a word into each of `pages` pages of a mapping.
 fn touch(map: &zx::Mapping<'_>, pages: usize) -> Result<()> {
     for page in 0..pages {
         map.word(page * PAGE).ok_or(Status::INTERNAL)?.store(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ fn touch(map: &zx::Mapping<'_>, pages: usize) -> Result<()> {
     Ok(())
 }
 
-/// Loads a word of each of so many pages of a mapping.
+/// Loads a word of each of `pages` pages of a mapping.
 fn look(map: &zx::Mapping<'_>, pages: usize) -> Result<()> {
     for page in 0..pages {
         black_box(map.word(page * PAGE).ok_or(Status::INTERNAL)?.load(Ordering::Relaxed));
@@ -37,14 +37,14 @@ fn look(map: &zx::Mapping<'_>, pages: usize) -> Result<()> {
     Ok(())
 }
 
-/// Commits pages by writing to them and by a call, and takes them back.
+/// Commits pages by writes and by a call, and decommits them.
 pub fn commit(meter: &mut Meter) -> Result<()> {
     let root = zx::startup::vmar_root_self();
     for round in 0..2 {
         for pages in PAGES {
             let vmo = Vmo::create(bytes(pages), 0)?;
             let map = root.map_here(RW, &vmo, 0, pages * PAGE)?;
-            // The first round is for the memory, which is cut then.
+            // The first round is not measured: the server takes the memory from the kernel then.
             if round == 0 {
                 touch(&map, pages)?;
                 continue;
@@ -59,11 +59,11 @@ pub fn commit(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// Copies memory objects, and writes to the copies.
+/// Clones VMOs, and writes to the clones.
 pub fn copies(meter: &mut Meter) -> Result<()> {
     for pages in PAGES.into_iter().chain([4096, 16_384]) {
         let vmo = Vmo::create(bytes(pages), 0)?;
-        // By single pages, as most memory comes about.
+        // Page by page, as most memory is committed.
         for page in 0..pages {
             vmo.write(&[1], bytes(page))?;
         }
@@ -83,7 +83,7 @@ pub fn copies(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// Faults on pages that are there and not mapped: one alone, and side by side.
+/// Faults on pages that are committed and not mapped: single ones, and adjacent ones.
 pub fn faults(meter: &mut Meter) -> Result<()> {
     let root = zx::startup::vmar_root_self();
     for pages in PAGES {
@@ -101,7 +101,7 @@ pub fn faults(meter: &mut Meter) -> Result<()> {
         let map = root.map_here(RW, &empty, 0, pages * PAGE)?;
         meter.cost("load-of-nothing", pages, pages, || look(&map, pages))?;
         drop(map);
-        // A page for each block that faults map together.
+        // One page in each block that fault-around maps together.
         let vmo = Vmo::create(bytes(pages * 16), 0)?;
         for page in 0..pages {
             vmo.write(&[1], bytes(page * 16))?;
@@ -117,7 +117,7 @@ pub fn faults(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// Reads and writes by calls, beside a plain copy.
+/// Reads and writes by calls, compared with a plain copy.
 pub fn transfer(meter: &mut Meter) -> Result<()> {
     let most = BYTES[BYTES.len() - 1];
     let vmo = Vmo::create(most as u64, 0)?;

@@ -1,19 +1,19 @@
-//! Counts instructions, and bytes of the kernel's memory.
+//! Counts instructions, and bytes of memory that the system uses.
 
 use abi::{ZX_INFO_KMEM_STATS, zx_info_kmem_stats_t};
 use zx::{Info, Resource, Unowned};
 
 /// See the module's description.
 pub struct Meter {
-    /// What is being measured.
+    /// The series that is measured.
     pub series: &'static str,
-    /// Counter ticks of one instruction.
+    /// Counter ticks for each instruction.
     ticks: f64,
     resource: Option<Unowned<'static, Resource>>,
 }
 
 impl Meter {
-    /// Finds out how fast the counter runs by a loop of known length.
+    /// Calibrates the counter with a loop of known length.
     pub fn new() -> Meter {
         const TURNS: u64 = 1_000_000;
         let start = zx::ticks_get();
@@ -23,7 +23,7 @@ impl Meter {
         Meter { series: "", ticks, resource: zx::startup::resource() }
     }
 
-    /// What one of `times` operations costs that `operations` does.
+    /// Measures the cost of one of the `times` operations that `operations` carries out.
     pub fn cost(
         &self,
         operation: &str,
@@ -38,7 +38,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Bytes of memory that the kernel uses; 0 if it does not tell this program.
+    /// Bytes of memory in use, as the server reports them; 0 if this program may not ask.
     pub fn memory(&self) -> u64 {
         let stats = |resource: &Unowned<'static, Resource>| {
             resource.info_record::<zx_info_kmem_stats_t>(ZX_INFO_KMEM_STATS).ok()
@@ -47,17 +47,17 @@ impl Meter {
         stats.total_bytes - stats.free_bytes - stats.free_heap_bytes
     }
 
-    /// Says how much memory each of `count` objects takes, of which there was none when `before` was measured.
+    /// Prints how much memory each of `count` objects takes. `before` was measured when there were none.
     pub fn object(&self, what: &str, count: usize, before: u64) {
         println!("memory {what} {count} {}", self.memory().saturating_sub(before) / count as u64);
     }
 }
 
-/// Places in no order that repeats soon (xorshift).
+/// Random places (xorshift).
 pub struct Places(u64);
 
 impl Places {
-    /// Always the same ones.
+    /// Always the same sequence.
     pub fn new() -> Places {
         Places(0x9e37_79b9_7f4a_7c15)
     }

@@ -1,16 +1,16 @@
-//! Five hundred processes of a page of code, a stack and a thread that sleeps.
+//! Five hundred processes, each with a page of code, a stack and a sleeping thread.
 
 use zx::{AsHandleRef, Event, Job, MonotonicInstant, Process, Rights, Signals, Thread, Vmo};
 
 use crate::meter::Meter;
 
-/// Many more than those few that live on the paging structures of ended ones, which are kept.
+/// Many more than the few processes that can reuse the kept paging structures of ended ones.
 const COUNTS: [usize; 4] = [50, 100, 200, 500];
 const CODE: usize = 0x100_0000;
 const STACK: usize = 0x200_0000;
 const PAGE: usize = 4096;
 
-/// Machine code that sleeps for ever: the call as the vDSO makes it, and its wait for the end.
+/// Machine code that sleeps for ever: the system call as the vDSO makes it, and its wait for the answer.
 fn sleep() -> Vec<u8> {
     let mut code = vec![0x49, 0xba]; // mov r10, for ever
     code.extend(i64::MAX.to_le_bytes());
@@ -44,7 +44,7 @@ fn create(job: &Job, code: &Vmo) -> zx::Result<Sleeper> {
     Ok(Sleeper { process, thread, entry, stack: stack + PAGE - 8 })
 }
 
-/// Lets it come to its sleep, too.
+/// Starts the process and waits until its thread sleeps.
 fn start(sleeper: &Sleeper, event: &Event) -> zx::Result<()> {
     let handle = event.duplicate_handle(Rights::SAME_RIGHTS)?;
     sleeper.process.start(&sleeper.thread, sleeper.entry, sleeper.stack, handle, 0)?;
@@ -62,7 +62,8 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
     let code = Vmo::create(PAGE as u64, 0)?;
     code.write(&sleep(), 0)?;
     let code = code.replace_as_executable(None)?;
-    // Memory that was never used is cleared by seL4 in large pieces: so all of it has been before anything is measured.
+    // seL4 clears unused memory in large pieces. This round uses all memory that the measurement needs, so that none is
+    // cleared there.
     let [.., most] = COUNTS;
     let warm: Vec<Sleeper> = (0..most).map(|_| create(&job, &code)).collect::<Result<_, _>>()?;
     warm.iter().try_for_each(|sleeper| start(sleeper, &event))?;

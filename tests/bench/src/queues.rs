@@ -1,14 +1,14 @@
-//! Queues four thousand deep.
+//! Queues with four thousand entries.
 
 use zx::{Channel, MonotonicInstant, Port};
 
 use crate::meter::Meter;
 
-/// A port takes no more than 4096.
+/// A port holds at most 4096.
 const PORT: [usize; 4] = [10, 100, 1_000, 4_000];
-/// A channel takes no more than 3500.
+/// A channel holds at most 3500.
 const CHANNEL: [usize; 4] = [10, 100, 1_000, 3_000];
-/// Operations that are measured at each depth.
+/// Measured operations at each depth.
 const TIMES: usize = 1_000;
 
 fn read(end: &Channel, bytes: &mut [u8]) -> zx::Result<()> {
@@ -19,8 +19,8 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
     let port = Port::create()?;
     let packet = abi::zx_port_packet_t::default();
     let take = || port.wait(MonotonicInstant::INFINITE_PAST).map(drop);
-    // Memory that was never used is cleared in large pieces: as much as the deepest takes has been before anything but that
-    // memory is measured.
+    // seL4 clears unused memory in large pieces. This uses as much as the deepest queue takes, so that none is cleared
+    // in the measurement. Only the memory itself is measured before.
     let [.., most] = PORT;
     let before = meter.memory();
     (0..most).try_for_each(|_| port.queue(&packet))?;

@@ -1,4 +1,4 @@
-//! Two thousand threads in one process: threads of the language, with all that its library does for them.
+//! Two thousand threads in one process: threads of Rust's `std`, with all that it does for them.
 
 use std::thread::{self, JoinHandle};
 
@@ -13,7 +13,7 @@ const END: Signals = Signals::USER_1;
 
 type Worker = (EventPair, JoinHandle<zx::Result<()>>);
 
-/// Answers each signal by one, until it is told to end.
+/// Answers each signal with one until the end signal comes.
 fn work(end: &EventPair) -> zx::Result<()> {
     loop {
         let signals = end.wait_one(GO.union(END), MonotonicInstant::INFINITE)?;
@@ -43,7 +43,8 @@ fn end((ours, thread): Worker) -> zx::Result<()> {
 }
 
 pub fn run(meter: &mut Meter) -> zx::Result<()> {
-    // Memory that was never used is cleared by seL4 in large pieces: so all of it has been before anything is measured.
+    // seL4 clears unused memory in large pieces. This round uses all memory that the measurement needs, so that none is
+    // cleared there.
     let [.., most] = COUNTS;
     let warm: Vec<Worker> = (0..most).map(|_| start()).collect::<Result<_, _>>()?;
     warm.iter().try_for_each(|worker| ping(&worker.0))?;
@@ -52,7 +53,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
         let mut all: Vec<Worker> = Vec::with_capacity(count);
         let before = meter.memory();
         meter.cost("start", count, count, || (0..count).try_for_each(|_| start().map(|worker| all.push(worker))))?;
-        // The first round lets all of them come to where they wait.
+        // The first round lets every thread reach its wait.
         all.iter().try_for_each(|worker| ping(&worker.0))?;
         meter.object("thread-with-stack", count, before);
         meter.cost("signal-round", count, count, || all.iter().try_for_each(|worker| ping(&worker.0)))?;

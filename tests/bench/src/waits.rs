@@ -1,4 +1,4 @@
-//! As many asynchronous waits as one port can have.
+//! As many asynchronous waits as a port can have.
 
 use zx::{AsHandleRef, Event, MonotonicInstant, Port, Signals};
 
@@ -16,7 +16,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
         let before = meter.memory();
         meter.cost("register", count, count, || (0..count).try_for_each(register))?;
         meter.object("wait-async", count, before);
-        // A hundred of them, in no order, end and are asked for again.
+        // A hundred of them, in random order, end and are registered again.
         let mut places = Places::new();
         let mut some: Vec<usize> = (0..100).map(|_| places.next(count)).collect();
         some.sort_unstable();
@@ -29,7 +29,7 @@ pub fn run(meter: &mut Meter) -> zx::Result<()> {
         })?;
         event.signal(Signals::USER_0, Signals::NONE)?;
     }
-    // The waits of others with other signals cost a signal nothing.
+    // Waits for other signals add nothing to the cost of a signal.
     let mut have = 0;
     for count in COUNTS {
         (have..count).try_for_each(register)?;

@@ -1,22 +1,23 @@
-//! A reader of FAT16 and FAT32 of its own, which knows nothing of what is tested: the names and contents that the bytes hold.
+//! A reader of FAT16 and FAT32 that shares no code with the tested one: it gives the names and contents that the bytes
+//! hold.
 
 use std::collections::HashSet;
 
 use crate::image::Image;
 use crate::plan::Tree;
 
-/// How deep directories may lie in each other.
+/// Most levels of nested directories.
 const DEEPEST: usize = 20;
 
 struct Volume<'a> {
     image: &'a Image,
-    /// It is FAT32.
+    /// Whether it is FAT32.
     wide: bool,
     table: u64,
     data: u64,
     cluster: u64,
     clusters: u64,
-    /// How files begin that nobody is to see.
+    /// Files whose names begin with this are left out.
     hidden: &'a str,
 }
 
@@ -37,7 +38,7 @@ impl Volume<'_> {
         }
     }
 
-    /// The bytes of a chain.
+    /// The bytes of a cluster chain.
     fn chain(&self, first: u64) -> Result<Vec<u8>, String> {
         let (mut bytes, mut at, mut seen) = (Vec::new(), first, HashSet::new());
         let last = if self.wide { 0x0fff_fff8 } else { 0xfff8 };
@@ -95,10 +96,9 @@ impl Volume<'_> {
     }
 }
 
-/// Reads an image, but for files in it whose names begin so. Every name there has to be a long one.
+/// Reads an image, without the files whose names begin with `hidden`. Every name in it must be a long name.
 ///
-/// # Errors
-/// A sentence: its bytes make no sense.
+/// # Errors A sentence that says which bytes are invalid.
 pub fn read(image: &Image, hidden: &str) -> Result<Tree, String> {
     let header = image.at(0, 512);
     let sector = word(&header, 11);

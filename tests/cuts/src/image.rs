@@ -1,12 +1,12 @@
-//! The bytes of a disk, of which there may be many that differ little: pages are shared.
+//! The bytes of a disk. Images that differ little share pages.
 
 use std::io::{Result, Write};
 use std::rc::Rc;
 
-/// Bytes of a page.
+/// Bytes in a page.
 const PAGE: usize = 4096;
 
-/// A disk's bytes. A clone costs a counter for each page.
+/// A disk's bytes. A clone increments one reference count for each page.
 #[derive(Clone, Debug)]
 pub struct Image {
     pages: Vec<Rc<[u8; PAGE]>>,
@@ -28,12 +28,12 @@ impl Image {
         Image { pages: bytes.chunks(PAGE).map(page).collect(), size: bytes.len() as u64 }
     }
 
-    /// How many there are.
+    /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads as many bytes as there are from a place on, and gives how many that were.
+    /// Reads from an offset up to the end of the image; returns the number of bytes read.
     pub fn read(&self, at: u64, bytes: &mut [u8]) -> usize {
         let len = bytes.len().min(self.size.saturating_sub(at) as usize);
         let mut done = 0;
@@ -46,14 +46,14 @@ impl Image {
         len
     }
 
-    /// The bytes of a place; zeroes behind the end.
+    /// The bytes at an offset; zeroes beyond the end.
     pub fn at(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.read(at, &mut bytes);
         bytes
     }
 
-    /// Writes what lies on the disk of these bytes.
+    /// Writes the part of these bytes that lies on the disk.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         let len = bytes.len().min(self.size.saturating_sub(at) as usize);
         let mut done = 0;
@@ -65,10 +65,9 @@ impl Image {
         }
     }
 
-    /// Writes all of it to a file.
+    /// Writes the whole image to a file.
     ///
-    /// # Errors
-    /// The file cannot be written.
+    /// # Errors The file cannot be written.
     pub fn save(&self, mut to: impl Write) -> Result<()> {
         let mut left = self.size as usize;
         for page in &self.pages {

@@ -1,32 +1,32 @@
-//! What may be found after a cut.
+//! What a reader may find after a cut.
 //!
-//! Given: the trees before and after each operation since the last one that was synced. All that every one of these trees has must be
-//! found:
+//! The judge gets the trees before and after each operation since the last synced one. A found tree is valid if it
+//! keeps what all these trees have in common:
 //!
-//! 1. Nothing else is there: each name that is found stands for something that it stood for in one of the trees.
+//! 1. Nothing else is there: each found name stands for an object that it stood for in one of the trees.
 //! 2. A name that all the trees have is found.
-//! 3. What has a name in all the trees is found under one of its names.
-//! 4. A file's content is, byte by byte, that of one of its states; or zero, where it was made longer. Its length lies between theirs.
-//! 5. Where names change [as a whole](Promise::Whole), they are those of one of the trees.
+//! 3. An object that has a name in all the trees is found under one of its names.
+//! 4. Each byte of a file's content is that of one of its states, or zero where the file was extended. Its length lies
+//!    between the lengths of its states.
+//! 5. Where names change [as a whole](Promise::Whole), the found names are those of one of the trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::plan::{MARK, Model, Object, Tree};
 
-/// What a file system says of names after a cut.
+/// What a file system guarantees for names after a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Those that there were at one time.
+    /// The names are those of one moment.
     Whole,
-    /// Of a renaming both names may be found.
+    /// After a rename both names may be found.
     Each,
 }
 
-/// Judges what was found. The trees are not changed, but for the mark, which is taken away.
+/// Judges what was found. Removes the mark file from `found`, and changes nothing else.
 ///
-/// # Errors
-/// A sentence: what must not be.
+/// # Errors A sentence that says which rule is violated.
 pub fn judge(found: &mut Tree, trees: &[Model], promise: Promise) -> Result<(), String> {
     found.remove(MARK);
     match trees {
@@ -42,13 +42,13 @@ pub fn judge(found: &mut Tree, trees: &[Model], promise: Promise) -> Result<(), 
 struct States<'a> {
     contents: Vec<&'a Rc<Vec<u8>>>,
     names: BTreeSet<&'a str>,
-    /// In how many of the trees it has a name.
+    /// The number of trees in which it has a name.
     trees: usize,
 }
 
 struct Judge<'a> {
     objects: BTreeMap<Object, States<'a>>,
-    /// What a name stands for in any of the trees, and in how many of them it is there.
+    /// For each name: the objects that it stands for in any of the trees, and the number of trees that have it.
     names: BTreeMap<&'a str, (BTreeSet<Object>, usize)>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Judge<'a> {
         states.accepts(content, states.trees < trees.len())
     }
 
-    /// Whether each name stands for what it stood for in this tree.
+    /// Whether each name stands for the object that it stood for in this tree.
     fn fits(&self, tree: &Model, found: &Tree, trees: &[Model]) -> bool {
         tree.names().all(|(path, object, _)| {
             found.get(path).is_some_and(|content| self.content(object, trees, content).is_ok())
@@ -127,7 +127,8 @@ impl<'a> Judge<'a> {
 }
 
 impl States<'_> {
-    /// Whether this can be found as its content; `young`: not all trees have it, so it may still be on the way from nothing.
+    /// Whether this may be found as the object's content. `young`: not all trees have the object, so its file may still
+    /// be growing from nothing.
     fn accepts(&self, content: &[u8], young: bool) -> Result<(), String> {
         let lengths = || self.contents.iter().map(|state| state.len());
         let least = if young { 0 } else { lengths().min().unwrap_or(0) };
@@ -140,7 +141,7 @@ impl States<'_> {
             states.clone().any(|state| state == Some(byte))
                 || *byte == 0 && (young || states.any(|state| state.is_none()))
         };
-        // Most are one of the states.
+        // Most contents equal one of the states.
         if self.contents.iter().any(|state| state.as_slice() == content) {
             return Ok(());
         }
@@ -189,9 +190,9 @@ mod tests {
         for mut bad in lost {
             assert!(judge(&mut bad, &all[2..], Promise::Each).is_err(), "{:?}", bad.keys());
         }
-        // What was synced afterwards is no longer as before.
+        // What was synced afterwards must differ from the state before.
         assert!(judge(&mut both.clone(), &all[3..], Promise::Each).is_err());
-        // And what was made since may be there in part, with nobody else's bytes.
+        // A file that was created since may be there in part, without bytes of other files.
         let part = tree(&[("file", &old), ("new", &new[..600])]);
         assert_eq!(judge(&mut part.clone(), &all[1..3], Promise::Whole), Ok(()));
         assert!(judge(&mut part.clone(), &all[2..3], Promise::Whole).is_err());

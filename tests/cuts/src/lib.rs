@@ -1,8 +1,9 @@
-//! The power goes, and what was synced stays: what shows that, whatever file system there is.
+//! Shows that synced content survives a power cut, for any file system.
 //!
-//! Operations are drawn by [lot](plan) and carried out; what gets to the disk meanwhile is [logged](log), with a mark behind each sync
-//! that was answered. From the log come all the states that a cut can [leave](replay): after each write, with a write torn, with any
-//! of what was not flushed, and with a second cut while the first is mended. Each is read, and a [judge] says whether it may be.
+//! A test carries out [random](plan) operations and [logs](log) the writes that reach the disk, with a mark after each
+//! answered sync. From the log it derives all states that a cut can [leave](replay): after each write, with a torn
+//! write, with any subset of the writes that were not flushed, and with a second cut while the system repairs the
+//! first. It reads each state, and a [judge] decides whether that state is allowed.
 //!
 //! The program `churn` carries the operations out in the system; the tests of the package `files` do it in memory.
 #![forbid(unsafe_code)]
@@ -15,15 +16,15 @@ pub mod plan;
 pub mod replay;
 pub mod saves;
 
-/// A generator of numbers that are the same in each run.
+/// A generator of pseudo-random numbers that are the same in each run.
 #[derive(Clone, Debug)]
 pub struct Lot(u64);
 
 impl Lot {
-    /// All numbers follow from the seed.
+    /// A generator whose numbers all follow from the seed.
     pub fn new(seed: u64) -> Lot {
         let mut lot = Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // The first numbers of small seeds are like each other.
+        // The first numbers of small seeds are similar.
         for _ in 0..8 {
             lot.next();
         }
@@ -37,7 +38,7 @@ impl Lot {
         self.0
     }
 
-    /// A number below `most`, which is not 0.
+    /// A number below `most`. `most` must not be 0.
     pub fn below(&mut self, most: usize) -> usize {
         ((self.next() >> 16) % most as u64) as usize
     }

@@ -1,9 +1,9 @@
-//! The log of what got to a disk: each write and each flush, in their order.
+//! The log of the requests that reached a disk: each write and each flush, in order.
 //!
-//! QEMU's driver `blklogwrites` writes it in the format of Linux' dm-log-writes: a superblock of one sector (`magic`, `version`, number
-//! of entries, bytes of a sector), then for each request a sector with its entry (first sector, number of sectors, flags, length of
-//! other data) and behind it the sectors that were written. All numbers have 64 bits, the least significant byte first, but for
-//! the bytes of a sector, which have 32.
+//! QEMU's driver `blklogwrites` writes it in the format of Linux' dm-log-writes: a superblock of one sector (`magic`,
+//! `version`, number of entries, bytes in a sector), then for each request a sector with its entry (first sector,
+//! number of sectors, flags, length of other data), followed by the sectors that were written. All numbers are
+//! little-endian and have 64 bits, except the bytes in a sector, which have 32.
 
 use std::io::{Read, Write};
 
@@ -13,26 +13,26 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 const MARKED: u64 = 8;
-/// The sector of a log that is written here, and the least of any.
+/// Bytes in a sector of the logs that are written here; the smallest that a log can have.
 const SECTOR: usize = 512;
-/// Nothing that is written at once is longer.
+/// No single write is longer.
 const LONGEST: u64 = 1 << 30;
 
-/// A file's first bytes by which a write is known as a mark; its number follows.
+/// The first bytes of the mark file, by which a write is recognised as a mark. The number follows.
 const MARK: [u8; 24] = *b"hafnon: synced up to no ";
 
-/// What a disk was asked.
+/// A request to the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Bytes at a place.
+    /// A write of bytes at an offset.
     Write(u64, Vec<u8>),
-    /// All that was written before is to stay.
+    /// Everything that was written before must be durable.
     Flush,
-    /// From here on so many operations are synced, and whoever asked for it has been told.
+    /// Not a request: the first N operations are synced, and their callers have got the answer.
     Mark(u64),
 }
 
-/// The content of the file that marks so many operations as synced: one sector, so that it is written whole.
+/// The content of the mark file for `number` synced operations: one sector, so that the disk writes it as a whole.
 pub fn mark(number: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     bytes[..MARK.len()].copy_from_slice(&MARK);
@@ -50,10 +50,9 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Reads a log. A mark stands before the write that made it, where its number is higher than those before.
+/// Reads a log. Puts a mark before the write that made it, if its number is higher than all earlier ones.
 ///
-/// # Errors
-/// It is none, or ends too early.
+/// # Errors The bytes are no log, or the log ends too early.
 pub fn read(mut from: impl Read) -> Result<Vec<Act>, String> {
     let mut sector = vec![0; SECTOR];
     let mut take = |bytes: &mut [u8], what: &str| from.read_exact(bytes).map_err(|error| format!("{what}: {error}"));
@@ -91,7 +90,7 @@ pub fn read(mut from: impl Read) -> Result<Vec<Act>, String> {
             }
             acts.push(Act::Write(at, data));
         }
-        // A write that is on the disk when it is answered; what was written before may still be lost.
+        // A write with FUA is durable when it is answered; earlier writes may still be lost.
         if flags & FUA != 0 {
             return Err(format!("entry {index} is a write that flushes itself, which nobody here asks for"));
         }
@@ -99,10 +98,9 @@ pub fn read(mut from: impl Read) -> Result<Vec<Act>, String> {
     Ok(acts)
 }
 
-/// Writes a log. Marks are in what is written.
+/// Writes a log. Marks are part of the written bytes.
 ///
-/// # Errors
-/// It cannot be written.
+/// # Errors It cannot be written.
 pub fn write(acts: &[Act], mut to: impl Write) -> std::io::Result<()> {
     let entry = |words: [u64; 4]| {
         let mut sector = [0; SECTOR];

@@ -1,33 +1,33 @@
-//! Operations by lot, and what a tree of files is after them.
+//! Random operations, and a model of a file tree that they change.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::Lot;
 
-/// Names from the root, and content; directories end with a slash.
+/// Paths from the root, and contents; paths of directories end with a slash.
 pub type Tree = BTreeMap<String, Vec<u8>>;
 
 /// The file in the root whose content is the [mark](crate::log::mark). It is no part of the tree.
 pub const MARK: &str = "mark";
-/// Files and directories that there are at most, and bytes of a file that still grows.
+/// Most files, most directories, and the most bytes of a file that still grows.
 const FILES: usize = 24;
 const DIRECTORIES: usize = 8;
 const LONG: usize = 60_000;
-/// Operations that are synced in the same way.
+/// Consecutive operations that are synced in the same way.
 const PORTION: u64 = 12;
 
-/// What a file system can do that not every one can.
+/// Abilities that only some file systems have.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
-    /// More than one name for a file.
+    /// A file can have more than one name.
     pub links: bool,
-    /// A directory gets to another directory.
+    /// A directory can move to another directory.
     pub moves_directories: bool,
 }
 
 impl Abilities {
-    /// Those of `ext4` and `fat`.
+    /// The abilities of `ext4` and `fat`.
     pub fn of(kind: &str) -> Option<Abilities> {
         let ext4 = kind == "ext4";
         (ext4 || kind == "fat").then_some(Abilities { links: ext4, moves_directories: ext4 })
@@ -37,7 +37,7 @@ impl Abilities {
 /// How an operation is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// At once, with nothing open.
+    /// At once, with no open file.
     Closed,
     /// At once, while a file is open.
     Open,
@@ -45,33 +45,33 @@ pub enum Way {
     Seldom,
 }
 
-/// Something that is done to a tree. Paths are from the root.
+/// An operation on a tree. Paths are from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A new file.
+    /// Create a file.
     Make(String, Vec<u8>),
-    /// A new directory.
+    /// Create a directory.
     MakeDirectory(String),
-    /// A second name.
+    /// Give a file a second name.
     Link(String, String),
-    /// Content at the end.
+    /// Append content.
     Append(String, Vec<u8>),
-    /// Other content in the midst.
+    /// Overwrite content inside the file.
     Overwrite(String, usize, Vec<u8>),
-    /// Another length.
+    /// Change the length.
     Resize(String, usize),
-    /// Another name, which may be taken; whether what has it is open meanwhile.
+    /// Rename. The target may exist; the flag says whether the target is open meanwhile.
     Rename(String, String, bool),
-    /// No name; whether it is open meanwhile.
+    /// Remove a file; the flag says whether it is open meanwhile.
     Remove(String, bool),
-    /// The same for an empty directory.
+    /// Remove an empty directory.
     RemoveDirectory(String),
 }
 
-/// A file or directory, whatever names it has.
+/// A file or directory, independent of its names.
 pub type Object = u64;
 
-/// A tree as it should be. Clones share content.
+/// The expected tree. Clones share content.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     names: BTreeMap<String, Object>,
@@ -79,7 +79,7 @@ pub struct Model {
     next: Object,
 }
 
-/// Bytes that are others in each sector, and never zero.
+/// Bytes that differ between neighbouring sectors and are never zero.
 pub fn content(first: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| first.wrapping_add((at / 512) as u8) | 1).collect()
 }
@@ -89,7 +89,7 @@ fn drawn(lot: &mut Lot) -> Vec<u8> {
     content(lot.below(256) as u8, len)
 }
 
-/// How operation `index` is synced, and whether there is a sync behind it: by turns.
+/// How operation `index` is synced, and whether a sync follows it. The ways alternate every `PORTION` operations.
 pub fn way(seed: u64, index: u64) -> (Way, bool) {
     let last = index % PORTION == PORTION - 1;
     match index / PORTION % 3 {
@@ -99,40 +99,40 @@ pub fn way(seed: u64, index: u64) -> (Way, bool) {
     }
 }
 
-/// The folder that a path lies in, with its slash, and the name there.
+/// The directory of a path, with its slash, and the name in it.
 pub fn split(path: &str) -> (&str, &str) {
     let whole = path.trim_end_matches('/');
     whole.rfind('/').map_or(("", whole), |at| (&whole[..=at], &whole[at + 1..]))
 }
 
 impl Model {
-    /// What has a name, and its content.
+    /// All names, with their objects and contents.
     pub fn names(&self) -> impl Iterator<Item = (&String, Object, &Rc<Vec<u8>>)> {
         self.names.iter().filter_map(|(path, object)| Some((path, *object, self.contents.get(object)?)))
     }
 
-    /// What a name leads to.
+    /// The object of a name.
     pub fn object(&self, path: &str) -> Option<Object> {
         self.names.get(path).copied()
     }
 
-    /// The content of a file, or of a directory, which is empty.
+    /// The content of a file; a directory's is empty.
     pub fn content(&self, object: Object) -> Option<&Rc<Vec<u8>>> {
         self.contents.get(&object)
     }
 
-    /// The tree as it would be read.
+    /// The tree as a reader would find it.
     pub fn tree(&self) -> Tree {
         self.names().map(|(path, _, content)| (path.clone(), content.to_vec())).collect()
     }
 
-    /// Whether this is what was read.
+    /// Whether a reader has found exactly this tree.
     pub fn is(&self, found: &Tree) -> bool {
         let should = self.names().map(|(path, _, content)| (path, content.as_ref()));
         found.len() == self.names.len() && found.iter().eq(should)
     }
 
-    /// Draws an operation.
+    /// Draws a random operation.
     pub fn draw(&self, lot: &mut Lot, can: Abilities) -> Operation {
         let (directories, files): (Vec<&String>, Vec<&String>) =
             self.names.keys().partition(|path| path.ends_with('/'));
@@ -148,7 +148,7 @@ impl Model {
                 format!("a name of its own, number {number}")
             };
             let path = format!("{}{name}", folder(lot));
-            // With or without a slash it is the same name.
+            // A file and a directory cannot have the same name.
             if !self.names.contains_key(&path) && !self.names.contains_key(&format!("{path}/")) {
                 return format!("{path}{end}");
             }
@@ -215,10 +215,9 @@ impl Model {
         }
     }
 
-    /// What is there after an operation.
+    /// Applies an operation to the tree.
     ///
-    /// # Panics
-    /// It is on something that is not there.
+    /// # Panics The operation names an object that does not exist.
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Make(path, content) => self.add(path, content.clone()),
@@ -241,7 +240,7 @@ impl Model {
                 self.names = all.into_iter().map(|(path, object)| (renamed(path), object)).collect();
             }
             Operation::Rename(from, to, _) => {
-                // Two names of one file are no operation.
+                // Renaming one name of a file to another of its names does nothing.
                 if self.names[from] == *self.names.get(to).unwrap_or(&Object::MAX) {
                     return;
                 }
@@ -258,7 +257,7 @@ impl Model {
     }
 }
 
-/// The trees before each of so many operations, and behind the last.
+/// The trees before each of `count` operations, and after the last.
 pub fn history(seed: u64, count: u64, can: Abilities) -> Vec<Model> {
     let (mut lot, mut model, mut all) = (Lot::new(seed), Model::default(), Vec::new());
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! All the states that a cut can leave, out of a log, and what is found in them.
+//! Derives all states that a cut can leave from a log, and judges what is found in them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,50 +8,48 @@ use crate::judge::{Promise, judge};
 use crate::log::Act;
 use crate::plan::{Model, Tree};
 
-/// Bytes that a disk writes whole or not at all.
+/// Bytes that a disk writes as a whole or not at all.
 const SECTOR: usize = 512;
-/// Sentences that are kept of bad states.
+/// Most messages about bad states that are kept.
 const TOLD: usize = 20;
 
-/// A file system that images are read by.
+/// A file system that reads images.
 pub trait System {
-    /// What is in an image as it would be read after a start.
+    /// The tree in an image, as it would be read after a start.
     ///
-    /// # Errors
-    /// A sentence: it cannot be read.
+    /// # Errors A sentence: the image cannot be read.
     fn read(&self, image: &Image) -> Result<Tree, String>;
 
-    /// Starts with an image: gives what that writes.
+    /// Starts with an image; returns the writes of that start.
     ///
-    /// # Errors
-    /// A sentence: it does not start, or there is something left to mend.
+    /// # Errors A sentence: it does not start, or damage remains.
     fn start(&self, image: &Image) -> Result<Vec<Act>, String>;
 }
 
-/// How many states of each kind were judged.
+/// The number of judged states of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// After a write.
     pub cuts: usize,
-    /// With a write torn.
+    /// With a torn write.
     pub torn: usize,
-    /// With some of what was not flushed, or nothing of it.
+    /// With a subset, which may be empty, of the writes that were not flushed.
     pub subsets: usize,
-    /// With a second cut, while the system starts after the first.
+    /// With a second cut, during the start after the first.
     pub starts: usize,
 }
 
-/// Sectors of a write in which it is torn once.
+/// A long write is torn once in each piece of this many sectors.
 const PIECE: usize = 8;
 
-/// What a cut leaves.
+/// The kinds of states that a cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// All up to a write.
+    /// All requests up to a write.
     Cut,
-    /// And that write torn.
+    /// The same, and the write itself is torn.
     Torn,
-    /// Some of what was not flushed, or nothing of it.
+    /// A subset, which may be empty, of the writes that were not flushed.
     Subset,
 }
 
@@ -59,35 +57,35 @@ enum Left {
 struct State<'a> {
     image: &'a Image,
     left: Left,
-    /// Which of the acts is the last.
+    /// The index of the last request.
     index: usize,
-    /// The number of the mark, if it is one.
+    /// The number of the mark, if the last request is one.
     mark: Option<u64>,
 }
 
-/// A log that is replayed.
+/// The replay of a log.
 pub struct Replay<'a> {
     system: &'a dyn System,
     trees: &'a [Model],
     promise: Promise,
     lot: Lot,
-    /// In one of so many states the system starts and is cut again.
+    /// The system starts, and is cut again, in one of this many states.
     every: usize,
-    /// How many states were judged.
+    /// Number of judged states.
     pub counts: Counts,
-    /// How many of them are bad.
+    /// Number of bad states.
     pub bad: usize,
-    /// The first of these, in words.
+    /// Messages about the first of them.
     pub told: Vec<String>,
-    /// Some of the states, drawn by lot.
+    /// A random sample of the states.
     pub samples: Vec<Image>,
     most_samples: usize,
-    /// Which trees are allowed.
+    /// The range of trees that are allowed.
     allowed: (usize, usize),
 }
 
 impl<'a> Replay<'a> {
-    /// Of a log that was written by operations with these trees before and after each.
+    /// A replay for a log that operations with these trees before and after each have written.
     pub fn new(system: &'a dyn System, trees: &'a [Model], promise: Promise, seed: u64) -> Replay<'a> {
         Replay {
             system,
@@ -104,19 +102,19 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Starts the system in one of so many states only.
+    /// Starts the system only in one of `every` states.
     #[must_use]
     pub fn starting_in_one_of(self, every: usize) -> Replay<'a> {
         Replay { every, ..self }
     }
 
-    /// Keeps so many of the states.
+    /// Keeps a sample of this many states.
     #[must_use]
     pub fn keeping(self, most_samples: usize) -> Replay<'a> {
         Replay { most_samples, ..self }
     }
 
-    /// All states.
+    /// The number of all states.
     pub fn states(&self) -> usize {
         self.counts.cuts + self.counts.torn + self.counts.subsets + self.counts.starts
     }
@@ -137,7 +135,7 @@ impl<'a> Replay<'a> {
         self.judge(what, found.unwrap_or_else(|_| Err("it makes its reader panic".to_owned())));
     }
 
-    /// Each state is kept with the same chance.
+    /// Every state has the same chance of being kept.
     fn keep(&mut self, image: &Image) {
         if self.samples.len() < self.most_samples {
             self.samples.push(image.clone());
@@ -164,7 +162,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Starts the system in a state, with a second cut at each write of that.
+    /// Starts the system in a state, with a second cut at each write of that start.
     fn start(&mut self, what: &str, image: &Image) {
         let started = catch_unwind(AssertUnwindSafe(|| self.system.start(image)));
         match started.unwrap_or_else(|_| Err("it makes the system panic".to_owned())) {
@@ -185,12 +183,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Replays a log over the image that was there before it. Gives what is there after all of it.
+    /// Replays a log on top of the image that was there before it. Returns the image after the whole log.
     pub fn run(&mut self, base: &Image, acts: &[Act]) -> Image {
         let last = self.trees.len() - 1;
         let number = |act: &Act| if let Act::Mark(number) = act { Some((*number as usize).min(last)) } else { None };
         let mut marks = acts.iter().filter_map(number).collect::<Vec<_>>().into_iter();
-        // Up to a mark, all that comes before it may have been done.
+        // Until the first mark, any operation before it may have been done.
         self.allowed = (0, marks.next().unwrap_or(last));
         let mut lot = self.lot.clone();
         walk(base, acts, &mut lot, &mut |state| {
@@ -202,14 +200,14 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Goes through all states that a cut can leave. Gives the last.
+/// Visits all states that a cut can leave. Returns the last.
 fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_>)) -> Image {
     let (mut image, mut flushed, mut since) = (base.clone(), base.clone(), Vec::new());
     for (index, act) in acts.iter().enumerate() {
         match act {
             Act::Write(at, bytes) => {
                 let sectors = bytes.len() / SECTOR;
-                // Within each piece of a long one.
+                // Once in each piece of a long write.
                 for first in (0..sectors.saturating_sub(1)).step_by(PIECE) {
                     let mut torn = image.clone();
                     let there = first + 1 + lot.below(PIECE.min(sectors - 1 - first));
@@ -224,7 +222,7 @@ fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_
                 flushed.clone_from(&image);
                 since.clear();
             }
-            // All that was flushed has to be there.
+            // A mark follows an answered sync, so everything that was flushed must be there.
             Act::Mark(number) => {
                 each(State { image: &flushed, left: Left::Subset, index, mark: Some(*number) });
             }

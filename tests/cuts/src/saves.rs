@@ -1,17 +1,17 @@
-//! Files that are saved again and again, and what of them must be there after a cut.
+//! Files that `churn save` saves again and again, and which of them must be there after a cut.
 
 use crate::Lot;
 use crate::plan::Tree;
 
-/// How many files there are.
+/// The number of files.
 pub const FILES: u64 = 4;
 
-/// The file that save `number` is of.
+/// The name of the file that save `number` writes.
 pub fn name(number: u64) -> String {
     format!("saved {}", number % FILES)
 }
 
-/// What is saved: its number is in it, and the rest and the length follow from that.
+/// The content of a save: it contains the number, from which the rest and the length follow.
 pub fn content(number: u64) -> Vec<u8> {
     let mut lot = Lot::new(number);
     let words = 1 + lot.below(4000);
@@ -19,10 +19,9 @@ pub fn content(number: u64) -> Vec<u8> {
     (0..words).flat_map(word).collect()
 }
 
-/// Says whether all saves up to `last` are there, or later ones in their place; `before` is the number of the first.
+/// Checks that all saves from `first` to `last` are there, or later ones of the same file.
 ///
-/// # Errors
-/// A sentence: which is not.
+/// # Errors A sentence that says which one is not.
 pub fn check(found: &Tree, first: u64, last: u64) -> Result<(), String> {
     for file in 0..FILES {
         let name = name(file);
@@ -37,7 +36,7 @@ pub fn check(found: &Tree, first: u64, last: u64) -> Result<(), String> {
         if number % FILES != file || *content_found != content(number) {
             return Err(format!("{name} is no whole save ({} bytes, number {number})", content_found.len()));
         }
-        // One more may have been done than was told.
+        // One more save may be complete than was reported.
         if newest.is_some_and(|newest| number < newest) || number > last + 1 {
             return Err(format!("{name} is save {number}, of {last}"));
         }

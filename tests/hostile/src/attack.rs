@@ -1,4 +1,4 @@
-//! Attacks on services: a child that does what it should not, and how long an ordinary request takes beside it.
+//! Attacks on services: a child that attacks, and how long an ordinary request takes meanwhile.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use conformance::check::{Failure, Outcome, ensure};
 
-/// How long one ordinary use of a service may take beside an attack, in the guest's time.
+/// Longest time that one ordinary use of a service may take during an attack, in the guest's time.
 pub const LONGEST: Duration = Duration::from_millis(100);
 /// What a child prints when its attack has begun.
 pub const BEGUN: &str = "begun";
 
-/// What a process that attacks ends with, when it has said what went wrong.
+/// The exit code of an attacking process; prints what went wrong.
 pub fn ended(done: Outcome) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -23,14 +23,13 @@ pub fn ended(done: Outcome) -> ExitCode {
     }
 }
 
-/// This program as another process, which attacks until it is dropped.
+/// This program as another process, which attacks until this value is dropped.
 pub struct Attacker(Child);
 
 impl Attacker {
     /// Starts an attack, and waits until it has begun.
     ///
-    /// # Errors
-    /// It does not begin.
+    /// # Errors The attack does not begin.
     pub fn start(kind: &str) -> Result<Attacker, Failure> {
         let program = std::env::args().next().ok_or("this program does not know its name")?;
         let mut child = Command::new(program).args(["--child", kind]).stdout(Stdio::piped()).spawn()?;
@@ -50,10 +49,9 @@ impl Drop for Attacker {
     }
 }
 
-/// Does something ordinary now and then. None of it may take long.
+/// Carries out an ordinary action several times. None of them may take long.
 ///
-/// # Errors
-/// What it says; that it took too long.
+/// # Errors The action's error, or the action took too long.
 pub fn goes_on(what: &str, times: usize, act: impl Fn() -> std::io::Result<()>) -> Outcome {
     let mut worst = Duration::ZERO;
     for _ in 0..times {

@@ -1,8 +1,8 @@
-//! A thread whose every entry of the kernel is chosen: number, slot, message, all of it.
+//! A thread whose every kernel entry is chosen: number, slot, and all of the message.
 //!
-//! The thread belongs to a process of a few instructions and stands at an undefined one. For each move it is sent to one
-//! of the [`Move`]s, with registers to choose, and is stopped again behind it. So what is tried is plain data, nothing of
-//! it is code that must be trusted, and a thread that the kernel keeps is noticed and brought back.
+//! The thread belongs to a process of a few instructions and is stopped at an undefined one. For each move it is sent
+//! to one of the [`Move`]s with chosen registers, and stops again after it. So a test consists of plain data and no
+//! code that must be trusted, and a thread that the kernel does not let return is noticed and fetched.
 
 use abi::{ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
 use conformance::caught::{Caught, catch_until};
@@ -10,7 +10,7 @@ use conformance::check::{Failure, Outcome, equal};
 use conformance::tiny::{OwnJob, Tiny};
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Status, Thread};
 
-/// All moves, each ending at an undefined instruction.
+/// All moves; each ends at an undefined instruction.
 const CODE: &[u8] = &[
     0x0f, 0x0b, // ud2
     0x48, 0x89, 0xe3, // mov rbx, rsp
@@ -36,10 +36,10 @@ const CODE: &[u8] = &[
     0x41, 0xff, 0xe4, // jmp r12
 ];
 
-/// What a thread can be sent to do: the place in the code.
+/// What a thread can be told to do: the offset in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
-    /// Enter the kernel with the registers as they are.
+    /// Enter the kernel with the current registers.
     Enter = 2,
     /// Store `rax` in its own IPC buffer, at `rdi`.
     StoreBuffer = 12,
@@ -49,29 +49,29 @@ pub enum Move {
     Store = 24,
     /// Load `rax` from `rdi`.
     Load = 29,
-    /// Count `ecx` down.
+    /// Count `ecx` down to zero.
     Spin = 34,
-    /// Count at `rdi`, for ever.
+    /// Increment the word at `rdi` for ever.
     Count = 40,
-    /// Enter the kernel as [`Move::Enter`] does, and go to `r12`.
+    /// Enter the kernel like [`Move::Enter`], then jump to `r12`.
     Leave = 45,
 }
 
-/// What became of a move.
+/// The result of a move.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened {
-    /// It is done; the registers are these.
+    /// It is complete, with these registers.
     Done(zx_thread_state_general_regs_t),
-    /// An exception: its type, and the status that goes with it.
+    /// An exception: its type, and its status.
     Exception(u32, Status),
-    /// The thread did not come back, and was fetched.
+    /// The thread did not return, and was fetched.
     Kept,
     /// Its process has ended.
     Ended,
 }
 
 impl Happened {
-    /// The registers, if it is done.
+    /// The registers, if the move is complete.
     pub fn done(self) -> Result<zx_thread_state_general_regs_t, Failure> {
         match self {
             Happened::Done(registers) => Ok(registers),
@@ -80,7 +80,7 @@ impl Happened {
     }
 }
 
-/// Numbers by which seL4 5.0.0 is entered.
+/// The numbers of seL4 5.0.0's system calls.
 pub mod entry {
     /// Sends and waits for the reply.
     pub const CALL: u64 = -1_i64 as u64;
@@ -88,15 +88,15 @@ pub mod entry {
     pub const REPLY_RECV: u64 = -2_i64 as u64;
     /// Sends, and waits until it is received.
     pub const SEND: u64 = -3_i64 as u64;
-    /// Sends to whoever waits for it.
+    /// Sends if a thread waits to receive.
     pub const NB_SEND: u64 = -4_i64 as u64;
     /// Receives, and waits for something to receive.
     pub const RECV: u64 = -5_i64 as u64;
     /// Replies.
     pub const REPLY: u64 = -6_i64 as u64;
-    /// Lets others run.
+    /// Yields.
     pub const YIELD: u64 = -7_i64 as u64;
-    /// Receives what is there.
+    /// Receives if a message waits.
     pub const NB_RECV: u64 = -8_i64 as u64;
     /// All of them.
     pub const ALL: [u64; 8] = [CALL, REPLY_RECV, SEND, NB_SEND, RECV, REPLY, YIELD, NB_RECV];
@@ -107,7 +107,7 @@ pub const CALLS: u64 = 1;
 /// The slot of its endpoint for faults.
 pub const FAULTS: u64 = 2;
 
-/// An entry of the kernel with a message.
+/// A kernel entry with a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     /// One of [`entry`], or any other number.
@@ -116,9 +116,9 @@ pub struct Message {
     pub slot: u64,
     /// The message's label.
     pub label: u64,
-    /// How many words it says it has.
+    /// The number of words that the message claims.
     pub length: u64,
-    /// How many capabilities it says it has.
+    /// The number of capabilities that the message claims.
     pub caps: u64,
     /// The words that travel in registers.
     pub words: [u64; 4],
@@ -140,7 +140,7 @@ impl Message {
     }
 }
 
-/// How long a move may take before its thread is taken for kept: much longer than any takes that comes back.
+/// How long a move may take before its thread counts as kept: much longer than any move that returns.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A thread that makes moves.
@@ -156,12 +156,12 @@ pub struct Hand {
 pub struct Hands {
     /// The process with its first thread.
     pub tiny: Tiny,
-    /// Its job, with which it ends.
+    /// Its job; the process ends with it.
     pub job: OwnJob,
 }
 
 impl Hands {
-    /// The process, and its first thread at its start.
+    /// The process, and its first thread, which is stopped at its start.
     pub fn new() -> Result<(Hands, Hand), Failure> {
         let job = OwnJob::new()?;
         let tiny = Tiny::in_job(&job, CODE)?;
@@ -180,7 +180,7 @@ impl Hands {
         Hand::started(thread, channel, self.tiny.entry)
     }
 
-    /// Memory of the process that can be read and written; gives its address there.
+    /// Creates readable and writable memory of the process; returns its address there.
     pub fn memory(&self, pages: usize) -> Result<(zx::Vmo, u64), Failure> {
         let vmo = zx::Vmo::create(pages as u64 * 4096, 0)?;
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
@@ -204,7 +204,7 @@ impl Hand {
         }
     }
 
-    /// Waits until it stands; gives the exception's type and status, or nothing if it does not stand in time.
+    /// Waits until the thread stops; returns the exception's type and status, or nothing if it does not stop in time.
     fn stop(&mut self, patience: Duration) -> Result<Option<(u32, Status)>, Failure> {
         let caught = match catch_until(&self.channel, MonotonicInstant::after(patience)) {
             Ok(caught) => caught,
@@ -221,7 +221,7 @@ impl Hand {
         Ok(self.thread.signals()?.contains(Signals::TASK_TERMINATED))
     }
 
-    /// Sends it to a move, from which it may not come back by itself.
+    /// Sends the thread to a move from which it may not return by itself.
     pub fn send(&mut self, to: Move, set: impl FnOnce(&mut zx_thread_state_general_regs_t)) -> Outcome {
         let mut registers: zx_thread_state_general_regs_t = self.thread.registers()?;
         registers.rip = self.code + to as u64;
@@ -231,7 +231,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Lets it go on after an exception.
+    /// Resumes the thread after an exception.
     pub fn go_on(&mut self) -> Outcome {
         self.stopped.take().ok_or("the thread does not stand")?.handled()?;
         Ok(())
@@ -247,7 +247,7 @@ impl Hand {
         }
     }
 
-    /// Makes a move; if the thread does not come back, fetches it.
+    /// Makes a move; fetches the thread if it does not return.
     pub fn make(
         &mut self,
         to: Move,
@@ -261,7 +261,7 @@ impl Hand {
         Ok(happened)
     }
 
-    /// Takes a thread that is somewhere, back to where it can be sent from.
+    /// Suspends a running or waiting thread and brings it back to where it can be sent from.
     pub fn fetch(&mut self) -> Outcome {
         if self.stopped.is_some() {
             let code = self.code;
@@ -289,7 +289,7 @@ impl Hand {
         self.make(Move::Enter, |registers| set(registers, message))
     }
 
-    /// Has it enter the kernel and then go to an address, without waiting for what becomes of it.
+    /// Makes the thread enter the kernel and then jump to an address, without waiting for the result.
     pub fn send_away(&mut self, message: &Message, to: u64) -> Outcome {
         self.send(Move::Leave, |registers| {
             set(registers, message);
@@ -297,12 +297,12 @@ impl Hand {
         })
     }
 
-    /// Enters the kernel, without waiting for what becomes of it.
+    /// Enters the kernel without waiting for the result.
     pub fn send_in(&mut self, message: &Message) -> Outcome {
         self.send(Move::Enter, |registers| set(registers, message))
     }
 
-    /// A system call that must come back: its result.
+    /// Makes a system call that must return; gives its result.
     pub fn call(&mut self, number: u32, words: [u64; 4]) -> Result<Status, Failure> {
         Ok(Status(self.enter(&Message::call(number, words))?.done()?.r10 as i32))
     }
@@ -318,7 +318,7 @@ impl Hand {
         Ok(self.make(Move::LoadBuffer, |registers| registers.rdi = word * 8)?.done()?.rax)
     }
 
-    /// It still makes a system call and gets the right answer.
+    /// Checks that the thread can still make a system call and gets the right answer.
     pub fn is_well(&mut self) -> Outcome {
         equal(self.call(abi::nr::HANDLE_CLOSE, [0; 4])?, Status::OK)
     }

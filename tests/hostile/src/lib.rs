@@ -1,8 +1,8 @@
-//! What the attackers share: dice, the neighbours that watch over what they do, and a thread whose every entry of the
-//! kernel is chosen.
+//! Code that the attackers share: dice, the neighbours that check the consequences, and a thread whose every kernel
+//! entry is chosen.
 //!
-//! Programs that attack say nothing of themselves: what they may not do is seen in what becomes of others. So beside each
-//! of them runs a [`neighbour`] that does ordinary work and checks each of its own answers.
+//! An attacking program's own results prove nothing: the damage would show in other programs. So a [`neighbour`] runs
+//! beside each attacker, does ordinary work, and checks each of its own answers.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -16,12 +16,12 @@ pub mod served;
 #[cfg(target_os = "fuchsia")]
 pub mod usage;
 
-/// Small numbers with a long period (xorshift64*), the same for the same seed.
+/// Pseudo-random numbers (xorshift64*), the same for the same seed.
 #[derive(Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that begin at a seed.
+    /// Dice with this seed.
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -34,17 +34,17 @@ impl Dice {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
     }
 
-    /// A number below `n`, which is not 0.
+    /// A number below `n`. `n` must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.word() % n
     }
 
-    /// True once in `n` times.
+    /// True once in `n` times on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of those, of which there is at least one.
+    /// A random element of `from`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -1,11 +1,11 @@
 //! A neighbour: a process that does ordinary work, checks each of its answers, and counts.
 //!
-//! It is started as a child of an attacker's program, `PROGRAM --child neighbour`, outside of the attacker's job. Three threads
-//! work: one echoes messages with handles over channels, one writes memory objects, copies and maps them and looks at
-//! what they hold, one sets timers and takes packets from a port. A *busy* neighbour has a fourth, which only computes and never
-//! waits. A *served* one does what takes services instead: it writes files and reads them, connects sockets, and starts programs
-//! (`crate::served`). A line on its standard input asks how often each has
-//! done its work; what is wrong ends the process with a word on it.
+//! It is started as a child of an attacker's program, `PROGRAM --child neighbour`, outside of the attacker's job. Three
+//! threads work: one echoes messages with handles over channels, one writes, clones and maps VMOs and checks their
+//! content, one sets timers and takes packets from a port. A *busy* neighbour has a fourth thread, which only computes
+//! and never waits. A *served* one does work that needs services instead: it writes and reads files, connects sockets,
+//! and starts programs (`crate::served`). A line on its standard input asks how often each thread has done its work; an
+//! error ends the process with a message.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
@@ -20,32 +20,32 @@ use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Port, Signals, T
 
 use crate::Dice;
 
-/// The argument behind `--child` that makes a program one.
+/// The argument after `--child` that makes a program a neighbour.
 pub const NAME: &str = "neighbour";
-/// The one that makes it a busy one.
+/// The argument for a busy neighbour.
 pub const BUSY: &str = "busy-neighbour";
 
-/// The one that makes it a calm one, which works less often: for runs in which others do most.
+/// The argument for a calm neighbour, which works less often: for runs in which others do most of the work.
 pub const CALM: &str = "calm-neighbour";
-/// The one that makes it a served one.
+/// The argument for a served neighbour.
 pub const SERVED: &str = "served-neighbour";
 
-/// What the threads that make calls do.
+/// The number of threads that make calls.
 const CALLS: usize = 3;
-/// All that threads do.
+/// The number of kinds of threads.
 const KINDS: usize = CALLS + 1;
 /// How often each thread has done its work.
 static DONE: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
-/// What each thread waits between two of its works, and one of a neighbour that is calm or served.
+/// The pause of each thread between two pieces of work, and that of a calm or served neighbour.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONG_PAUSE: Duration = Duration::from_millis(20);
-/// How long a neighbour may seem to stand still, with attackers of its own priority beside it.
+/// How long a neighbour may make no progress, beside attackers of its own priority.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One thing that a neighbour does, again and again.
+/// One piece of work, which a neighbour repeats.
 pub type Work = fn(&mut Dice) -> Outcome;
 
-/// The neighbour's own part: works until its input ends.
+/// The neighbour's own side: works until its input ends.
 pub fn work(busy: bool) -> ExitCode {
     if busy {
         thread::spawn(compute);
@@ -53,12 +53,12 @@ pub fn work(busy: bool) -> ExitCode {
     work_at([echoes, memory, time], PAUSE)
 }
 
-/// The same of a calm one.
+/// The same for a calm neighbour.
 pub fn work_calmly() -> ExitCode {
     work_at([echoes, memory, time], LONG_PAUSE)
 }
 
-/// The same of a served one.
+/// The same for a served neighbour.
 pub fn work_served() -> ExitCode {
     work_at(crate::served::WORK, LONG_PAUSE)
 }
@@ -69,12 +69,12 @@ fn work_at(work: [Work; CALLS], pause: Duration) -> ExitCode {
             let mut dice = Dice::new(kind as u64);
             loop {
                 if let Err(failure) = work(&mut dice) {
-                    // Whoever asks next finds this instead of an answer.
+                    // The next request for the counts gets this line instead of an answer.
                     println!("wrong: {failure}");
                     std::process::exit(1);
                 }
                 DONE[kind].fetch_add(1, Relaxed);
-                // There is enough to do, but an attacker is to get its turns too.
+                // Leaves time for the attackers, too.
                 thread::sleep(pause);
             }
         });
@@ -86,7 +86,7 @@ fn work_at(work: [Work; CALLS], pause: Duration) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Computes without end, and looks at the result.
+/// Computes without end, and checks the result.
 fn compute() {
     const STEPS: u64 = 20_000;
     let result = || {
@@ -130,7 +130,7 @@ fn echoes(dice: &mut Dice) -> Outcome {
     echo.join().map_err(|_| "the echo panicked".into())
 }
 
-/// Writes memory, copies it, maps it.
+/// Writes memory, clones it, maps it.
 fn memory(dice: &mut Dice) -> Outcome {
     const PAGES: u64 = 8;
     let vmo = Vmo::create(PAGES * 4096, 0)?;
@@ -166,9 +166,9 @@ fn time(dice: &mut Dice) -> Outcome {
     ensure(MonotonicInstant::now() >= deadline, "a timer rang before its time")
 }
 
-/// A neighbour, as its attacker knows it.
+/// A neighbour, as its attacker sees it.
 pub struct Neighbour {
-    /// It computes, too.
+    /// Whether it also computes.
     busy: bool,
     process: Child,
     input: ChildStdin,
@@ -180,7 +180,7 @@ pub struct Neighbour {
 pub struct Done(pub [u64; KINDS]);
 
 impl Done {
-    /// What was done since: work that is made of calls, and computing.
+    /// What was done since: work that consists of calls, and computing.
     pub fn since(self, before: Done) -> [u64; 2] {
         let done: [u64; KINDS] = std::array::from_fn(|kind| self.0[kind] - before.0[kind]);
         [done[..CALLS].iter().sum(), done[CALLS]]
@@ -188,22 +188,22 @@ impl Done {
 }
 
 impl Neighbour {
-    /// Starts one.
+    /// Starts a neighbour.
     pub fn start() -> Result<Neighbour, Failure> {
         Neighbour::start_as(NAME)
     }
 
-    /// Starts a calm one.
+    /// Starts a calm neighbour.
     pub fn start_calm() -> Result<Neighbour, Failure> {
         Neighbour::start_as(CALM)
     }
 
-    /// Starts a served one.
+    /// Starts a served neighbour.
     pub fn start_served() -> Result<Neighbour, Failure> {
         Neighbour::start_as(SERVED)
     }
 
-    /// Starts a busy one.
+    /// Starts a busy neighbour.
     pub fn start_busy() -> Result<Neighbour, Failure> {
         Neighbour::start_as(BUSY)
     }
@@ -219,11 +219,10 @@ impl Neighbour {
 
     /// How often each of its threads has done its work.
     ///
-    /// # Errors
-    /// Something was wrong, or it is gone.
+    /// # Errors The neighbour found an error, or it has ended.
     pub fn done(&mut self) -> Result<Done, Failure> {
         let mut line = String::new();
-        // It may have ended because of what it has to tell.
+        // It may have ended because of the error that it reports.
         let _ = self.input.write_all(b"\n");
         self.output.read_line(&mut line)?;
         let counts = line.strip_prefix("done ").map(|counts| counts.split_whitespace().map(str::parse));
@@ -233,10 +232,9 @@ impl Neighbour {
         }
     }
 
-    /// Each of its threads goes on.
+    /// Checks that each of its threads makes progress.
     ///
-    /// # Errors
-    /// One does not, something was wrong, or it is gone.
+    /// # Errors A thread makes no progress, the neighbour found an error, or it has ended.
     pub fn goes_on(&mut self) -> Outcome {
         let (before, start) = (self.done()?, Instant::now());
         loop {

@@ -1,4 +1,4 @@
-//! What a neighbour does that takes services.
+//! The work of a neighbour that needs services.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,20 +11,20 @@ use conformance::check::{Failure, Outcome, ensure, equal};
 use crate::Dice;
 use crate::neighbour::Work;
 
-/// The argument behind `--child` of a program that ends at once, with [`CODE`].
+/// The argument after `--child` of a program that ends at once with [`CODE`].
 pub const NOTHING: &str = "nothing";
-/// How it ends.
+/// Its exit code.
 pub const CODE: u8 = 7;
 
 /// All of it.
 pub const WORK: [Work; 3] = [files, connections, programs];
 
-/// Any bytes.
+/// Random bytes.
 fn some(dice: &mut Dice) -> Vec<u8> {
     (0..1 + dice.below(3000)).map(|_| dice.word() as u8).collect()
 }
 
-/// Writes a file, gives it another name, reads it, and removes it.
+/// Writes a file, renames it, reads it, and removes it.
 fn files(dice: &mut Dice) -> Outcome {
     let (own, written) = (std::process::id(), some(dice));
     let (first, second) = (format!("/tmp/neighbour-{own}"), format!("/tmp/neighbour-{own}-named"));
@@ -50,7 +50,7 @@ fn connections(dice: &mut Dice) -> Outcome {
     ensure(received == sent, "a connection does not carry what was sent")
 }
 
-/// Starts a program, and sees how it ends.
+/// Starts a program, and checks how it ends.
 fn programs(_: &mut Dice) -> Outcome {
     let program = std::env::args().next().ok_or("this program does not know its name")?;
     let status = Command::new(program).args(["--child", NOTHING]).stdin(Stdio::null()).status()?;

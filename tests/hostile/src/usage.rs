@@ -9,54 +9,51 @@ use conformance::check::{Failure, Outcome};
 use init::given;
 use zx::{AsHandleRef, Handle, Info, Job, Rights, Status};
 
-/// How long what has ended may take until it is gone.
+/// How long the destruction of ended objects may take.
 const SETTLING: Duration = Duration::from_secs(20);
-/// What services may keep of memory for good, all together: their heaps do not shrink.
+/// Bytes that all services together may keep for good: their heaps do not shrink.
 const KEPT: u64 = 8 << 20;
-/// What channels may keep of places for messages: 32 each to spare.
+/// Message places that channels may keep: 32 spare ones each.
 const PLACES: u64 = 256;
-/// Jobs and processes in one job that are looked at.
+/// Most jobs and processes in one job that are visited.
 const CHILDREN: usize = 512;
 
 /// See the module's description.
 pub struct Use {
     whole: Counts,
-    /// By koid: the job's name and what it has.
+    /// By koid: the job's name and its counts.
     jobs: BTreeMap<u64, (String, Counts)>,
 }
 
-/// What a job and all below it have.
+/// The counts of a job and all jobs below it.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     usage: hafnon_info_job_usage_t,
-    /// Handles that there are. What is counted for the job are places for handles, of which tables keep what they once had.
+    /// Existing handles. The job's own count is of places for handles; handle tables keep places that they once had.
     handles: u64,
 }
 
-/// The job of all, for a program that may look at it.
+/// The root job, for a program that may access it.
 ///
-/// # Errors
-/// It may not.
+/// # Errors The program may not.
 pub fn root() -> Result<Job, Failure> {
     let root = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
     root.ok_or_else(|| "this program may not look at all tasks".to_owned().into())
 }
 
 impl Use {
-    /// Now.
+    /// The current use.
     ///
-    /// # Errors
-    /// What the kernel answers.
+    /// # Errors A status of the server.
     pub fn now(root: &Job) -> Result<Use, Failure> {
         let mut jobs = BTreeMap::new();
         let whole = note(root, &mut jobs)?;
         Ok(Use { whole, jobs })
     }
 
-    /// Waits until no more is in use than was then.
+    /// Waits until no more is in use than at that time.
     ///
-    /// # Errors
-    /// What has become more, in the whole system and by job.
+    /// # Errors What has increased, in the whole system and by job.
     pub fn comes_back(&self, root: &Job) -> Outcome {
         let start = Instant::now();
         loop {
@@ -73,7 +70,7 @@ impl Use {
         }
     }
 
-    /// What has become more since for each job.
+    /// What has increased since, for each job.
     fn by_job(&self, before: &Use) -> Vec<String> {
         let line = |(koid, (name, now)): (&u64, &(String, Counts))| {
             let then = before.jobs.get(koid).map(|(_, then)| *then).unwrap_or_default();
@@ -84,7 +81,7 @@ impl Use {
     }
 }
 
-/// What has become more, with some places for messages and bytes to spare.
+/// What has increased, beyond some places for messages and some bytes.
 fn more(then: &Counts, now: &Counts, [places, bytes]: [u64; 2]) -> Vec<String> {
     let (usage, used) = (&now.usage, &then.usage);
     let pairs = [
@@ -99,13 +96,13 @@ fn more(then: &Counts, now: &Counts, [places, bytes]: [u64; 2]) -> Vec<String> {
     more.map(|(name, then, now)| format!("{name} {then} -> {now}")).collect()
 }
 
-/// Notes a job and what is below it.
+/// Records a job and the jobs below it.
 fn note(job: &Job, jobs: &mut BTreeMap<u64, (String, Counts)>) -> Result<Counts, Failure> {
     let (name, mut counts) = (job.get_name()?, Counts { usage: job.usage()?, handles: 0 });
     let mut koids = [0; CHILDREN];
     let count = job.processes(&mut koids)?.actual.min(CHILDREN);
     for koid in &koids[..count] {
-        // It may have ended meanwhile, as may jobs.
+        // The process may have ended meanwhile, and so may jobs.
         if let Ok(process) = job.get_child(*koid, Rights::SAME_RIGHTS) {
             counts.handles += handles(&process)?;
         }
@@ -121,7 +118,7 @@ fn note(job: &Job, jobs: &mut BTreeMap<u64, (String, Counts)>) -> Result<Counts,
     Ok(counts)
 }
 
-/// Handles that a process has; none where it has ended.
+/// The number of handles of a process; 0 if it has ended.
 fn handles(process: &Handle) -> Result<u64, Failure> {
     let stats = process.info_record::<abi::zx_info_process_handle_stats_t>(abi::ZX_INFO_PROCESS_HANDLE_STATS);
     match stats {

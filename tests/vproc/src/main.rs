@@ -1,7 +1,8 @@
-//! Events of virtual processors, on every instruction and at random against a model.
+//! Events of virtual processors: on every instruction, and at random against a model.
 //!
-//! Cases `vproc.steps.*` have an event fall on each instruction in turn of what enables events, enters an upcall, leaves it, and
-//! switches threads; `vproc.random.*` have timers, kicks, packets and suspensions fall wherever they do, for as many steps as the image says.
+//! Cases `vproc.steps.*` make an event before each instruction in turn of the code that enables events, enters an
+//! upcall, returns from it, and switches threads. Cases `vproc.random.*` make timers, kicks, packets and suspensions at
+//! random, for as many steps as the image says.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

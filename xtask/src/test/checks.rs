@@ -253,8 +253,8 @@ fn touches_vectors(line: &str) -> bool {
         || names.iter().any(|name| instruction.starts_with(name))
 }
 
-/// The kernel leaves a caller's x87 and vector registers where they are while the server or the root task works for it (patch 0023): one
-/// instruction there that touches them would change them.
+/// No instruction of the server or the root task touches x87 or vector registers. The kernel leaves a caller's registers in
+/// the FPU while either works for the caller (patch `server-without-fpu`), so such an instruction would change them.
 fn vector_registers(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
     let files: [&PathBuf; 2] = [&built.server, &built.root];

@@ -1,4 +1,4 @@
-//! What single operations cost, by name: see the module `operations`.
+//! What single operations cost, by name: see the module [`operations`].
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

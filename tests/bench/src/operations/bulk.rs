@@ -1,4 +1,4 @@
-//! Many bytes at once: through a channel, through a socket, into a memory object and out of it; beside a plain copy.
+//! Many bytes at once: through a channel, through a socket, and to and from a VMO, compared with a plain copy.
 
 use std::hint::black_box;
 
@@ -7,14 +7,14 @@ use zx::{AsHandleRef, Channel, Socket, Vmo};
 use super::sampler::Suite;
 use super::{call, check, place};
 
-/// How often so many bytes are moved.
+/// How often `len` bytes are moved.
 const fn times(len: usize) -> usize {
     if len == MOST { 50 } else { 400 }
 }
-/// The most that goes through a channel or a socket at a time.
+/// The most bytes that go through a channel or a socket at once.
 const PIECE: usize = 64 << 10;
 const MOST: usize = 1 << 20;
-/// Bytes between memory that is copied between.
+/// Distance in bytes between the source and the target of a copy.
 const APART: u64 = 21 * 4096;
 
 /// An operation's name by size.
@@ -68,8 +68,9 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
             })
         })
     })?;
-    // Pages that lie a power of two apart share one place in QEMU's TLB, and each word of a copy between them would miss it
-    // twice: seven times the time, and nothing that a processor does. So the next memory does not lie so.
+    // Pages whose distance is a power of two share one entry in QEMU's TLB, and each word of a copy between them would
+    // miss it twice: that takes seven times as long, and no real processor does it. So the source and the target have
+    // another distance.
     let apart = Vmo::create(APART, 0)?;
     apart.op_range(abi::ZX_VMO_OP_COMMIT, 0, APART)?;
     let vmo = Vmo::create(MOST as u64, 0)?;

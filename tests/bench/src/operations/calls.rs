@@ -1,4 +1,4 @@
-//! Calls that do little: the null call, clocks, handles, events, waits on what is there.
+//! Calls that do little: the null call, clocks, handles, events, waits that end at once.
 
 use std::hint::black_box;
 
@@ -31,7 +31,8 @@ fn null(suite: &mut Suite) -> zx::Result<()> {
         36 => Ok(()),
         _ => Err(zx::Status::INTERNAL),
     })?;
-    // A caller that calculates with vector registers before and after: whoever else used them meanwhile would cost it.
+    // A caller that uses vector registers before and after the call: if the server or the kernel used them, the switch
+    // would show in the figure.
     let mut number = 1.0_f64;
     suite.measure(["null0_sse"], TIMES, |[null]| {
         let result = null.time(|| {

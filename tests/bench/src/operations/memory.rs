@@ -1,4 +1,4 @@
-//! Memory objects, mappings and faults.
+//! VMOs, mappings and faults.
 
 use zx::{AsHandleRef, Vmar, Vmo};
 
@@ -8,17 +8,18 @@ use super::{call, check, place};
 const TIMES: usize = 1_000;
 const PAGE: usize = 4096;
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-/// Regions in which mappings are made in turn, their length, and how many mappings are there in each all along.
+/// Number of regions in which mappings are made in turn, their size, and the number of other mappings that each always
+/// has.
 const REGIONS: usize = 64;
 const REGION: usize = 1 << 30;
 const NEIGHBOURS: usize = 32;
-/// The length of those where pages are touched: the neighbours have all tables of pages that there can be.
+/// Size of the regions whose pages are touched: the other mappings need all page tables, so these exist.
 const SMALL_REGION: usize = 2 << 20;
-/// Faults that are measured.
+/// Measured faults.
 const FAULTS: usize = 512;
-/// Bytes of a short run.
+/// Bytes in a short run.
 const SHORT: usize = 16 * PAGE;
-/// Pages from one fault to the next where each is alone.
+/// Pages between two faults that are single.
 const APART: usize = 32;
 
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
@@ -29,8 +30,8 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     short_run(suite)
 }
 
-/// Uses memory and gives it back. The server takes chunks of it from the kernel as it needs them, which clears them then, up
-/// to millions of instructions at a time: no part of any operation.
+/// Uses memory and frees it. The server takes chunks from the kernel as it needs them, and the kernel clears them then,
+/// with up to millions of instructions at a time. That belongs to no measured operation.
 pub fn use_some() -> zx::Result<()> {
     const LEN: u64 = 64 << 20;
     let vmo = Vmo::create(LEN, 0)?;
@@ -38,7 +39,7 @@ pub fn use_some() -> zx::Result<()> {
         vmo.write(&[1], page)?;
     }
     drop(vmo);
-    // The heap, which never gets smaller: its own chunks.
+    // The heap, which never shrinks, takes chunks of its own.
     let (near, _far) = zx::Channel::create()?;
     let bytes = vec![1; zx::MAX_MESSAGE_BYTES];
     (0..128).try_for_each(|_| near.write(&bytes, []))
@@ -57,7 +58,7 @@ fn mappings(suite: &mut Suite) -> zx::Result<()> {
     let vmo = Vmo::create(PAGE as u64, 0)?;
     let handle = vmo.raw_handle();
     let mut at = 0_usize;
-    // How far a mapping lies from the root of its region's tree is drawn by lot, and each step counts: so in many trees.
+    // A mapping has a random depth in the tree of its region, and each level costs. So the mappings go to many trees.
     let other = Vmo::create(PAGE as u64, 0)?;
     let regions = |len| (0..REGIONS).map(|_| region(&root, &other, len)).collect::<zx::Result<Vec<Vmar>>>();
     let (large, small) = (regions(REGION)?, regions(SMALL_REGION)?);
@@ -67,7 +68,7 @@ fn mappings(suite: &mut Suite) -> zx::Result<()> {
         check(map.time(|| call!(zx_vmar_map, region, READ_WRITE, 0, handle, 0, PAGE, place(&mut at))))?;
         check(unmap.time(|| call!(zx_vmar_unmap, region, at, PAGE)))
     })?;
-    // The page is there already: what is added is the fault that maps it.
+    // The page is committed already: what is added is the fault that maps it.
     vmo.write(&[1], 0)?;
     let mut turns = small.iter().cycle();
     suite.measure(["vmar_map_touched", "vmar_unmap_touched"], TIMES, |[map, unmap]| {
@@ -83,7 +84,7 @@ fn mappings(suite: &mut Suite) -> zx::Result<()> {
     large.iter().chain(&small).try_for_each(Vmar::destroy)
 }
 
-/// A region with mappings in it, which are touched.
+/// A region with mappings that are touched.
 fn region(root: &Vmar, vmo: &Vmo, len: usize) -> zx::Result<Vmar> {
     let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE;
     let (region, _) = root.allocate(options, 0, len)?;
@@ -93,8 +94,8 @@ fn region(root: &Vmar, vmo: &Vmo, len: usize) -> zx::Result<Vmar> {
     Ok(region)
 }
 
-/// Writes to pages that are not there yet, so many apart. What the memory of one round was is that of the next: in the
-/// first it is cut for the first time, and not measured.
+/// Writes to pages that are not committed yet, at a distance of `apart` pages. Each round reuses the memory of the
+/// round before; the first, which takes the memory from the kernel, is not measured.
 fn faults(suite: &mut Suite, name: &'static str, apart: usize) -> zx::Result<()> {
     if !suite.wants(&[name]) {
         return Ok(());
@@ -115,7 +116,7 @@ fn faults(suite: &mut Suite, name: &'static str, apart: usize) -> zx::Result<()>
     Ok(())
 }
 
-/// Writes to all pages of a small memory object, one after the other, from the first on.
+/// Writes to all pages of a small VMO in order.
 fn short_run(suite: &mut Suite) -> zx::Result<()> {
     suite.measure(["fault_write_16"], 100, |[run]| {
         let vmo = Vmo::create(SHORT as u64, 0)?;

@@ -1,15 +1,14 @@
 //! What single operations cost.
 //!
-//! Each is done a number of times that nobody counts, so that what is made for the first time is there, and then some
-//! hundred times between two looks at the processor's counter, with nothing else between them; what the looks
-//! themselves cost is taken off. Where the counter counts instructions (`./hafnon bench`) the figures are lengths of
-//! paths: user, kernel and server together. The names of the operations to be measured are the arguments. A line for
-//! each figure goes to standard output when all is done, because output has costs, too:
-//! `figure NAME UNIT MEAN MIN MAX SAMPLES`.
+//! Each operation runs a number of times without being counted, so that everything that is created only once exists.
+//! Then it runs some hundred times between two reads of the processor's counter, with nothing else between them; the
+//! cost of the reads is subtracted. Where the counter counts instructions (`./hafnon bench`), a figure is the length of
+//! a path: user, kernel and server together. Arguments name the operations to measure. The program prints a line for
+//! each figure at the end, because output has costs, too: `figure NAME UNIT MEAN MIN MAX SAMPLES`.
 //!
-//! With `--clock` first the figures are nanoseconds of the machine's clock instead.
+//! With `--clock` as the first argument, figures are nanoseconds of the machine's clock.
 //!
-//! With `--partner WHAT` this program is the second process of an operation that takes two.
+//! With `--partner WHAT`, this program is the second process of an operation that takes two.
 
 mod bulk;
 mod calls;
@@ -25,10 +24,10 @@ use std::time::Duration;
 
 use sampler::Suite;
 
-/// How long to wait before anything is measured.
+/// How long to wait before the measurement.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The address of a call of the vDSO, and the call with these arguments; gives its result.
+/// Calls a function of the vDSO, whose address it hides from the compiler, with these arguments; gives its result.
 macro_rules! call {
     ($name:ident $(, $argument:expr)* $(,)?) => {
         zx::probe::call_with(zx::sys::$name as *const () as usize, [$(($argument) as u64),*])
@@ -36,7 +35,7 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// The address of a value for a call to write to or read from.
+/// The address of a value, for a call that writes to it or reads from it.
 pub fn place<T: ?Sized>(value: &mut T) -> u64 {
     std::ptr::from_mut(value).cast::<u8>().expose_provenance() as u64
 }
@@ -57,14 +56,14 @@ pub fn main() -> ExitCode {
             Err(status) => failed(what, status),
         };
     }
-    // Other programs of the system may still be starting.
+    // Other programs of the system may still start.
     std::thread::sleep(QUIET);
     if let Err(status) = memory::use_some() {
         return failed("memory", status);
     }
     let clock = args.first().is_some_and(|first| first == "--clock");
     let mut suite = Suite::new(if clock { args[1..].to_vec() } else { args }, clock);
-    // Once as a rehearsal: what is made for the first time is made then.
+    // The first pass is a rehearsal: everything that is created only once is created then.
     for rehearsal in [true, false] {
         suite.rehearsal = rehearsal;
         for (what, run) in [

@@ -1,4 +1,4 @@
-//! What takes two: threads of one process, and two processes.
+//! Operations that take two: threads of one process, or two processes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use super::{call, check, place};
 
 const TIMES: usize = 1_000;
 const SPAWNS: usize = 20;
-/// Where this program lies.
+/// The path of this program.
 const PROGRAM: &str = "/boot/run/operations";
 const FOREVER: i64 = MonotonicInstant::INFINITE.0;
 const READABLE: u64 = Signals::CHANNEL_READABLE.bits() as u64;
@@ -19,7 +19,7 @@ const CLOSED: u64 = Signals::CHANNEL_PEER_CLOSED.bits() as u64;
 const SIGNAL: u64 = Signals::USER_0.bits() as u64;
 /// The largest message.
 const ROOM: usize = 1024;
-/// A value that ends a ping-pong.
+/// The value that ends a ping-pong.
 const END: u32 = u32::MAX;
 
 pub fn run(suite: &mut Suite) -> zx::Result<()> {
@@ -30,7 +30,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     eventpairs(suite)
 }
 
-/// Starts this program once more, to do `what` with the other end of a channel.
+/// Starts this program as a second process that does `what` with the other end of a channel.
 fn start_partner(what: &str) -> zx::Result<(Channel, zx::Process)> {
     let (near, far) = Channel::create()?;
     let mut spawn = Spawn::file(PROGRAM);
@@ -42,7 +42,7 @@ fn start_partner(what: &str) -> zx::Result<(Channel, zx::Process)> {
     Ok((near, process))
 }
 
-/// The second process: gives every message back, until the other end is closed; or tells when its `main` began.
+/// The second process: returns every message until the other end is closed, or reports when its `main` began.
 pub fn partner(what: &str, began: u64) -> zx::Result<()> {
     let channel = zx::startup::take(abi::PA_USER0, 0).ok_or(zx::Status::NOT_FOUND)?;
     match what {
@@ -65,8 +65,8 @@ fn echo(channel: u32) -> zx::Result<()> {
     }
 }
 
-/// A program of Rust's, linked dynamically with the usual libraries: from the call that starts it to the call's end, to the
-/// first instruction of its `main`, and to its end.
+/// A Rust program that is linked dynamically with the usual libraries: from the call that starts it to the end of that
+/// call, to the first instruction of its `main`, and to its end.
 fn spawns(suite: &mut Suite) -> zx::Result<()> {
     suite.measure(["spawn_call", "spawn_to_main", "spawn_to_end"], SPAWNS, |[call, main, end]| {
         let start = zx::probe::counter();
@@ -135,13 +135,13 @@ fn with_thread(
     })
 }
 
-/// Two words: each thread sets the other's, wakes it, and waits for a change of its own.
+/// Two words: each thread sets the other's word, wakes the other, and waits until its own word changes.
 fn futexes(suite: &mut Suite) -> zx::Result<()> {
     if !suite.wants(&["futex_pingpong"]) {
         return Ok(());
     }
     let (here, there) = (AtomicU32::new(0), AtomicU32::new(0));
-    /// Waits until the word is no longer what it was.
+    /// Waits until the word has changed.
     #[inline(always)]
     fn wait(word: &AtomicU32, old: u32) -> u32 {
         loop {
@@ -211,7 +211,7 @@ fn ports(suite: &mut Suite) -> zx::Result<()> {
     })
 }
 
-/// Each signals the other's end, waits for a signal on its own, and clears it.
+/// Each side signals the peer, waits for a signal on its own end, and clears it.
 fn eventpairs(suite: &mut Suite) -> zx::Result<()> {
     if !suite.wants(&["eventpair_pingpong", "wait_deadline_extra"]) {
         return Ok(());
@@ -243,7 +243,8 @@ fn eventpairs(suite: &mut Suite) -> zx::Result<()> {
         suite.measure(["eventpair_pingpong"], TIMES, |[sample]| {
             sample.time(|| round(FOREVER)).into_iter().try_for_each(check)
         })?;
-        // The same, now without a deadline and now with one that does not come; what the second costs more.
+        // The same alternately without a deadline and with one that does not expire; the figure is what the second
+        // costs more.
         let (mut without, mut with) = (suite.samples(), suite.samples());
         suite.measure(["wait_deadline_extra"], TIMES, |[extra]| {
             let deadline = MonotonicInstant::after(zx::Duration::from_seconds(10)).0;

@@ -1,4 +1,4 @@
-//! Channels, sockets, FIFOs and ports, used from one thread: nobody waits.
+//! Channels, sockets, FIFOs and ports, used by one thread: no thread waits.
 
 use zx::{AsHandleRef, Channel, Event, Fifo, MonotonicInstant, Port, Signals, Socket};
 

@@ -1,21 +1,21 @@
-//! Samples, and what they come to.
+//! Samples, and their statistics.
 
 use std::hint::black_box;
 
 use zx::probe::counter;
 
-/// Rounds that are not counted, before those that are.
+/// Rounds before the measurement.
 const WARM_UP: usize = 64;
 
-/// What is to be measured, and what has been.
+/// The operations to measure, and the figures so far.
 pub struct Suite {
     wanted: Vec<String>,
-    /// Everything is done and nothing kept.
+    /// A rehearsal: everything runs, and no figure is kept.
     pub rehearsal: bool,
     figures: Vec<(&'static str, Samples)>,
-    /// What is told, and how many ticks of the counter one is.
+    /// The unit of the figures, and the counter's ticks for one unit.
     unit: (&'static str, f64),
-    /// What two looks at the counter cost by themselves.
+    /// What two reads of the counter cost by themselves.
     overhead: i64,
 }
 
@@ -31,13 +31,13 @@ pub struct Samples {
 }
 
 impl Suite {
-    /// For these operations; for all where none is named. In nanoseconds if the counter is a clock.
+    /// A suite for these operations, or for all if none is named. Figures are in nanoseconds if the counter is a clock.
     pub fn new(wanted: Vec<String>, clock: bool) -> Suite {
         let mut nothing = Samples::new(0);
         for _ in 0..WARM_UP {
             nothing.time(|| ());
         }
-        // Turns of a loop say how many ticks an instruction takes. The least: nothing came between.
+        // Iterations of a loop give the ticks for one instruction. The least is taken: no interrupt came in between.
         const TURNS: u64 = 10_000;
         let [mut once, mut twice] = [Samples::new(nothing.min); 2];
         for _ in 0..WARM_UP {
@@ -53,7 +53,7 @@ impl Suite {
         Suite { wanted, rehearsal: true, figures: Vec::with_capacity(128), unit, overhead: nothing.min }
     }
 
-    /// Whether one of these is to be measured.
+    /// Whether one of these operations is to be measured.
     pub fn wants(&self, names: &[&str]) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|wanted| names.contains(&wanted.as_str()))
     }
@@ -63,7 +63,7 @@ impl Suite {
         Samples::new(self.overhead)
     }
 
-    /// Measures operations that belong together: `round` does each of them once, with a [`Samples`] of its own.
+    /// Measures operations that belong together: `round` carries out each of them once, with a [`Samples`] for each.
     pub fn measure<const N: usize>(
         &mut self,
         names: [&'static str; N],
@@ -90,7 +90,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Adds a figure to those that are printed, if it is wanted.
+    /// Adds a figure to those that are printed, if it is asked for.
     pub fn report(&mut self, name: &'static str, samples: Samples) {
         if !self.rehearsal && self.wants(&[name]) {
             self.figures.push((name, samples));
@@ -126,15 +126,15 @@ impl Samples {
         result
     }
 
-    /// Adds what lies between two looks at the counter.
+    /// Adds the time between two reads of the counter.
     #[inline(always)]
     pub fn between(&mut self, start: u64, end: u64) {
         self.add((end - start) as i64 - self.overhead);
     }
 
-    /// Adds a sample. Never a part of where it is called, or the compiler would move some of it between the looks of the
-    /// next sample; and without vector registers, which would make each call a little longer: the kernel then has an
-    /// owner of theirs to compare with.
+    /// Adds a sample. It is never inlined: the compiler would move parts of it between the counter's reads of the next
+    /// sample. It uses no vector registers, because then the kernel would switch them, and each call would be a little
+    /// longer.
     #[inline(never)]
     pub fn add(&mut self, sample: i64) {
         self.count = black_box(self.count + 1);
@@ -144,7 +144,7 @@ impl Samples {
         self.last = sample;
     }
 
-    /// The newest sample.
+    /// The latest sample.
     pub fn last(&self) -> i64 {
         self.last
     }

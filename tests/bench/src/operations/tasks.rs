@@ -1,4 +1,4 @@
-//! Lives of threads and processes.
+//! Creation and end of threads and processes.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ const PROCESSES: usize = 500;
 const PAGE: usize = 4096;
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 const SAME_RIGHTS: u64 = zx::Rights::SAME_RIGHTS.bits() as u64;
-/// Where its root region shows the vDSO.
+/// The offset of the vDSO in the process's root region.
 const VDSO: usize = 1 << 20;
 const TERMINATED: u64 = Signals::TASK_TERMINATED.bits() as u64;
 const FOREVER: i64 = MonotonicInstant::INFINITE.0;
@@ -22,7 +22,7 @@ pub fn run(suite: &mut Suite) -> zx::Result<()> {
     processes(suite)
 }
 
-/// The thread's first instruction is the vDSO's entry point that ends it.
+/// The thread's first instruction is the vDSO's entry point that ends the thread.
 fn threads(suite: &mut Suite) -> zx::Result<()> {
     let process = zx::startup::process_self().raw_handle();
     let exit = zx::sys::zx_thread_exit as *const () as usize;
@@ -44,7 +44,7 @@ fn threads(suite: &mut Suite) -> zx::Result<()> {
     })
 }
 
-/// A page of code, a stack and the vDSO: it ends itself through the vDSO at once.
+/// A process with a page of code, a stack and the vDSO: it exits through the vDSO at once.
 fn processes(suite: &mut Suite) -> zx::Result<()> {
     if !suite.wants(&["process_lifecycle"]) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Virtual processors: what code in other address spaces and in one's own does, and back to it.
+//! Virtual processors: stops of code in other address spaces and in the owner's own, and the way back to the code.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,7 +47,7 @@ fn executable(bytes: &[u8]) -> zx::Result<Vmo> {
     code.replace_as_executable(None)
 }
 
-/// An address space with such code.
+/// An address space with this code.
 fn domain(bytes: &[u8]) -> zx::Result<(Process, Vmar)> {
     let (process, vmar) = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_process("domain")?;
     map_runs(&vmar, &executable(bytes)?, &[page(CODE, 0, READ_EXECUTE)])?;
@@ -67,7 +67,7 @@ fn expect(exit: Exit, expected: Exit) -> zx::Result<()> {
     if exit == expected { Ok(()) } else { Err(zx::Status::BAD_STATE) }
 }
 
-/// `syscall; jmp .-2`: from one system call, its answer and the next.
+/// `syscall; jmp .-2`: from one system call through its answer to the next.
 fn syscall(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
     let (process, _vmar) = domain(&[0x0f, 0x05, 0xeb, 0xfc])?;
     expect(begin(processor, &process, CODE)?, Exit::Syscall)?;
@@ -77,13 +77,13 @@ fn syscall(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Resul
     })
 }
 
-/// `mov [rax], rax; add rax, 4096; jmp .-9`: the page is mapped, and the next one is wanted.
+/// `mov [rax], rax; add rax, 4096; jmp .-9`: the owner maps the page, and the code faults on the next one.
 fn fault_map(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
     let code = [0x48, 0x89, 0x00, 0x48, 0x05, 0x00, 0x10, 0x00, 0x00, 0xeb, 0xf5];
     let memory = Vmo::create(FAULTS as u64 * PAGE, 0)?;
     memory.op_range(abi::ZX_VMO_OP_COMMIT, 0, FAULTS as u64 * PAGE)?;
     let mut samples = suite.samples();
-    // What the tables are made of in the first round is there in the second.
+    // The second round reuses the memory of the page tables that the first allocated.
     for _ in 0..2 {
         samples = suite.samples();
         let (process, vmar) = domain(&code)?;
@@ -102,7 +102,7 @@ fn fault_map(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Res
     Ok(())
 }
 
-/// `ud2; jmp .-2` in the own address space: each exception is answered by going on behind it.
+/// `ud2; jmp .-2` in the owner's address space: the owner answers each exception by resuming after the instruction.
 fn intra(suite: &mut Suite, processor: &mut VirtualProcessor<'_>, root: &Vmar) -> zx::Result<()> {
     let code = executable(&[0x0f, 0x0b, 0xeb, 0xfc])?;
     let map = root.map_here(READ_EXECUTE, &code, 0, PAGE as usize)?;
@@ -123,7 +123,7 @@ fn restricted(suite: &mut Suite) -> zx::Result<()> {
     let root = zx::startup::vmar_root_self();
     let map = root.map_here(READ_EXECUTE, &executable(&[0x0f, 0x05, 0xeb, 0xfc])?, 0, PAGE as usize)?;
     let mut restricted = match Restricted::bind(&root) {
-        // The kernel beneath cannot.
+        // The kernel does not support it.
         Err(zx::Status::NOT_SUPPORTED) => return Ok(()),
         bound => bound?,
     };
@@ -134,7 +134,7 @@ fn restricted(suite: &mut Suite) -> zx::Result<()> {
     })
 }
 
-/// An exception of another thread, read from its channel, and answered: the thread runs into it again.
+/// An exception of another thread: read from its channel and answered, until the thread raises the next one.
 fn exception_channel(suite: &mut Suite) -> zx::Result<()> {
     if !suite.wants(&["exception_channel"]) {
         return Ok(());
@@ -164,7 +164,7 @@ fn exception_channel(suite: &mut Suite) -> zx::Result<()> {
     runs.join().map_err(|_| zx::Status::BAD_STATE)
 }
 
-/// A kick by a thread that then waits, of code that computes: from before the call to where its owner has its state.
+/// A thread kicks code that computes, and then waits: from before the call until the owner has the code's state.
 fn kick(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<()> {
     let (process, _vmar) = domain(&[0xeb, 0xfe])?;
     let vproc = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
@@ -172,7 +172,7 @@ fn kick(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<(
     thread::scope(|scope| {
         let kicker = scope.spawn(move || -> zx::Result<()> {
             while turns.recv().is_ok() {
-                // Until the code computes, at some moment of its turn.
+                // Waits until the code computes, at some moment of its time slice.
                 thread::sleep(std::time::Duration::from_micros(2_300));
                 kicked.store(counter(), Ordering::Relaxed);
                 vproc.kick()?;
@@ -191,7 +191,7 @@ fn kick(suite: &mut Suite, processor: &mut VirtualProcessor<'_>) -> zx::Result<(
     })
 }
 
-/// A kick of one's own with events enabled.
+/// The thread kicks itself with events enabled.
 fn upcall(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Result<()> {
     let upcalls = Cell::new(0_u64);
     let event = |_: zx::Events| upcalls.set(upcalls.get() + 1);
@@ -205,7 +205,7 @@ fn upcall(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Result<()>
     })
 }
 
-/// Two threads that let each other run: from where the one does to where the other one is back from doing so.
+/// Two threads yield to each other: from one's yield until the other's yield returns.
 fn thread_switch(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Result<()> {
     let (arrived, over) = (AtomicU64::new(0), AtomicBool::new(false));
     vthread::probe::run(processor, Duration::from_seconds(1_000), |threads| {
@@ -215,7 +215,7 @@ fn thread_switch(suite: &mut Suite, processor: &VirtualProcessor<'_>) -> zx::Res
                 arrived.store(counter(), Ordering::Relaxed);
             }
         });
-        // From here on it is in the midst of letting this one run.
+        // From here on the other thread is inside a yield to this one.
         threads.yield_now();
         let measured = suite.measure(["vproc_thread_switch"], TIMES, |[switch]| {
             let start = counter();

@@ -1,14 +1,15 @@
-//! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND`, `churn save FOLDER FIRST` and
-//! `churn write FOLDER MIB TIMES HEARD`.
+//! Changes files on a disk, for tests that cut the power: `churn play FOLDER SEED COUNT KIND`, `churn save FOLDER
+//! FIRST` and `churn write FOLDER MIB TIMES HEARD`.
 //!
-//! `play` carries out operations by lot ([`cuts::plan`]) for a file system of the kind `ext4` or `fat`, and syncs each as its number
-//! wants it. Behind a sync that was answered it marks how far it is, in a file of the disk.
+//! `play` carries out random operations ([`cuts::plan`]) for a file system of the kind `ext4` or `fat`, and syncs each
+//! one in the way that its number determines. After each answered sync it writes the number of synced operations to the
+//! mark file on the disk.
 //!
-//! `save` saves four files for ever, in turn, as editors do: a new file is written, synced, and renamed over the old one. It says
-//! `saved N` when that is synced, too.
+//! `save` saves four files in turn without end, as editors do: it writes a new file, syncs it, and renames it over the
+//! old one. It prints `saved N` after the rename is synced, too.
 //!
-//! `write` writes so many MiB to one file, and says so often on the way how far it is. Who hears it adds a byte to the file `HEARD`; before that
-//! the next is not said.
+//! `write` writes MIB mebibytes to one file and reports its progress TIMES times. The reader of a report adds a byte to
+//! the file `HEARD`; `write` waits for that byte before the next report.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +24,8 @@ use cuts::{Lot, saves};
 const USAGE: &str =
     "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES HEARD";
 
-/// The system starts no driver more often within a minute, and so long lies between two words of `write` that are more.
+/// The system starts a driver at most this often within a minute. If `write` makes at least as many reports, it pauses
+/// this long before each.
 const STARTS: u64 = 10;
 const PAUSE: Duration = Duration::from_secs(7);
 
@@ -51,12 +53,12 @@ fn carry_out(root: &Path, operation: &Operation) -> Result<()> {
     }
 }
 
-/// Syncs by a directory's handle.
+/// Syncs through a directory's handle.
 fn sync(root: &Path) -> Result<()> {
     File::open(root)?.sync_all()
 }
 
-/// Marks how much is synced. A file that is given stays open.
+/// Writes the number of synced operations to the mark file. Uses `open` if given, and leaves it open.
 fn tell(root: &Path, open: Option<&mut File>, number: u64) -> Result<()> {
     let mut own = None;
     let file = match open {
@@ -91,7 +93,7 @@ fn play(root: &Path, seed: u64, count: u64, can: Abilities) -> Result<()> {
             tell(root, open.as_mut(), index + 1)?;
         }
         if way == Way::Closed {
-            // With nothing open this unmounts.
+            // Without an open file this unmounts the file system.
             sync(root)?;
         }
     }
@@ -119,7 +121,7 @@ fn write(root: &Path, mib: u64, times: u64, heard: &Path) -> Result<()> {
     for number in 0..mib {
         file.write_all(&content(number as u8, 1 << 20))?;
         if number * (times + 1) / mib != (number + 1) * (times + 1) / mib && number + 1 < mib {
-            // What was said before has been heard, and the disk has worked since.
+            // Waits until the reader has acknowledged the previous report: the disk has worked since.
             while fs::metadata(heard).map_or(0, |heard| heard.len()) < said {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -4,15 +4,16 @@
 //! |---|---|
 //! | `drop` | connects, and closes the connection at once |
 //! | `keep` | connects, and keeps the connection |
-//! | `unread` | asks, and reads no answer; connects again when it is cut off |
-//! | `clones` | has connections made by those it has, and keeps all |
+//! | `unread` | sends requests and reads no answer; connects again after the service has closed the connection |
+//! | `clones` | asks for new connections through those it has, and keeps all |
 //! | `events`, `pairs`, `objects` | sends events, both ends of channels, or objects of every other kind as connections |
-//! | `garbage` | sends what is no request, with a handle |
-//! | `libraries` | has the loader service give it a library, and keeps all handles to it |
+//! | `garbage` | sends invalid requests, with a handle |
+//! | `libraries` | asks the loader service for a library, and keeps all handles to it |
 //! | `output` | sends its own output as connections |
 //!
-//! The service `loader` is the loader service. A name that begins with a slash is a file system's path. At its end nothing of it
-//! should be left anywhere. It says what it got; what others got, the program beside it says: `ordinary`.
+//! The service `loader` is the loader service. A name that begins with a slash is a file system's path. After this
+//! program's end nothing of it should be left anywhere. It prints what it got; the program `ordinary`, which runs
+//! beside it, prints what others got.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -32,7 +33,7 @@ mod fuchsia {
     /// How long an answer may take, if one is waited for.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Does it again until there is room for it.
+    /// Repeats a send until there is room.
     fn patiently(mut send: impl FnMut() -> Result<()>) -> Result<()> {
         loop {
             match send() {
@@ -71,7 +72,7 @@ mod fuchsia {
         bytes[..len].to_vec()
     }
 
-    /// Something that a service answers.
+    /// A request that a service answers.
     fn request(service: &str) -> Vec<u8> {
         match service {
             "clock" => vec![drivers::clock::NOW],
@@ -81,7 +82,7 @@ mod fuchsia {
         }
     }
 
-    /// Waits for an answer and gives the first handle in it.
+    /// Waits for an answer and returns its first handle.
     fn answer(channel: &Channel) -> Result<Option<Handle>> {
         let mut bytes = vec![0; 4096];
         let mut handles = [None, None, None, None];
@@ -89,7 +90,7 @@ mod fuchsia {
         Ok(handles.into_iter().flatten().next())
     }
 
-    /// Another connection, by way of one that there is.
+    /// Another connection, through an existing one.
     fn another(service: &str, from: &Channel) -> Result<Channel> {
         let (ours, theirs) = Channel::create()?;
         match service {
@@ -108,7 +109,7 @@ mod fuchsia {
         Ok(ours)
     }
 
-    /// Where clones come from: a connection, or what it gives.
+    /// The object that is cloned: a connection, or an object that it gives.
     fn first(service: &str) -> Result<Channel> {
         let connection = connect(service)?;
         if service != "network" {
@@ -119,11 +120,11 @@ mod fuchsia {
         let open = network_protocol::Request::Open(Family::V4, Kind::Stream).encode(7);
         connection.write_handles(open.as_bytes(), [theirs.into_handle(), far.into(), data.into()])?;
         answer(&connection)?;
-        // The socket is its control channel's now.
+        // From here on the socket belongs to its control channel.
         Ok(ours)
     }
 
-    /// An object of each kind that anybody can make.
+    /// An object of each kind that any program can create.
     fn object(number: u64) -> Result<Handle> {
         Ok(match number % 8 {
             0 => Event::create()?.into(),
@@ -137,7 +138,7 @@ mod fuchsia {
         })
     }
 
-    /// Whether a service has closed it.
+    /// Whether a service has closed the channel.
     fn closed(channel: &Channel) -> bool {
         channel.signals().is_ok_and(|signals| signals.contains(Signals::CHANNEL_PEER_CLOSED))
     }
@@ -159,7 +160,7 @@ mod fuchsia {
                 for _ in 0..count {
                     let connection = connect(service)?;
                     if service.starts_with('/') {
-                        // By its first message it leaves `init`.
+                        // `init` passes the connection on at its first message.
                         connection.write(&request(service), [])?;
                     }
                 }
@@ -189,7 +190,7 @@ mod fuchsia {
                         Ok(channel) => kept.push(channel),
                         Err(status) => {
                             refused = refused.or(Some((number, status)));
-                            // By another one, perhaps.
+                            // Perhaps through another connection.
                             match first(service) {
                                 Ok(another) => kept.push(std::mem::replace(&mut from, another)),
                                 Err(_) => break,
@@ -223,7 +224,7 @@ mod fuchsia {
                     let connection = connect(service)?;
                     let bytes: Vec<u8> = (0..dice.below(300)).map(|_| dice.word() as u8).collect();
                     let handle = object(number)?;
-                    // It may be cut off already.
+                    // The service may have closed it already.
                     let _ = connection.write_handles(&bytes, [handle]);
                 }
             }
@@ -243,7 +244,7 @@ mod fuchsia {
             }
             _ => return Err(Status::INVALID_ARGS),
         }
-        // What was sent last is with the service then, if it serves at all.
+        // By then the last messages have reached the service, if it serves at all.
         thread::sleep(Duration::from_millis(300));
         let open = kept.iter().filter(|channel| !closed(channel)).count();
         let refused = refused.map(|(at, status)| format!(", refused at {at}: {status}")).unwrap_or_default();
@@ -253,7 +254,7 @@ mod fuchsia {
     pub fn main() -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let [way, service, count] = arguments.as_slice() else { return ExitCode::from(2) };
-        // Its own channels become full, too, and that is not to end it.
+        // Its own channels become full, too; that must not end it.
         let _ = zx::startup::process_self().set_overflow_status(true);
         match flood(way, service, count.parse().unwrap_or(0)) {
             Ok(text) => {

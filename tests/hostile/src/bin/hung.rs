@@ -1,8 +1,8 @@
 //! A service that stops serving: `init` must notice (docs/services.md).
 //!
-//! A client with the word `hang` has it wait for what does not come. Each other client is told a byte.
+//! A client makes it wait for ever with the word `hang`. Each other client gets a byte.
 //!
-//! As a program, `hung hang`, it is a client of that service: it has it hang, and then wants to be served.
+//! As a program, `hung hang`, it is a client of that service: it makes the service hang, and then asks to be served.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -28,7 +28,7 @@ mod fuchsia {
                 }
                 Ok(Event::Client(client)) => {
                     for end in client.handles.into_iter().filter_map(|handle| ends.take(handle).ok()) {
-                        // One that has gone needs no answer.
+                        // A client that has gone needs no answer.
                         let _ = end.write(&[1], []);
                         served.push((client.program, end));
                     }
@@ -48,7 +48,7 @@ mod fuchsia {
             channel.read_wait(&mut [0], &mut [], FOREVER).map(drop)
         };
         served("hung").map_err(step("before"))?;
-        // It is served by nobody, and sees that when the service is ended.
+        // Nothing serves it, and it notices that when `init` ends the service.
         match served("hung/hang") {
             Err(Status::PEER_CLOSED) => {}
             other => return Err(format!("while it hangs: {other:?}")),

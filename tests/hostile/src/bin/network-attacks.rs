@@ -1,5 +1,5 @@
-//! Attacks on the network service: each case does to it what a hostile client would, and sees that others' connections and requests
-//! go on.
+//! Attacks on the network service: each case acts like a hostile client, and checks that others' connections and
+//! requests still work.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -21,7 +21,7 @@ mod fuchsia {
     /// Sockets of one client.
     const SOCKETS: usize = 1000;
 
-    /// A connection from before an attack, which must be there after it.
+    /// A connection from before an attack; it must work afterwards.
     struct Before {
         listener: TcpListener,
         client: TcpStream,
@@ -58,7 +58,7 @@ mod fuchsia {
         Reply::decode(&bytes[..size.bytes]).ok_or(Status::IO)
     }
 
-    /// Opens a socket by hand: its control channel and its data socket.
+    /// Opens a socket through the raw protocol: its control channel and its data socket.
     fn open(client: &Channel, kind: Kind) -> Result<Result<(Channel, Socket), Error>, Status> {
         let (control, theirs) = Channel::create()?;
         let (data, far) = Socket::create(if kind == Kind::Datagram { abi::ZX_SOCKET_DATAGRAM } else { 0 })?;
@@ -66,7 +66,7 @@ mod fuchsia {
         Ok(call(client, Request::Open(Family::V4, kind), handles)?.map(|_| (control, data)))
     }
 
-    /// Answers that nobody reads: who does not read is cut off.
+    /// A client that does not read its answers: the service closes its connection.
     fn unread() -> Outcome {
         let mut before = Before::new()?;
         let client = zx::startup::connect(NAME)?;
@@ -90,7 +90,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// Control channels without end: there are only so many for one program.
+    /// Control channels without end: each program may have only a limited number.
     fn clones() -> Outcome {
         let mut before = Before::new()?;
         let client = zx::startup::connect(NAME)?;
@@ -122,7 +122,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// What is no channel, or both ends of one, in the place of clients.
+    /// Objects that are no channels, or both ends of one, instead of clients.
     fn events() -> Outcome {
         let mut before = Before::new()?;
         let give = |handle: Handle| zx::startup::connect_with(NAME, handle);
@@ -141,7 +141,7 @@ mod fuchsia {
         Ok(())
     }
 
-    /// Data sockets that are none, are of the other kind, or are not each other's ends.
+    /// Data sockets that are no sockets, are of the other kind, or are not each other's peers.
     fn wrong_sockets() -> Outcome {
         let client = zx::startup::connect(NAME)?;
         let stream = || Socket::create(0);
@@ -166,7 +166,7 @@ mod fuchsia {
         Ok(())
     }
 
-    /// A thousand sockets that send to a port where nobody is, without end.
+    /// A thousand sockets that send without end to a port where nothing listens.
     fn busy_child() -> Outcome {
         let client = zx::startup::connect(NAME)?;
         let mut sockets = Vec::new();
@@ -204,7 +204,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// What waits in sockets is charged to who has them, not to the service.
+    /// Queued data is charged to the client that has the sockets, not to the service.
     fn full_queues() -> Outcome {
         const COUNT: usize = 16;
         let job = zx::startup::job_default().ok_or("no job")?;

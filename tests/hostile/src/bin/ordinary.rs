@@ -1,9 +1,11 @@
-//! Does ordinary work while others attack: starts a process, writes and reads a file, connects a socket, reads the clock.
+//! Does ordinary work while others attack: starts a process, writes and reads a file, connects a socket, reads the
+//! clock.
 //!
-//! Its input comes from programs beside it, and ends when those have ended. The first of them is this one again, with the argument `pause`: while
-//! that waits, what is in use in the system is noted. Then the attackers follow. One that stands before the pause as well makes services
-//! keep what they keep for good, as heaps do not shrink. It works as long as they, and [`AFTERWARDS`] rounds more; all must be as always, and
-//! then no more in use than there was. What comes in goes out.
+//! Its input comes from the programs beside it, and ends when those have ended. The first of them is this program again
+//! with the argument `pause`: while that one waits, this program records what is in use in the system. Then the
+//! attackers follow. An attacker before the pause lets services allocate what they keep for good, as heaps do not
+//! shrink. This program works until the attackers have ended, and [`AFTERWARDS`] rounds more; everything must work as
+//! always, and no more may be in use than before. It copies its input to its output.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -20,11 +22,13 @@ mod fuchsia {
     use hostile::usage::{self, Use};
     use zx::MonotonicInstant;
 
-    /// How many rounds follow when the other program has ended.
+    /// Rounds after the other programs have ended.
     const AFTERWARDS: u64 = 3;
-    /// How long a service may take for what it always does. The host may be busy; a service that does not serve takes for ever.
+    /// How long a service may take for ordinary requests. The host may be busy; a service that does not serve takes for
+    /// ever.
     const PATIENCE: Duration = Duration::from_secs(60);
-    /// The argument of a program that waits until what is in use has been noted, what it says, and the file that tells it.
+    /// The argument of a program that waits until the use of the system has been recorded, the word it prints, and the
+    /// file that ends its wait.
     const PAUSE: &str = "pause";
     const NOTED: &str = "/tmp/ordinary-noted";
 
@@ -78,7 +82,7 @@ mod fuchsia {
         clock()
     }
 
-    /// Says that it is there, and waits.
+    /// Reports that it is there, and waits.
     fn pause() -> ExitCode {
         println!("{PAUSE}");
         while fs::metadata(NOTED).is_err() {
@@ -87,11 +91,11 @@ mod fuchsia {
         ExitCode::SUCCESS
     }
 
-    /// Works until the input has ended, and some rounds more; says how many rounds that were.
+    /// Works until the input has ended, and some rounds more; returns the number of rounds.
     fn work() -> Result<u64, Failure> {
         static OVER: AtomicBool = AtomicBool::new(false);
         let root = usage::root()?;
-        // What runs before the pause is not judged: what it makes services keep they have then.
+        // Programs before the pause are not judged: services have then allocated what they keep.
         for line in io::stdin().lines() {
             let line = line?;
             if line == PAUSE {
@@ -99,7 +103,7 @@ mod fuchsia {
             }
             println!("{line}");
         }
-        // What services keep when they do something for the first time.
+        // Rounds that let services allocate what they keep when they do something for the first time.
         (0..3).try_for_each(round)?;
         let before = Use::now(&root)?;
         fs::write(NOTED, b"")?;

@@ -1,9 +1,10 @@
-//! The owner of a virtual processor with several sub-domains, against a model of each.
+//! The owner of a virtual processor with several sub-domains, checked against a model of each.
 //!
-//! The code of the sub-domains makes system calls and exceptions, and loads and stores where pages come and go. Another thread kicks,
-//! sends packets and suspends the owner, and a timer fires, wherever that falls. Each stop must be the one that the model has, with
-//! all registers; a stop by an event must be a state on the way there. The owner answers in all ways that there are,
-//! goes from one sub-domain to another, ends them, and changes their memory. Each packet must be seen once.
+//! The code of the sub-domains makes system calls, raises exceptions, and loads from and stores to pages that come and
+//! go. Another thread kicks the owner, sends packets to it and suspends it, and a timer fires, at any moment. Each stop
+//! must be the one that the model predicts, with all registers; a stop by an event must be a state on the way there.
+//! The owner answers in all possible ways, switches between the sub-domains, ends them, and changes their memory. It
+//! must see each packet exactly once.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -24,12 +25,12 @@ use zx::{
 use super::model::{Access, CODE, DATA, Model, PAGE, PAGES, Stop, same};
 use super::plan::{Dice, Plan, comes_first, sleep};
 
-/// Sub-domains that there are at a time.
+/// Sub-domains that exist at a time.
 const DOMAINS: u64 = 4;
-/// The bits of a page fault's code that are compared: which access it was, and whether the page is there. Whether it was a fetch is only
-/// known where pages can be without execute permission.
+/// The bits of a page fault's code that are compared: the kind of access, and whether the page is present. Whether the
+/// access was a fetch is known only if pages can be non-executable.
 const CODE_BITS: u64 = HAFNON_VPROC_FAULT_PRESENT | HAFNON_VPROC_FAULT_WRITE | 1 << 2;
-/// The timer's packets; those of the sender count from 0.
+/// The key of the timer's packets; the sender's packets count from 0.
 const TIMER: u64 = u64::MAX;
 
 /// A sub-domain and its model.
@@ -72,7 +73,7 @@ impl Domain {
         map_runs(&self.vmar, &self.code, &[run(CODE[place], 0, options)])
     }
 
-    /// Something happens to its memory that its code has no part in.
+    /// A change of its memory that its code does not make.
     fn change_memory(&mut self, dice: &mut Dice) -> Outcome {
         let page = dice.roll(PAGES as u64) as usize;
         let offset = page as u64 * PAGE;
@@ -98,7 +99,7 @@ impl Domain {
     }
 }
 
-/// How often what has happened.
+/// How often each event has happened.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
     syscalls: u64,
@@ -108,7 +109,7 @@ struct Counts {
     ends: u64,
 }
 
-/// What code that has stopped takes to go on.
+/// What stopped code needs in order to continue.
 #[derive(Clone, Copy, PartialEq)]
 enum Go {
     Resume,
@@ -120,11 +121,11 @@ struct Owner<'v> {
     processor: VirtualProcessor<'v>,
     job: OwnJob,
     domains: Vec<Domain>,
-    /// The one that was entered last.
+    /// The sub-domain that was entered last.
     current: usize,
     dice: Dice,
     counts: Counts,
-    /// All that it was told of, as one number.
+    /// A hash of everything that it was told.
     digest: u64,
 }
 
@@ -135,7 +136,7 @@ impl Owner<'_> {
         }
     }
 
-    /// It must be what the model has. Says what it takes to go on from there.
+    /// Checks a stop against the model. Returns what the code needs in order to continue.
     fn told(&mut self, exit: Exit) -> Result<Go, Failure> {
         let told = *self.processor.state();
         let page = *self.processor.page();
@@ -180,7 +181,7 @@ impl Owner<'_> {
         Ok(Go::Resume)
     }
 
-    /// Does something about what it was told of: the model has what goes on then.
+    /// Answers a stop in a random way, and updates the model accordingly.
     fn answer(&mut self, exit: Exit, go: Go) -> Result<Go, Failure> {
         let (dice, domain) = (&mut self.dice, &mut self.domains[self.current]);
         if domain.ended {
@@ -232,7 +233,7 @@ impl Owner<'_> {
         Ok(go)
     }
 
-    /// Whatever else an owner does while nothing runs.
+    /// Does something else that an owner can do while no code runs.
     fn meanwhile(&mut self, mut go: Go) -> Result<Go, Failure> {
         if self.dice.once_in(8) {
             let n = self.dice.roll(DOMAINS) as usize;
@@ -274,7 +275,7 @@ impl Owner<'_> {
     }
 }
 
-/// What comes from another thread.
+/// The other thread, which sends events.
 struct Sender<'s> {
     vproc: Vproc,
     owner: Thread,
@@ -284,7 +285,7 @@ struct Sender<'s> {
 }
 
 impl Sender<'_> {
-    /// Gives how often it has suspended the owner.
+    /// Returns how often it has suspended the owner.
     fn send(self, mut dice: Dice) -> zx::Result<u64> {
         comes_first()?;
         let mut suspended = 0;
@@ -323,7 +324,8 @@ pub fn domains(plan: Plan) -> Outcome {
     let vproc = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
     let owner = zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?;
     let sender = Sender { vproc, owner, port: &port, over: &over, sent: &sent };
-    // Packets of the sender that were seen, and those that were not the next one; those of the timer, and whether one is to come.
+    // Packets of the sender that were seen, and those that were out of order; packets of the timer, and whether one is
+    // to come.
     let (taken, wrong, fired, armed) = (Cell::new(0_u64), Cell::new(0_u64), Cell::new(0_u64), Cell::new(false));
     let look = || {
         while let Ok(packet) = port.wait(MonotonicInstant::ZERO) {
@@ -375,7 +377,7 @@ pub fn domains(plan: Plan) -> Outcome {
                         }
                         events.disable();
                     }
-                    // Takes the right to answer.
+                    // This ends the right to answer the stop.
                     4 if go == Go::Enter => {
                         events.wait();
                         events.take();

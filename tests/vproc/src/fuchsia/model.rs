@@ -1,42 +1,43 @@
-//! What the code of a sub-domain does, told by a second processor: this file.
+//! A model of a sub-domain's code: a second implementation of the processor.
 //!
-//! The code is made by lot, of instructions that change no flags: so its state is general registers, vector registers and memory, and
-//! each state on its way is another one. It passes a system call in each turn, so that it always comes to a stop.
+//! The code is random and consists of instructions that change no flags. Its state is general registers, vector
+//! registers and memory, and no two states on its way are equal. Each turn contains a system call, so that the code
+//! always comes to a stop.
 
 use abi::{HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE, hafnon_vproc_state_t};
 
 use super::plan::Dice;
 
 pub const PAGE: u64 = 4096;
-/// Where the page of code can be seen, if it is mapped.
+/// The addresses at which the page of code is visible, if it is mapped.
 pub const CODE: [u64; 2] = [0x100_0000, 0x100_8000];
-/// The pages that it loads from and stores to.
+/// The pages that the code loads from and stores to.
 pub const DATA: u64 = 0x200_0000;
 pub const PAGES: usize = 4;
-/// Where nothing is ever mapped, and what is no address.
+/// An address where nothing is ever mapped, and a non-canonical one.
 const NOWHERE: [u64; 2] = [0x300_0000, 0x8000_0000_0000_1000];
-/// Words of a page.
+/// Words in a page.
 const WORDS: u64 = PAGE / 8;
 
-/// Pieces of code in a turn, at most three instructions each.
+/// Pieces of code in a turn, each with at most three instructions.
 const PIECES: usize = 48;
-/// The most that a piece counts down.
+/// The highest count of a piece's loop.
 const COUNT: u64 = 800;
-/// The flags that a state has, and those of which it has any.
+/// The flags that a state always has, and those of which it has any.
 const FLAGS: u64 = 0x202;
 const ANY_FLAGS: [u64; 7] = [1, 4, 0x10, 0x40, 0x80, 0x400, 0x800];
-/// Bytes of what makes a system call.
+/// Bytes of a `syscall` instruction.
 const SYSCALL_LENGTH: u64 = 2;
-/// Set by the processor where it has to be: a fault's instruction is done again.
+/// The resume flag. The processor sets it where it must: a faulting instruction is executed again.
 const RESUME_FLAG: u64 = 1 << 16;
 
-/// A register, by the processor's number.
+/// A register, by its number in the instruction encoding.
 type Register = u8;
 const RCX: Register = 1;
 const RSP: Register = 4;
-/// Those that point to data: nothing is loaded into them.
+/// Registers that point to data: nothing is loaded into them.
 const POINTERS: [Register; 3] = [6, 7, 14];
-/// Those that anything is loaded into. `rcx` counts.
+/// Registers into which anything is loaded. `rcx` counts loops.
 const TARGETS: [Register; 11] = [0, 2, 3, 5, 8, 9, 10, 11, 12, 13, 15];
 
 #[derive(Clone, Copy)]
@@ -85,11 +86,11 @@ enum Instruction {
         to: Register,
         from: u8,
     },
-    /// A number into `rcx`.
+    /// Loads a number into `rcx`.
     Count {
         from: u32,
     },
-    /// Itself as often as `rcx` says.
+    /// Jumps to itself, as often as `rcx` says.
     Loop,
     Jump {
         over: i8,
@@ -98,10 +99,10 @@ enum Instruction {
         over: i32,
     },
     Syscall,
-    /// By a number that the kernel has for system calls of others.
+    /// An interrupt whose number the kernel treats as an unknown system call.
     Interrupt,
     Undefined,
-    /// Not for programs.
+    /// A privileged instruction.
     Halt,
 }
 use Instruction::*;
@@ -139,7 +140,7 @@ impl Instruction {
         }
     }
 
-    /// One by lot that goes on to the next one, or stops.
+    /// A random instruction that continues with the next one, or stops.
     fn any(dice: &mut Dice) -> Instruction {
         let (to, from) = (dice.choose(&TARGETS), dice.roll(16) as Register);
         match dice.roll(20) {
@@ -163,7 +164,7 @@ impl Instruction {
     }
 }
 
-/// What a page of the sub-domain's can be used for.
+/// How the code can access a page of the sub-domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     None,
@@ -171,7 +172,7 @@ pub enum Access {
     Store,
 }
 
-/// What the code comes to that its owner is told.
+/// A stop of the code that its owner is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     Syscall,
@@ -179,15 +180,15 @@ pub enum Stop {
     Exception(u64),
 }
 
-/// A bit of a page fault's code: by the program.
+/// A bit of a page fault's code: the access came from user mode.
 const PROGRAM: u64 = 1 << 2;
 
 /// A sub-domain's code, registers and memory.
 pub struct Model {
     code: Vec<u8>,
-    /// What begins at each byte of the code, and how long it is.
+    /// The instruction that begins at each byte of the code, and its length.
     instructions: Vec<Option<(Instruction, u64)>>,
-    /// Where the pieces begin.
+    /// The offsets at which the pieces begin.
     pieces: Vec<u64>,
     pub state: hafnon_vproc_state_t,
     vectors: [u64; 16],
@@ -197,13 +198,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// Code by lot, with nothing mapped.
+    /// Random code, with nothing mapped.
     pub fn new(dice: &mut Dice) -> Self {
         let mut pieces: Vec<Vec<Instruction>> = Vec::new();
         for left in (1..=PIECES).rev() {
             pieces.push(match dice.roll(12) {
                 0 => vec![Count { from: dice.roll(COUNT) as u32 + 1 }, Loop],
-                // Over the piece that follows, but not over the last.
+                // A jump over the next piece, but not over the last.
                 1 if left > 1 => vec![Jump { over: 0 }],
                 _ => vec![Instruction::any(dice)],
             });
@@ -245,7 +246,7 @@ impl Model {
         &self.code
     }
 
-    /// Other values for all registers but those that say where it is.
+    /// Changes all registers except the instruction pointer.
     pub fn change(&mut self, dice: &mut Dice) {
         for register in TARGETS {
             *self.register(register) = dice.word();
@@ -258,23 +259,23 @@ impl Model {
         self.change_of_exception(dice);
     }
 
-    /// Other bases, which only an enter sets.
+    /// Changes the bases, which only an enter sets.
     fn change_bases(&mut self, dice: &mut Dice) {
         (self.state.fs_base, self.state.gs_base) = (place(dice), place(dice));
     }
 
-    /// What the answer to an exception can change besides the instruction.
+    /// Changes what the answer to an exception can set besides the instruction pointer.
     pub fn change_of_exception(&mut self, dice: &mut Dice) {
         self.state.rsp = place(dice);
         self.state.flags = ANY_FLAGS.iter().fold(FLAGS, |flags, flag| flags | if dice.once_in(2) { *flag } else { 0 });
     }
 
-    /// Another place in the code.
+    /// Continues at another place in the code.
     pub fn go_elsewhere(&mut self, dice: &mut Dice) {
         self.state.ip = dice.choose(&CODE) + dice.choose(&self.pieces);
     }
 
-    /// Behind the instruction that has stopped it, or somewhere else.
+    /// Continues after the instruction that has stopped the code, or somewhere else.
     pub fn skip(&mut self, dice: &mut Dice) {
         match self.instruction() {
             Some((_, length)) if dice.once_in(2) => self.state.ip += length,
@@ -282,13 +283,13 @@ impl Model {
         }
     }
 
-    /// A system call is told: what its stop looks like.
+    /// Makes the state that of a stop by a system call.
     pub fn told_of_syscall(&mut self) {
         self.state.ip += SYSCALL_LENGTH;
         self.answered();
     }
 
-    /// It is answered by the state: the registers that an answer does not set.
+    /// Sets the registers that an answer by state does not set.
     pub fn answered(&mut self) {
         (self.state.rcx, self.state.r11) = (self.state.ip, self.state.flags);
     }
@@ -299,24 +300,24 @@ impl Model {
         self.memory[from..from + WORDS as usize].iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Somebody else changes a word of the memory.
+    /// A word of the memory changes from outside.
     pub fn set_word(&mut self, word: usize, value: u64) {
         self.memory[word] = value;
     }
 
-    /// Somebody takes a page's memory away: nothing but zeroes is there.
+    /// A page's memory is taken away: the page is zero then.
     pub fn clear(&mut self, page: usize) {
         let from = page * WORDS as usize;
         self.memory[from..from + WORDS as usize].fill(0);
         self.data[page] = Access::None;
     }
 
-    /// Its process has ended.
+    /// The sub-domain's process has ended.
     pub fn end(&mut self) {
         (self.data, self.shown) = ([Access::None; PAGES], [false; CODE.len()]);
     }
 
-    /// Runs to the next stop; the state is that before the instruction which makes it.
+    /// Runs to the next stop. The state is that before the instruction which stops it.
     pub fn run(&mut self) -> Stop {
         loop {
             if let Err(stop) = self.step() {
@@ -325,12 +326,12 @@ impl Model {
         }
     }
 
-    /// Runs to where it is said to stand, if it comes there before its next stop, or at it.
+    /// Runs until the state equals `told`. Returns whether that happens before the next stop, or at it.
     pub fn run_to(&mut self, told: &hafnon_vproc_state_t) -> bool {
         loop {
             let mut here = self.state;
             if matches!(self.instruction(), Some((Syscall | Interrupt, _))) {
-                // These do not survive the instruction, which it may have been in the midst of.
+                // The instruction destroys these registers, and the code may be inside of it.
                 (here.rcx, here.r11) = (told.rcx, told.r11);
             }
             if same(&here, told) {
@@ -384,7 +385,7 @@ impl Model {
         }
     }
 
-    /// Does an instruction, or says why it cannot be done.
+    /// Executes an instruction, or says why it cannot be executed.
     fn step(&mut self) -> Result<(), Stop> {
         let ip = self.state.ip;
         let shown = CODE.iter().zip(self.shown).any(|(code, shown)| shown && (*code..code + PAGE).contains(&ip));
@@ -437,7 +438,7 @@ impl Model {
     }
 }
 
-/// A word of the data.
+/// The address of a random word of the data.
 fn place(dice: &mut Dice) -> u64 {
     DATA + 8 * dice.roll(PAGES as u64 * WORDS)
 }

@@ -1,16 +1,17 @@
-//! How long random cases are, and what all that is random in them follows from.
+//! The length of random cases, and the seed from which all their random numbers follow.
 
 use abi::{ZX_PRIORITY_HIGHEST, ZX_PROFILE_INFO_FLAG_PRIORITY, zx_profile_info_t};
 use conformance::check::{Failure, Outcome};
 use zx::{MonotonicInstant, Profile};
 
-/// Steps and seed, in the image.
+/// The file in the image with the number of steps and the seed.
 const FILE: &str = "/boot/config/random";
 
-/// What a run is to do.
+/// The plan of a run.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// Stops that the owner of the one case answers, numbers that the threads of the other one hand on.
+    /// The number of stops that the owner of one case answers, and of numbers that the threads of the other case pass
+    /// on.
     pub steps: u64,
     seed: u64,
 }
@@ -25,30 +26,30 @@ impl Plan {
         }
     }
 
-    /// The same numbers for the same purpose and seed.
+    /// Random numbers that are always the same for the same purpose and seed.
     pub fn dice(self, purpose: u64) -> Dice {
-        // Seeds that are next to each other give numbers that are not.
+        // Neighbouring seeds give unrelated numbers.
         let mut mixed = self.seed.wrapping_add(purpose << 32).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Dice((mixed ^ mixed >> 27).max(1))
     }
 }
 
-/// A case by that plan.
+/// A case that runs with this plan.
 pub fn planned(case: fn(Plan) -> Outcome) -> impl Fn() -> Outcome {
     move || case(Plan::read()?)
 }
 
-/// Numbers that look like none.
+/// Pseudo-random numbers.
 pub struct Dice(u64);
 
 impl Dice {
-    /// One of so many, from 0 on.
+    /// A number below `sides`.
     pub fn roll(&mut self, sides: u64) -> u64 {
         (self.word() >> 11) % sides
     }
 
-    /// Once in so many times.
+    /// True once in `times` times on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.roll(times) == 0
     }
@@ -67,7 +68,7 @@ impl Dice {
     }
 }
 
-/// Has this thread come before all others, so that it wakes in the midst of what they do.
+/// Gives this thread a higher priority than all others, so that it wakes in the middle of their work.
 pub fn comes_first() -> zx::Result<()> {
     let resource = zx::startup::resource().ok_or(zx::Status::NOT_FOUND)?;
     let parameters = [ZX_PRIORITY_HIGHEST as u64, 0, 0];
@@ -75,7 +76,7 @@ pub fn comes_first() -> zx::Result<()> {
     zx::startup::thread_self().set_profile(&Profile::create(&resource, 0, &info)?, 0)
 }
 
-/// Sleeps for fewer than so many nanoseconds.
+/// Sleeps for fewer than `most` nanoseconds.
 pub fn sleep(dice: &mut Dice, most: u64) -> zx::Result<()> {
     zx::nanosleep(MonotonicInstant::after(zx::Duration::from_nanos(dice.roll(most) as i64)))
 }

@@ -1,9 +1,9 @@
 //! An event on each instruction in turn.
 //!
-//! The owner does a short piece of work time and again, between two undefined instructions. Another thread handles its
-//! exceptions, and lets it go on by single steps: at the n-th step it makes an event and lets the owner run from there on. So the
-//! event is told, or stays pending, exactly before that instruction. n begins at 1 and ends where the work does; as the work is
-//! the same each time, each of its instructions has had an event before it.
+//! The owner repeats a short piece of work between two undefined instructions. Another thread handles its exceptions
+//! and single-steps it: at the n-th step it makes an event and lets the owner run on. So the event is reported, or
+//! stays pending, exactly before that instruction. n begins at 1 and ends where the work does. The work is the same
+//! each time, so in the end each of its instructions has had an event before it.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -23,13 +23,13 @@ use zx::{Channel, Events, Exception, MonotonicInstant, Rights, Thread, VirtualPr
 const TRAP: u64 = 0x100;
 /// A step at which [`hold`] has filled all registers.
 const HOLDS: u64 = 60;
-/// More steps than any work has.
+/// More steps than any piece of work has.
 const MOST: u64 = 5_000;
 
-/// What the stepper is to know of the owner.
+/// What the stepper has to know about the owner.
 struct Owner {
     thread: Thread,
-    /// Where the page of its virtual processor is.
+    /// The address of the page of its virtual processor.
     page: usize,
 }
 
@@ -40,24 +40,25 @@ struct Stepper {
     over: &'static AtomicBool,
 }
 
-/// Events besides the one that a run is for.
+/// Events besides the one that a run tests.
 #[derive(Clone, Copy, Default)]
 struct Others {
     /// Before this step.
     at: Option<u64>,
-    /// Where the first that is seen to be taken has been: the upcall is under way, and its resume finds another one pending.
+    /// At the step after the first event has been taken: the upcall is in progress, and its resume finds another event
+    /// pending.
     when_taken: bool,
 }
 
-/// All that a series of runs has come upon.
+/// Results of a series of runs.
 #[derive(Default)]
 struct Found {
     /// The instructions of the last run, which had no event of its own.
     walked: BTreeSet<u64>,
-    /// Those before which there was one.
+    /// The instructions that had an event before them.
     hit: BTreeSet<u64>,
     runs: u64,
-    /// Events that are to be seen: those that were made while none was pending.
+    /// Events that must be seen: those that were made while none was pending.
     events: u64,
 }
 
@@ -74,7 +75,7 @@ impl Stepper {
         exception.set_state(ZX_EXCEPTION_STATE_HANDLED)
     }
 
-    /// Waits for the beginning or the end of the work. A step that is left from before is none.
+    /// Waits for the beginning or the end of the work. Ignores a step that is left from before.
     fn mark(&self, then: impl FnOnce(&mut zx_thread_state_general_regs_t)) -> zx::Result<()> {
         loop {
             let (exception, info) = Exception::receive(&self.channel, MonotonicInstant::INFINITE)?;
@@ -88,7 +89,8 @@ impl Stepper {
         }
     }
 
-    /// One run: an event before the n-th step and those of `others` that come earlier, made by `event`. Says whether there was such a step.
+    /// One run: makes an event before the n-th step, and those of `others` that come earlier, by `event`. Returns
+    /// whether there was such a step.
     fn run(
         &self,
         n: u64,
@@ -134,7 +136,7 @@ impl Stepper {
         Ok(true)
     }
 
-    /// All runs. Afterwards the owner is told that it is over.
+    /// All runs. Afterwards tells the owner to end.
     fn runs(self, others: Others, event: impl Fn() -> zx::Result<()>) -> Result<(Found, (u64, u64)), Failure> {
         let mut found = Found::default();
         let mut n = 1;
@@ -151,7 +153,7 @@ impl Stepper {
     }
 }
 
-/// What an owner's thread gives its stepper, and when that is ready to handle its exceptions.
+/// What an owner's thread sends to its stepper, and the signal that the stepper is ready to handle its exceptions.
 type Meeting = (Sender<Owner>, Receiver<()>);
 
 fn meet(processor: &VirtualProcessor<'_>, (sender, ready): &Meeting) -> Outcome {
@@ -161,7 +163,7 @@ fn meet(processor: &VirtualProcessor<'_>, (sender, ready): &Meeting) -> Outcome 
     ready.recv().map_err(|_| "nobody steps".into())
 }
 
-/// The stepper of an owner that is to come.
+/// The stepper of an owner that is still to come.
 fn stepper(owner: &Receiver<Owner>, ready: &Sender<()>, over: &'static AtomicBool) -> Result<Stepper, Failure> {
     let owner = owner.recv().map_err(|_| "there is no owner")?;
     let channel = owner.thread.create_exception_channel(0)?;
@@ -169,7 +171,8 @@ fn stepper(owner: &Receiver<Owner>, ready: &Sender<()>, over: &'static AtomicBoo
     Ok(Stepper { owner, channel, over })
 }
 
-/// Each instruction that was executed has had an event before it, those of the resume's range among them.
+/// Checks that each executed instruction has had an event before it, and the instructions of the resume's range as
+/// well.
 fn each_was_hit(found: &Found, (from, to): (u64, u64), within: usize) -> Outcome {
     let missed: Vec<_> = found.walked.difference(&found.hit).collect();
     ensure(missed.is_empty(), &format!("no event fell on {missed:x?}"))?;
@@ -184,7 +187,7 @@ fn each_was_hit(found: &Found, (from, to): (u64, u64), within: usize) -> Outcome
     ensure(resumes >= within, &format!("{resumes} instructions of the resume were hit"))
 }
 
-/// Events on the instructions of enable, and of the upcall that another event makes, with its way back.
+/// Events on the instructions of enable, of the upcall that another event causes, and of its return.
 fn upcalls(others: Others, within: usize) -> Outcome {
     static OVER: AtomicBool = AtomicBool::new(false);
     OVER.store(false, SeqCst);
@@ -201,7 +204,7 @@ fn upcalls(others: Others, within: usize) -> Outcome {
         let event = |_: Events| seen.set(seen.get() + 1);
         with_upcalls(processor.events(), &event, |events| {
             loop {
-                // Each run begins without an event, as the last one does.
+                // Each run begins without a pending event, like the last one.
                 while events.take() {
                     event(events);
                 }
@@ -226,17 +229,17 @@ pub fn upcall() -> Outcome {
     upcalls(Others { at: Some(HOLDS), ..Others::default() }, 5)
 }
 
-/// The same where another event comes when the upcall has taken the first, so that the resume finds it pending.
+/// The same with another event after the upcall has taken the first, so that the resume finds it pending.
 pub fn upcall_within() -> Outcome {
     upcalls(Others { at: Some(HOLDS), when_taken: true }, 8)
 }
 
-/// Events where one is pending already when they are enabled.
+/// Events that are enabled while one is pending already.
 pub fn pending() -> Outcome {
     upcalls(Others { at: Some(1), ..Others::default() }, 0)
 }
 
-/// Preemption on the instructions of a switch from one thread to another, and of a thread's preemption and its way back.
+/// Preemption on the instructions of a switch from one thread to another, and of a thread's preemption and its return.
 pub fn switch() -> Outcome {
     static OVER: AtomicBool = AtomicBool::new(false);
     OVER.store(false, SeqCst);
@@ -266,7 +269,7 @@ pub fn switch() -> Outcome {
             });
             let (mut kept, mut turns) = (0, true);
             loop {
-                // Each run begins without a tick, and with the other thread where it lets this one run.
+                // Each run begins without a tick, and with the other thread inside its yield to this one.
                 threads.yield_now();
                 threads.yield_now();
                 undefined_instruction();

@@ -1,4 +1,4 @@
-//! Threads on a virtual processor, preempted wherever it falls.
+//! Threads on a virtual processor, preempted at any moment.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -11,11 +11,12 @@ use zx::{Rights, VirtualProcessor};
 
 use super::plan::{Plan, comes_first, sleep};
 
-/// Producers, and as many consumers.
+/// The number of producers, and of consumers.
 const PAIRS: u64 = 3;
 
-/// Threads hand on numbers through a queue that is often full and often empty, preempted wherever a timer of random length falls, while
-/// others kick. Each number comes once, those of each producer in order, and registers stay.
+/// Threads pass numbers through a queue that is often full and often empty. A timer of random length preempts them at
+/// any moment, while other threads kick. Each number must arrive once, those of each producer in order, and registers
+/// must be preserved.
 pub fn threads(plan: Plan) -> Outcome {
     let each = plan.steps / PAIRS;
     const ROOM: usize = 7;

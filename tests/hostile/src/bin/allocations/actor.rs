@@ -1,8 +1,8 @@
-//! The process that plays scenes, from within and from without.
+//! The process that plays scenes: its own side, and the sweep's side.
 //!
-//! 1. The sweep starts it with a channel, in a job of its own, whose exceptions come to the sweep.
-//! 2. For each play the sweep sends a word; the actor plays and answers with what came of it.
-//! 3. If it, or a process that it has started, ends by an exception, the sweep decides what that means.
+//! 1. The sweep starts it with a channel, in a job of its own, and receives that job's exceptions.
+//! 2. For each play the sweep sends a word; the actor plays the scene and answers with the result.
+//! 3. If the actor, or a process that it has started, ends by an exception, the sweep decides what that means.
 
 use std::process::ExitCode;
 
@@ -14,19 +14,19 @@ use zx::{AsHandleRef, Channel, Exception, Info, MonotonicInstant, Process, Signa
 
 use crate::scenes;
 
-/// How long a play may take: many times what any takes.
+/// How long a play may take: many times longer than any play takes.
 const PATIENCE: zx::Duration = zx::Duration::from_seconds(20);
-/// Bytes of an answer.
+/// Most bytes of an answer.
 const ANSWER: usize = 512;
-/// What Rust's library ends a process with whose main thread has panicked.
+/// The exit code of a Rust process whose main thread has panicked.
 const PANIC: i64 = 101;
 
-/// The actor's own part: plays a scene as often as it is told to.
+/// The actor's own side: plays a scene whenever the sweep asks for it.
 pub fn act(scene: &str) -> ExitCode {
     let Some(scene) = scenes::ALL.iter().find(|(name, _)| *name == scene) else { return ExitCode::from(2) };
     let Some(channel) = zx::startup::take(PA_USER0, 0).map(Channel::from) else { return ExitCode::from(2) };
     loop {
-        // What it says to the sweep may be refused like anything else.
+        // Requests for memory may fail in the actor's messages to the sweep, too.
         let mut word = [0; 8];
         match channel.read_wait(&mut word, &mut [], MonotonicInstant::INFINITE) {
             Ok(_) => {}
@@ -41,25 +41,26 @@ pub fn act(scene: &str) -> ExitCode {
     }
 }
 
-/// What came of a play.
+/// The result of a play.
 pub enum Played {
     /// The scene was played to its end.
     Whole,
-    /// A call was refused memory, which the scene ended with.
+    /// A call failed for lack of memory, and the scene ended with that error.
     Refused,
-    /// The actor is no more, because memory was refused where it could not be told, or its library takes no such answer.
+    /// The actor has ended, because memory was refused where no call can report it, or because its library does not
+    /// handle the error.
     Ended,
-    /// Something else, which should not be.
+    /// Any other result: a failure of the case.
     Wrong(String),
 }
 
-/// An actor, as the sweep knows it.
+/// An actor, as the sweep sees it.
 pub struct Actor {
     job: OwnJob,
     process: Process,
     channel: Channel,
     exceptions: Channel,
-    /// Its job's koid: whom memory is refused.
+    /// The koid of its job, to which memory is refused.
     pub koid: u64,
 }
 
@@ -118,14 +119,14 @@ impl Actor {
     /// Step 3.
     fn excepted(&self) -> Result<Option<Played>, Failure> {
         let (exception, info) = Exception::receive(&self.exceptions, MonotonicInstant::INFINITE_PAST)?;
-        // The scene may have ended its thread by now.
+        // The scene may have ended the thread by now.
         let Ok(report) = exception.thread().and_then(|thread| thread.exception_report()) else { return Ok(None) };
         let context = report.context;
         let process = exception.process()?;
         let own = info.pid == self.process.koid()?;
         process.kill()?;
         let want = info.type_ == ZX_EXCP_FATAL_PAGE_FAULT && context.synth_code as i32 == Status::NO_MEMORY.0;
-        // Where it is not the kernel that has found that memory is wanting, it was the program's own library, which stops.
+        // If the kernel did not report the lack of memory, the program's own library did: it aborts.
         let library = info.type_ == abi::ZX_EXCP_UNDEFINED_INSTRUCTION || info.type_ == abi::ZX_EXCP_SW_BREAKPOINT;
         Ok(match own {
             _ if !want && !library => Some(Played::Wrong(format!(
@@ -136,17 +137,17 @@ impl Actor {
                 if own { "the actor" } else { "a process that it started" }
             ))),
             true => Some(Played::Ended),
-            // One that it has started: it is for the scene to notice.
+            // An exception of a process that the actor has started: the scene must notice it.
             false => None,
         })
     }
 
-    /// Whether it is still there to play: a thread of its that ends can be refused memory when the play is over.
+    /// Whether the actor can still play. A thread of its that ends can be refused memory after the play.
     pub fn is_there(&self) -> Result<bool, Failure> {
         Ok(!self.process.signals()?.contains(Signals::TASK_TERMINATED))
     }
 
-    /// Ends it and what it has started.
+    /// Ends the actor and everything that it has started.
     pub fn end(self) -> Result<(), Failure> {
         let deadline = MonotonicInstant::after(PATIENCE);
         self.job.kill()?;

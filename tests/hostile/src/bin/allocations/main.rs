@@ -1,17 +1,17 @@
 //! Every allocation fails once.
 //!
-//! A *scene* ([`scenes`]) makes every kind of object and does with it what takes memory. An [`actor`] plays it, a process in
-//! a job of its own. The kernel refuses memory to that job by a plan (`zx_debug_send_command` with `refuse`): of one kind,
-//! first the first request, then the second, and so on, until there are no more. Each time
+//! A *scene* ([`scenes`]) creates every kind of object and uses it in ways that take memory. An [`actor`] plays it: a
+//! process in a job of its own. The server refuses memory to that job by a plan (`zx_debug_send_command` with
+//! `refuse`): of one kind, first the first request, then the second, and so on, until there are no more. Each time
 //!
-//! 1. the actor is told `ZX_ERR_NO_MEMORY` by one of its calls, or ends by a page fault that could not be served, or has
-//!    noticed nothing because what failed was only a favour; what it sees otherwise is a failure of the case;
-//! 2. everything that the scene used has come back, by the kernel's own counts;
-//! 3. who is not of the actor's job notices nothing.
+//! 1. a call of the actor returns `ZX_ERR_NO_MEMORY`, or the actor ends by a page fault that could not be served, or it
+//!    notices nothing because the refused memory was optional; any other result is a failure of the case;
+//! 2. everything that the scene used has come back, by the server's own counts;
+//! 3. processes outside of the actor's job notice nothing.
 //!
-//! Two cases for each scene and kind: in `NAME.KIND` one request is refused, in `NAME.KIND-on` all that follow it in the
-//! same call are, too, so that what the server tries instead is refused as well. Of many requests these cases refuse every
-//! n-th one; those named `every-allocation` refuse each.
+//! There are two cases for each scene and kind: `NAME.KIND` refuses one request; `NAME.KIND-on` also refuses all
+//! following requests of the same call, so that what the server tries instead is refused as well. If there are many
+//! requests, these cases refuse every n-th; cases named `every-allocation` refuse each.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,7 +1,7 @@
-//! What is played: every kind of object is made and used in a way that takes memory.
+//! The scenes: they create every kind of object and use it in a way that takes memory.
 //!
-//! A scene ends with the first call that fails, and what it has made goes then; so it must be written such that it comes
-//! to its end, whatever fails. It waits for nothing without a deadline.
+//! A scene ends with the first call that fails, and drops what it has created; so it must be written such that it ends,
+//! whichever call fails. It never waits without a deadline.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
@@ -19,13 +19,13 @@ use zx::{
     MonotonicInstant, Pager, Port, Signals, Socket, Stream, Timer, Vmo,
 };
 
-/// The argument behind `--child` that makes a program end at once.
+/// The argument after `--child` that makes a program end at once.
 pub const NOTHING: &str = "nothing";
 
-/// What an actor plays.
+/// A scene.
 type Scene = fn() -> Outcome;
 
-/// All of them, by their names.
+/// All scenes by name.
 pub const ALL: &[(&str, Scene)] = &[
     ("exceptions", exceptions),
     ("handles", handles),
@@ -51,7 +51,7 @@ fn soon() -> MonotonicInstant {
 fn objects() -> Outcome {
     let vmo = Vmo::create(3 * PAGE, ZX_VMO_RESIZABLE)?;
     let stream = Stream::create(abi::ZX_STREAM_MODE_READ | abi::ZX_STREAM_MODE_WRITE, &vmo, 0)?;
-    // What there is no memory for is left out, if there was some for the rest.
+    // A short write: there was memory for a part of the bytes only.
     if stream.write(&[7; 9000])? < 9000 {
         return Err(Status::NO_MEMORY.into());
     }
@@ -77,7 +77,7 @@ fn handles() -> Outcome {
     equal(b.read(&mut [], &mut got).map_err(|(status, _)| status)?.handles, 64)
 }
 
-/// Messages, bytes and packets that wait for their readers.
+/// Messages, bytes and packets that are queued for their readers.
 fn messages() -> Outcome {
     let (a, b) = Channel::create()?;
     for size in [0, 10, 100, 1000, 10_000, 65_536, 20_000] {
@@ -105,7 +105,7 @@ fn messages() -> Outcome {
     Ok(())
 }
 
-/// Memory that is written, copied, cut and grown.
+/// Memory that is written, cloned, shrunk and grown.
 fn memory() -> Outcome {
     let vmo = Vmo::create(200 * PAGE, ZX_VMO_RESIZABLE)?;
     for page in [0_u64, 1, 63, 64, 130] {
@@ -145,7 +145,7 @@ fn large() -> Outcome {
     Ok(())
 }
 
-/// Mappings that are touched, cut and protected.
+/// Mappings that are touched, split and protected.
 fn mappings() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let vmo = Vmo::create(64 * PAGE, 0)?;
@@ -167,25 +167,25 @@ fn mappings() -> Outcome {
         let at = place * ((1 << 30) / 8);
         result = result.and(region.map(ZX_VM_PERM_READ | abi::ZX_VM_SPECIFIC, at, &vmo, 0, PAGE as usize).map(drop));
     }
-    // The region goes with its mappings only if it is destroyed.
+    // The mappings end with the region only if the region is destroyed.
     region.destroy()?;
     Ok(result?)
 }
 
-/// Processes of a few instructions, in jobs below each other.
+/// Processes of a few instructions, in nested jobs.
 fn processes() -> Outcome {
     let job = own_job()?;
     let below = OwnJob::below(&job)?;
     for _ in 0..3 {
         let tiny = Tiny::in_job(&below, UNDEFINED)?;
         let exceptions = tiny.process.create_exception_channel(0)?;
-        // Before it runs: its exception may end it.
+        // Before the first thread runs: its exception may end it.
         let _other = tiny.process.create_thread("other")?;
         tiny.start(None, 0)?;
-        // Its first instruction is on a page that may not be had either.
+        // Its first instruction is on a page that may be refused, too.
         let told = Exception::receive(&exceptions, soon());
         tiny.process.kill()?;
-        // One that could not be told here went to the next handler, or ended the process.
+        // An exception that could not be delivered here went to the next handler, or ended the process.
         told.map_err(|_| Status::NO_MEMORY)?;
         tiny.end()?;
     }
@@ -204,7 +204,7 @@ fn default_job() -> Result<zx::Unowned<'static, Job>, Failure> {
     zx::startup::job_default().ok_or_else(|| "there is no default job".into())
 }
 
-/// Exceptions for each of their handlers.
+/// Exceptions for each kind of handler.
 fn exceptions() -> Outcome {
     let job = own_job()?;
     let tiny = Tiny::in_job(&job, UNDEFINED)?;
@@ -215,11 +215,11 @@ fn exceptions() -> Outcome {
         tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?,
     ];
     tiny.start(None, 0)?;
-    // A thread that starts, for the debugger; then its first instruction, for all of them.
+    // The start of a thread goes to the debugger; the exception of its first instruction goes to all handlers in turn.
     for (number, channel) in [3, 3, 2, 1, 0].into_iter().zip(0..) {
         let (exception, _) = match Exception::receive(&channels[number], soon()) {
             Ok(received) => received,
-            // One that could not be told went on to the next handler, or ended the process.
+            // An exception that could not be delivered went to the next handler, or ended the process.
             Err(Status::TIMED_OUT | Status::PEER_CLOSED) => return Err(Status::NO_MEMORY.into()),
             Err(status) => return Err(status.into()),
         };
@@ -236,13 +236,13 @@ fn exceptions() -> Outcome {
 fn threads() -> Outcome {
     let (a, b) = Channel::create()?;
     let make = |_| {
-        // Still there when it is waited for, so that the wait asks for memory, too.
+        // The thread still runs when it is joined, so that the join requests memory, too.
         let made = thread::Builder::new()
             .stack_size(64 << 10)
             .spawn(|| _ = zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1))));
         made.map_err(|error| Failure::from(format!("NO_MEMORY for a thread: {error}")))
     };
-    // Those that were made are waited for, also if others were not.
+    // Joins the threads that were created, also if others were not.
     let made: Vec<_> = (0..4).map(make).collect();
     let joined: Vec<_> = made.into_iter().map(|made| made.map(|thread| thread.join().is_ok())).collect();
     for joined in joined {
@@ -253,12 +253,12 @@ fn threads() -> Outcome {
     Ok(())
 }
 
-/// Programs, with all that the library does for them.
+/// Programs, with everything that `std` does for them.
 fn programs() -> Outcome {
     let program = std::env::args().next().ok_or("this program does not know its name")?;
     let started = Command::new(program).args(["--child", NOTHING]).stdout(Stdio::piped()).output();
     let output = started.map_err(|error| Failure::from(format!("NO_MEMORY for a program: {error}")))?;
-    // A program to which memory was refused says so by how it ends.
+    // A program reports by its exit code that memory was refused to it.
     if output.status.success() { Ok(()) } else { Err(format!("NO_MEMORY in a program: {}", output.status).into()) }
 }
 
@@ -275,7 +275,7 @@ fn pagers() -> Outcome {
     });
     let reads = reads.map_err(|error| Failure::from(format!("NO_MEMORY for a thread: {error}")))?;
     let supplied = supply(&pager, &port, &vmo);
-    // Whoever still waits hears that nothing will come.
+    // Any reader that still waits learns that no pages will come.
     while pager.detach_vmo(&vmo) == Err(Status::NO_MEMORY) {}
     let read = reads.join().map_err(|_| "a reader panicked")?;
     supplied?;
@@ -288,7 +288,7 @@ fn pagers() -> Outcome {
 fn supply(pager: &Pager, port: &Port, vmo: &Vmo) -> Outcome {
     for _ in 0..3 {
         let packet = match port.wait(MonotonicInstant::after(Duration::from_millis(200))) {
-            // The reader was refused memory and asks no more.
+            // The reader was refused memory and asks for no more pages.
             Err(Status::TIMED_OUT) => return Err(Status::NO_MEMORY.into()),
             packet => packet?,
         };

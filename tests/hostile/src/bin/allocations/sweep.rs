@@ -1,4 +1,4 @@
-//! The sweep over all requests for memory of a kind, for one scene.
+//! The sweep over all requests for memory of one kind, for one scene.
 
 use std::thread;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use zx::{Debuglog, Resource, Unowned};
 use crate::actor::{Actor, Played};
 use crate::scenes;
 
-/// The kinds of memory that are refused, as the kernel names them.
+/// The kinds of memory that are refused, by the server's names.
 const KINDS: [&str; 6] = ["frame", "chunk", "unit", "slot", "heap", "reserve"];
-/// The most requests that are refused for a case that does not refuse each.
+/// Most requests that a case refuses which does not refuse each.
 const MOST: u64 = 24;
-/// How often something must have stayed that a play used, each time the same request was refused, to have leaked.
+/// Something that a play used is a leak if it stays in each of this many plays with the same refused request.
 const ROUNDS: usize = 3;
-/// Requests of a play that another may do without.
+/// With fewer requests than this, a play may need none because an earlier play left memory.
 const FEW: u64 = 8;
-/// How often the counts are taken at most until they stand still.
+/// How often the counts are read at most until they no longer change.
 const SETTLES: usize = 20;
 
-/// Cases for each scene and kind.
+/// The cases for each scene and kind.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (group, most) in [("allocations", MOST), ("every-allocation", u64::MAX)] {
@@ -38,13 +38,13 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whoever may refuse memory.
+/// The right to refuse memory.
 struct Refusal {
     resource: Unowned<'static, Resource>,
     log: Debuglog,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
     made: u64,
@@ -64,7 +64,7 @@ impl Refusal {
         zx::debug_send_command(&self.resource, &format!("refuse {kind} {first} {count} {koid}{on}"))
     }
 
-    /// Ends that; gives what came of it.
+    /// Ends the plan; returns its result.
     fn end(&self) -> Result<Made, Failure> {
         zx::debug_send_command(&self.resource, "refuse")?;
         let mut record = [0; abi::ZX_LOG_RECORD_MAX];
@@ -81,7 +81,7 @@ impl Refusal {
     }
 }
 
-/// A scene with its actor, over and over.
+/// A scene with its actor, played again and again.
 struct Stage {
     scene: &'static str,
     actor: Option<Actor>,
@@ -95,7 +95,7 @@ impl Stage {
         Ok(Stage { scene, actor: None, refusal: Refusal::new()?, counter })
     }
 
-    /// What there is while nothing is being done.
+    /// The counts while nothing is being done.
     fn count(&self) -> Result<Census, Failure> {
         let count = || self.counter.take().ok_or_else(|| Failure::from("the kernel does not tell its counts"));
         let mut last = count()?;
@@ -110,7 +110,7 @@ impl Stage {
         Ok(last)
     }
 
-    /// An actor who has played before.
+    /// An actor that has played before.
     fn actor(&mut self) -> Result<&Actor, Failure> {
         if let Some(actor) = &self.actor
             && !actor.is_there()?
@@ -129,7 +129,7 @@ impl Stage {
         self.actor.as_ref().ok_or_else(|| "no actor".into())
     }
 
-    /// A play in which memory is refused.
+    /// A play during which memory is refused.
     fn play(&mut self, kind: &str, first: u64, count: u64, on: bool) -> Result<(Played, Made), Failure> {
         let koid = self.actor()?.koid;
         self.refusal.begin(kind, first, count, koid, on)?;
@@ -142,12 +142,12 @@ impl Stage {
         Ok((played, made))
     }
 
-    /// The actor goes.
+    /// Ends the actor.
     fn end(&mut self) -> Outcome {
         self.actor.take().map_or(Ok(()), Actor::end)
     }
 
-    /// A play with a request refused: the actor sees it properly, and what it used comes back.
+    /// A play with one refused request: the actor must handle the error, and what it used must come back.
     fn refuse(&mut self, kind: &str, number: u64, on: bool) -> Result<Made, Failure> {
         let mut left = String::new();
         for _ in 0..ROUNDS {
@@ -156,7 +156,7 @@ impl Stage {
             let (played, made) = self.play(kind, number, 1, on)?;
             match played {
                 Played::Wrong(what) => return Err(what.into()),
-                // What it leaves is seen when all are through.
+                // What it leaves is checked after the sweep.
                 Played::Ended => return Ok(made),
                 Played::Refused if made.refused == 0 => return Err("it was refused memory by nobody".into()),
                 Played::Whole | Played::Refused => {}
@@ -170,8 +170,8 @@ impl Stage {
     }
 }
 
-/// The case: once more where something is left, as this process uses a little more when it does something for the first
-/// time.
+/// The case. It repeats a play after which something is left, because this process uses a little more when it does
+/// something for the first time.
 fn sweep(scene: &'static str, kind: &'static str, on: bool, most: u64) -> Outcome {
     let mut stage = Stage::new(scene)?;
     stage.actor()?;
@@ -190,7 +190,7 @@ fn sweep(scene: &'static str, kind: &'static str, on: bool, most: u64) -> Outcom
 }
 
 fn refuse_all(stage: &mut Stage, kind: &'static str, on: bool, most: u64) -> Outcome {
-    // Twice: what is kept from one play needs not be asked for in the next.
+    // Twice: the second play does not request what is kept from the first.
     let mut all = Made::default();
     for _ in 0..2 {
         let (played, made) = stage.play(kind, 0, 0, false)?;
@@ -203,19 +203,19 @@ fn refuse_all(stage: &mut Stage, kind: &'static str, on: bool, most: u64) -> Out
     loop {
         let made = stage.refuse(kind, number, on).map_err(|why| format!("{kind} {number} of {}: {why}", all.made))?;
         refused += u64::from(made.refused > 0);
-        // One play makes a few requests more than another.
+        // The number of requests varies a little between plays.
         if made.refused == 0 && number >= all.made {
             break;
         }
         number += step;
     }
-    // Where few are asked for, a play may find what another has left.
+    // With few requests, a play may use what an earlier one has left.
     ensure(all.made < FEW || refused > 0, "nothing was refused")?;
     eprintln!("refused {} {kind}{} {refused} of {}", stage.scene, if on { "-on" } else { "" }, all.made);
     beside(stage, kind, all.made, on)
 }
 
-/// Some more, beside a neighbour, who must notice nothing.
+/// Refuses some more requests beside a neighbour, which must notice nothing.
 fn beside(stage: &mut Stage, kind: &str, all: u64, on: bool) -> Outcome {
     let mut neighbour = Neighbour::start()?;
     neighbour.goes_on()?;

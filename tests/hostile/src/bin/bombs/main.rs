@@ -1,13 +1,14 @@
-//! Bombs: programs that make one thing without end, each in a job with a limit, beside a neighbour.
+//! Bombs: programs that create one thing without end, each in a job with a limit, beside a neighbour.
 //!
-//! Each case measures how often the neighbour does its work alone, lets the bomb go off, measures again while it goes on,
-//! and kills it; once beside a neighbour that computes, too, and once beside one that only makes calls and waits. The neighbour
-//! must keep its share each time and find nothing wrong, and what the bomb took must come back: the case `leak.bombs` sees to
-//! that, for which all is done again, so that each bomb goes off four times. A line `rate KIND` on standard error tells what the neighbour kept.
+//! Each case measures how often the neighbour does its work alone, starts the bomb, measures again while the bomb runs,
+//! and kills it; once beside a neighbour that also computes, and once beside one that only makes calls and waits. The
+//! neighbour must keep its share each time and find nothing wrong, and what the bomb took must come back: the case
+//! `leak.bombs` checks that by running everything again, so that each bomb runs four times. A line `rate KIND` on
+//! standard error tells what the neighbour kept.
 //!
-//! While a bomb goes on, this program, which is in another job, does what any program does: it starts a process and a thread, and uses
-//! files, sockets and memory. And it compares what is charged to jobs with what is in use in the system: where a bomb takes
-//! much that nobody is charged for, its case fails and tells how much.
+//! While a bomb runs, this program, which is in another job, does what any program does: it starts a process and a
+//! thread, and uses files, sockets and memory. It also compares what is charged to jobs with what is in use in the
+//! system: if a bomb takes much that no job is charged for, its case fails and tells how much.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -26,7 +27,7 @@ mod fuchsia {
     use zx::spawn::Spawn;
     use zx::{AsHandleRef, Channel, Event, Info, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
 
-    /// What a bomb may have. Where memory is what ends first, a bomb may end with it: a stack can do without no page.
+    /// A bomb's limits. If memory is what runs out first, the bomb may end by that, because a stack needs every page.
     const LIMITS: [(u32, u64); 7] = [
         (abi::HAFNON_PROP_JOB_MEMORY_LIMIT, 48 << 20),
         (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 24),
@@ -36,19 +37,19 @@ mod fuchsia {
         (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 65_536),
         (abi::HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT, 32 << 20),
     ];
-    /// The same of processes for the one whose processes are small.
+    /// The limit of processes for the bomb whose processes are small.
     const SMALL_PROCESSES: u64 = 100;
-    /// How long it goes on.
+    /// How long a bomb runs.
     const TIME: Duration = Duration::from_millis(1000);
-    /// How long the neighbour is watched alone.
+    /// How long the neighbour is measured alone.
     const ALONE: Duration = Duration::from_millis(500);
-    /// What the neighbour must keep of its rate, in percent.
+    /// The part of its rate that the neighbour must keep, in percent.
     const KEPT: u64 = 40;
 
-    /// A bomb: takes one more of something; what it takes stays taken.
+    /// A bomb: takes one more of something, and keeps it.
     type Take = fn(&With) -> zx::Result<()>;
 
-    /// What the system needs for itself, or has in use and not given out, beside what is charged.
+    /// Bytes that the system needs for itself, or has in use and not charged.
     const UNCHARGED: u64 = 2 << 20;
 
     const BOMBS: &[(&str, Take)] = &[
@@ -67,7 +68,7 @@ mod fuchsia {
         ("log", |_| zx::debug_write(&[b'x'; 200])),
         ("mapping", |with| zx::startup::vmar_root_self().map(abi::ZX_VM_PERM_READ, 0, &with.vmo, 0, 4096).map(drop)),
         ("message", |_| {
-            // Fewer than would end it.
+            // Fewer than the number at which the process would be ended.
             let channel = Channel::create()?;
             let written = (0..3000).try_for_each(|_| channel.0.write(&[1; 1024], []));
             keep(channel)?;
@@ -94,7 +95,7 @@ mod fuchsia {
         }),
         ("threads_computing", |_| {
             thread(|| {
-                // Not `pause`, for which QEMU leaves the guest each time.
+                // Not `pause`: QEMU leaves the guest for each.
                 loop {
                     std::hint::black_box(());
                 }
@@ -111,7 +112,7 @@ mod fuchsia {
             keep(vmo)
         }),
         ("wait_async", |with| {
-            // Fewer than would end it.
+            // Fewer than the number at which the process would be ended.
             let port = Port::create()?;
             let bound = (0..1000).try_for_each(|key| with.event.wait_async(&port, key, Signals::USER_0, 0));
             keep(port)?;
@@ -126,13 +127,13 @@ mod fuchsia {
         Ok(())
     }
 
-    /// One more thread.
+    /// Creates one more thread.
     fn thread(forever: fn()) -> zx::Result<()> {
         let thread = thread::Builder::new().stack_size(16 << 10).spawn(forever);
         thread.map(drop).map_err(|_| zx::Status::NO_MEMORY)
     }
 
-    /// One more process of this program.
+    /// Starts one more process of this program.
     fn start(kind: &str) -> zx::Result<()> {
         let program = std::env::args().next().unwrap_or_default();
         let mut command = std::process::Command::new(program);
@@ -140,7 +141,7 @@ mod fuchsia {
         keep(child)
     }
 
-    /// Bytes that are in use in the system, and bytes that this program's job and those below it are charged.
+    /// Bytes in use in the system, and bytes charged to this program's job and all jobs below it.
     fn accounts() -> Result<[u64; 2], Failure> {
         let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
         let stats = resource.info_record::<abi::zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS)?;
@@ -149,14 +150,14 @@ mod fuchsia {
         Ok([used, job.get_property_u64(abi::HAFNON_PROP_JOB_MEMORY_USED)?])
     }
 
-    /// Where nothing ends while a bomb goes on, what is in use can be told.
+    /// Whether a bomb keeps all that it takes: then what is in use can be compared.
     fn is_kept(kind: &str) -> bool {
         ways::WAYS.iter().any(|(way, _)| *way == kind)
             || ["channel", "handle", "job", "mapping", "message", "packet", "socket", "timer", "vmo", "wait_async"]
                 .contains(&kind)
     }
 
-    /// What any program does, and whether it could.
+    /// What any program does, and whether each part succeeded.
     fn ordinary() -> Vec<(&'static str, Result<(), String>)> {
         let told = |failed: std::io::Error| failed.to_string();
         let program = std::env::args().next().unwrap_or_default();
@@ -178,11 +179,11 @@ mod fuchsia {
         ]
     }
 
-    /// Takes more and more, also when nothing more is to be had.
+    /// Takes more and more, also after the limit is reached.
     fn go_off(take: Take) -> Result<(), zx::Status> {
         let with = With::new()?;
         loop {
-            // At the end of what it may have it goes on trying.
+            // At its limit it continues to try.
             let _ = take(&with);
         }
     }
@@ -201,7 +202,7 @@ mod fuchsia {
         }
     }
 
-    /// How often the neighbour does its work in a second: what is made of calls, and computing.
+    /// How often the neighbour does its work in a second: the work that consists of calls, and the computing.
     fn rate(neighbour: &mut Neighbour, time: Duration) -> Result<[u64; 2], Failure> {
         let (before, start) = (neighbour.done()?, Instant::now());
         thread::sleep(time);
@@ -209,7 +210,7 @@ mod fuchsia {
         Ok(done.map(|done| done * 1_000_000 / start.elapsed().as_micros().max(1) as u64))
     }
 
-    /// Rounds of a bomb: whether the neighbour computes.
+    /// Rounds of a bomb: whether the neighbour also computes.
     const ROUNDS: [bool; 2] = [true, false];
 
     fn bomb(kind: &'static str) -> Outcome {

@@ -1,5 +1,5 @@
-//! Attacks on the file system in memory: each case does to it what a hostile client would, and sees that others' files are there and
-//! their requests go on.
+//! Attacks on the memory file system: each case acts like a hostile client, and checks that others' files are still
+//! there and their requests are answered.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -21,7 +21,7 @@ mod fuchsia {
     use super::sockets;
     use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Pager, Port, Rights, Status, Vmo};
 
-    /// A tree of one's own, and everybody's.
+    /// The service that gives a tree of one's own, and the tree that all share.
     const FRESH: &str = "tmp/fresh";
     pub const TMP: &str = "tmp";
     /// How long one answer may take.
@@ -63,7 +63,7 @@ mod fuchsia {
         fs::write("/tmp/neighbour", b"x")
     }
 
-    /// A file from before an attack, which must be there after it.
+    /// A file from before an attack; it must be there afterwards.
     pub struct Before;
 
     impl Before {
@@ -87,7 +87,7 @@ mod fuchsia {
         }
     }
 
-    /// Answers that nobody reads: who does not read is cut off.
+    /// A client that does not read its answers: the service closes its connection.
     fn unread() -> Outcome {
         let before = Before::new()?;
         let tree = zx::startup::connect(TMP)?;
@@ -109,7 +109,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// Connections without end: there are only so many for one program.
+    /// Connections without end: each program may have only a limited number.
     fn clones() -> Outcome {
         let before = Before::new()?;
         let tree = zx::startup::connect(TMP)?;
@@ -126,7 +126,7 @@ mod fuchsia {
             }
         }
         ensure(refused, "a program can have as many connections as it likes")?;
-        // One that is closed makes room.
+        // Each closed connection makes room for another.
         all.truncate(all.len() - 100);
         zx::nanosleep(MonotonicInstant::after(Duration::from_millis(100).into()))?;
         before.is_there()?;
@@ -134,7 +134,8 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// What is no channel is no client, and no other way to what is open: a file without names is gone with its last channel.
+    /// Objects that are no channels are no clients, and no other way to an open file: a file without names ends with
+    /// its last channel.
     fn events() -> Outcome {
         const SIZE: usize = 8 << 20;
         let before = Before::new()?;
@@ -146,7 +147,7 @@ mod fuchsia {
             let channel = open(&tree, &name["/tmp/".len()..])?;
             let event = Event::create()?.into_handle();
             equal(call(&channel, &Request::Clone, Some(event))?, Err(Error::Invalid))?;
-            // Both ends of one channel are none, either.
+            // Both ends of one channel are no client, either.
             let (one, other) = Channel::create()?;
             equal(call(&channel, &Request::Clone, Some(one.into_handle()))?, Ok(Answer::Done))?;
             equal(call(&channel, &Request::Clone, Some(other.into_handle()))?, Err(Error::Invalid))?;
@@ -155,7 +156,7 @@ mod fuchsia {
         }
         zx::startup::connect_with(TMP, Event::create()?.into_handle())?;
         zx::nanosleep(MonotonicInstant::after(Duration::from_millis(200).into()))?;
-        // 40 times as much as one of them would be more than there is.
+        // The service could not bear 40 times as much as one round sends.
         for round in 0..40 {
             fs::write(format!("/tmp/again-{round}"), vec![7; SIZE / 2]).map_err(|error| format!("{round}: {error}"))?;
         }
@@ -165,7 +166,8 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// An image, and a buffer to read into, whose pages a client's pager would have to give, if it liked: itself, a copy, a copy of that.
+    /// An image, and a buffer to read into, whose pages a hostile pager would have to supply: the pager's VMO, a clone
+    /// of it, and a clone of that.
     fn pager() -> Outcome {
         let before = Before::new()?;
         let (pager, port) = (Pager::create()?, Port::create()?);
@@ -188,7 +190,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// A buffer that takes what is read only where it lets itself be written, and is long enough.
+    /// A buffer receives the bytes only if it is writable and long enough.
     fn buffer() -> Outcome {
         fs::write("/tmp/fetched", vec![7; 3 * 4096])?;
         let file = open(&zx::startup::connect(TMP)?, "fetched")?;
@@ -213,7 +215,7 @@ mod fuchsia {
         Ok(fs::remove_file("/tmp/fetched")?)
     }
 
-    /// An image with many names in the folder `d`: empty files, then perhaps a name that is none.
+    /// An image with many names in the directory `d`: empty files, then perhaps an invalid name.
     fn image(count: u32, last: Option<&str>) -> Result<Vmo, Failure> {
         let mut directory = Vec::new();
         let names = (0..count).map(|number| format!("d/{:x}/{number:x}", number % 7));
@@ -240,7 +242,7 @@ mod fuchsia {
         vmo.duplicate_handle(Rights::SAME_RIGHTS).map(Some)
     }
 
-    /// Trees that are filled with as many names as an image can have.
+    /// Fills trees with as many names as an image can have.
     fn fill_child() -> Outcome {
         let image = image(60_000, None)?;
         let trees: Vec<Channel> = (0..50).map(|_| zx::startup::connect(FRESH)).collect::<Result<_, _>>()?;
@@ -261,7 +263,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// An image that goes wrong at its end leaves nothing behind.
+    /// An image with an error at its end leaves nothing behind.
     fn fill_undone() -> Outcome {
         let tree = zx::startup::connect(FRESH)?;
         let request = Request::Fill { folder: b"d" };
@@ -280,7 +282,7 @@ mod fuchsia {
         Request::LockRange { owner, lock: Lock::Exclusive, wait, start: 2 * at, end: 2 * at + 1 }
     }
 
-    /// Many ranges in one file, many who wait for one of them, and many connections that ask for it.
+    /// Many locked ranges in one file, many clients that wait for one of them, and many connections that ask for it.
     fn locks_child() -> Outcome {
         let tree = zx::startup::connect(TMP)?;
         let file = open(&tree, "locked")?;
@@ -289,7 +291,7 @@ mod fuchsia {
             for _ in 0..50 {
                 ask(&file, 9, &range(2, 0, true), None)?;
             }
-            // What does not wait is answered once those before it have been read.
+            // A request that need not wait is answered after the requests before it.
             equal(call(&file, &Request::Sync, None)?, Ok(Answer::Done))?;
         }
         for at in 1..4090 {
@@ -327,7 +329,7 @@ mod fuchsia {
         before.is_there()
     }
 
-    /// What waits in the channels of open files is charged to who has them open.
+    /// Requests that are queued in channels of open files are charged to the clients that have them open.
     fn unheard() -> Outcome {
         const COUNT: usize = 200;
         const BURST: usize = 20;
@@ -345,7 +347,7 @@ mod fuchsia {
         ensure(most >= message.len() as u64, &format!("{most} bytes are charged for messages that wait"))
     }
 
-    /// The last thousand files of ten thousand take no more time than the first.
+    /// Of ten thousand files, the last thousand must take no more time than the first.
     fn ten_thousand() -> Outcome {
         fs::create_dir("/tmp/many")?;
         let make = |from: u32| -> Result<Duration, Failure> {
@@ -355,7 +357,7 @@ mod fuchsia {
             }
             Ok(begin.elapsed())
         };
-        // What is made once is made.
+        // Creates before the measurement what is created only once.
         make(0)?;
         let first = make(1000)?;
         for thousand in 2..9 {
@@ -371,7 +373,7 @@ mod fuchsia {
         ensure(last < first * 3 / 2, &format!("a thousand files took {first:?} at first, {last:?} at last"))
     }
 
-    /// A program may close a tree of its own, but not the one that is everybody's.
+    /// A program may close a tree of its own, but not the shared one.
     fn root() -> Outcome {
         let close = |tree: &Channel, mode: u32| {
             let change = Change { mode: Some(mode), accessed: None, modified: None };

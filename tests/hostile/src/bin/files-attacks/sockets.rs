@@ -1,4 +1,5 @@
-//! Attacks by names of sockets: what is no socket, queues without end, and clients that are gone before they are accepted.
+//! Attacks through socket names: objects that are no sockets, queues without end, and clients that go before they are
+//! accepted.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,14 +13,14 @@ use zx::{AsHandleRef, Channel, Event, Handle, Info, MonotonicInstant, Rights, Si
 
 use super::fuchsia::{Before, TMP, call, open, write};
 
-/// As many connections as one program may have in queues.
+/// The most connections that one program may have in queues.
 const SHARE: usize = 2048;
 
-/// A name that is gone with its case.
+/// A socket name that is removed at the end of the case.
 struct Name(&'static str);
 
 impl Name {
-    /// Binds it by hand.
+    /// Binds the name through the raw protocol.
     fn bind(self, tree: &Channel) -> Result<(Channel, Name), Failure> {
         let (ours, theirs) = Channel::create()?;
         let request = Request::Bind { path: self.0.as_bytes(), mode: 0o777 };
@@ -46,13 +47,13 @@ impl Drop for Name {
     }
 }
 
-/// One end of a new stream to give away, and the other.
+/// A new stream: one end to give away, and the other.
 fn stream() -> Result<(Socket, Option<Handle>), Failure> {
     let (ours, theirs) = Socket::create(ZX_SOCKET_STREAM)?;
     Ok((ours, Some(theirs.into_handle())))
 }
 
-/// A neighbour's sockets do what they should.
+/// A neighbour's sockets work as they should.
 fn ordinary() -> std::io::Result<()> {
     let _names = ["ordinary", "letters"].map(Name);
     let listener = UnixListener::bind("/tmp/ordinary")?;
@@ -67,7 +68,7 @@ fn ordinary() -> std::io::Result<()> {
     if &bytes == b"there" { Ok(()) } else { Err(std::io::Error::other("a socket does not carry what was sent")) }
 }
 
-/// What comes in the place of a connection is checked.
+/// The service checks objects that come instead of connections.
 pub fn connections() -> Outcome {
     let before = Before::new()?;
     let tree = zx::startup::connect(TMP)?;
@@ -84,7 +85,7 @@ pub fn connections() -> Outcome {
         invalid(Some(Socket::create(ZX_SOCKET_STREAM)?.0.replace(all - lacks)?.into_handle()))?;
     }
     equal(call(&listener, &Request::Accept, None)?, Err(Error::WouldWait))?;
-    // Both ends of one: who accepts them has them, and when the listener ends they are gone.
+    // Both ends of one socket: the accepting client gets them, and they are closed when the listener ends.
     let (one, other) = Socket::create(ZX_SOCKET_STREAM)?;
     let connected = Ok(Answer::Connected { waits: false });
     equal(call(&tree, &connect, Some(one.into_handle()))?, connected)?;
@@ -94,7 +95,7 @@ pub fn connections() -> Outcome {
     drop(listener);
     ours.wait_one(Signals::SOCKET_PEER_CLOSED, MonotonicInstant::INFINITE)?;
     equal(call(&tree, &connect, stream()?.1)?, Err(Error::Refused))?;
-    // Names that are none.
+    // Invalid names.
     let long = [b'n'; SOCKET_NAME_MAX + 1];
     for bad in [&long[..], b"n\0n"] {
         let request = Request::Connect { path: b"checked", name: bad, wait: false };
@@ -104,14 +105,14 @@ pub fn connections() -> Outcome {
     before.is_there()
 }
 
-/// Only what was bound listens and receives, and only once.
+/// Only a bound socket listens and receives, and it can be bound only once.
 pub fn bound() -> Outcome {
     let before = Before::new()?;
     let tree = zx::startup::connect(TMP)?;
     let listen = Request::Listen { backlog: 1, name: b"" };
     let receive = Request::Receive { name: b"" };
     let datagrams = || Socket::create(ZX_SOCKET_DATAGRAM).map(|(one, _)| Some(one.into_handle()));
-    // No name is made for what cannot be opened.
+    // A name is not created if its socket cannot be opened.
     let refused = Name("refused");
     let bind = Request::Bind { path: b"refused", mode: 0o777 };
     for handle in [None, Some(Event::create()?.into_handle())] {
@@ -121,7 +122,7 @@ pub fn bound() -> Outcome {
     drop(refused);
     let file = open(&tree, "a-file")?;
     let (socket, name) = Name("bound").bind(&tree)?;
-    // A socket's name can be opened for nothing: then it is not bound.
+    // Opening a socket's name alone does not bind it.
     let (ours, theirs) = Channel::create()?;
     let looks = Request::Open { path: b"bound", flags: 0, mode: 0 };
     ensure(
@@ -142,12 +143,12 @@ pub fn bound() -> Outcome {
     for handle in [None, Some(Event::create()?.into_handle()), Some(stream)] {
         equal(call(&socket, &receive, handle)?, Err(Error::Invalid))?;
     }
-    // It receives both ends of what it sends itself, and goes on.
+    // It receives both ends of a socket that it sends to itself, and continues to work.
     let (one, other) = Socket::create(ZX_SOCKET_DATAGRAM)?;
     equal(call(&socket, &receive, Some(one.into_handle()))?, Ok(Answer::Done))?;
     equal(call(&socket, &receive, Some(other.into_handle()))?, Err(Error::Busy))?;
     equal(call(&socket, &listen, None)?, Err(Error::OtherKind))?;
-    // Another connection to it is not the one that bound it.
+    // Another connection to the name is not the one that bound it.
     let (again, theirs) = Channel::create()?;
     equal(call(&socket, &Request::Clone, Some(theirs.into_handle()))?, Ok(Answer::Done))?;
     equal(call(&again, &Request::Accept, None)?, Err(Error::Invalid))?;
@@ -160,7 +161,7 @@ pub fn bound() -> Outcome {
     before.is_there()
 }
 
-/// Who sends may write to a receiver's socket, and nothing else.
+/// A sender may write to a receiver's socket, and may do nothing else with it.
 pub fn senders() -> Outcome {
     let _name = Name("receives");
     let receiver = UnixDatagram::bind("/tmp/receives")?;
@@ -172,7 +173,7 @@ pub fn senders() -> Outcome {
     let rights = Rights::from_bits_retain(sender.basic_info()?.rights);
     equal(rights, Rights::WRITE | Rights::WAIT | Rights::TRANSFER)?;
     ensure(sender.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0).is_err(), "a sender ends it for all")?;
-    // What is no datagram of the protocol is one from nobody.
+    // Bytes that are no datagram of the protocol are received as a datagram without a sender.
     sender.write(&[200, 1, 2])?;
     let mut bytes = [0; 9];
     let (len, from) = receiver.recv_from(&mut bytes)?;
@@ -180,7 +181,7 @@ pub fn senders() -> Outcome {
     Ok(ordinary()?)
 }
 
-/// Connections without end, of which one program may have its share; and clients that give up give theirs back.
+/// Connections without end: each program may have a limited share, and clients that give up free theirs.
 pub fn queues() -> Outcome {
     let before = Before::new()?;
     let tree = zx::startup::connect(TMP)?;
@@ -191,7 +192,7 @@ pub fn queues() -> Outcome {
         let (ours, theirs) = stream()?;
         match call(&tree, &connect, theirs)? {
             Ok(Answer::Connected { waits }) => {
-                // The queue is no longer than it may be.
+                // The queue does not exceed its limit.
                 equal(waits, clients.len() > file_protocol::BACKLOG_MAX as usize)?;
                 clients.push(ours);
             }
@@ -202,7 +203,7 @@ pub fn queues() -> Outcome {
     equal(refused, Err(Error::TooManyOpen))?;
     equal(clients.len(), SHARE)?;
     before.is_there()?;
-    // One who stands in line and gives up makes room for another, who finds it.
+    // A client that gives up waiting makes room for another, which gets it.
     for _ in 0..100 {
         clients.pop();
         let (ours, theirs) = stream()?;
@@ -221,7 +222,7 @@ pub fn queues() -> Outcome {
     before.is_there()
 }
 
-/// A listener whose queue and line are as long as they may be ends, again and again.
+/// Again and again, a listener ends whose queue and waiting line are full.
 pub fn storm_child() -> Outcome {
     let tree = zx::startup::connect(TMP)?;
     let mut begun = false;

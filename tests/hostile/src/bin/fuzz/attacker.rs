@@ -1,16 +1,16 @@
 //! An attacker: a process of a few instructions whose threads make the calls that are laid out for them.
 //!
-//! Nothing of it is trusted, and it decides nothing; whoever draws the calls is outside of it and stays whole whatever
-//! they do. It goes so:
+//! The process is not trusted and decides nothing; this program draws the calls, and survives whatever they do. The
+//! steps:
 //!
-//! 1. A thread stands at an undefined instruction, in an exception whose handler is this program.
+//! 1. A thread is stopped at an undefined instruction, in an exception whose handler is this program.
 //! 2. The handler lays out a batch of calls in memory that both see: for each the function in the vDSO and eight
-//!    arguments. Then it lets the thread go on at the loop that makes them.
-//! 3. The thread makes one call after another, writes the results, and comes to the next undefined instruction.
-//! 4. A call may not come back: it faults, waits, or ends the thread. After a fault the handler sends the thread to the next
-//!    call; a thread that waits too long is suspended and sent there, too ([`Attacker::fetch`]).
-//! 5. A process that has ended, or whose threads cannot be had any more, is replaced by a new one. A thread that is
-//!    fetched again and again without coming to a stop is such a one: its process may hold what keeps it suspended.
+//!    arguments. Then it resumes the thread at the loop that makes them.
+//! 3. The thread makes one call after another, writes the results, and reaches the next undefined instruction.
+//! 4. A call may not return: it faults, waits, or ends the thread. After a fault the handler sends the thread to the
+//!    next call; it suspends a thread that waits too long and sends it there, too ([`Attacker::fetch`]).
+//! 5. A process that has ended, or whose threads are lost, is replaced by a new one. A thread is lost if it is fetched
+//!    again and again without stopping: its process may hold a token that keeps it suspended.
 
 use abi::{Rights, ZX_EXCEPTION_STATE_THREAD_EXIT, zx_thread_state_general_regs_t};
 use conformance::caught::Caught;
@@ -22,54 +22,54 @@ use zx::{AsHandleRef, Channel, Duration, Handle, Info, Job, Mapping, MonotonicIn
 use crate::code::{self, BACK, DONE, NEXT, Piece};
 use crate::grammar::{CELLS, Gift, Held, Places, ROOM, View};
 
-/// Calls of a batch.
+/// Calls in a batch.
 pub const BATCH: usize = 64;
-/// Threads of a process that are driven: the last one is the partner of the others.
+/// Threads of a process that are driven; the last one is the partner of the others.
 pub const THREADS: usize = 3;
-/// Its number.
+/// The partner's number.
 pub const PARTNER: usize = THREADS - 1;
-/// How often a thread is sent on within a batch before it is given up: more often than a batch has calls. One that has changed the code that
-/// makes its calls, or has it changed, can come back from the same one for ever.
+/// How often a thread is sent on within a batch before it is given up: more often than a batch has calls. A thread
+/// whose call loop has been overwritten can return from the same call for ever.
 const SENDS: u32 = 4 * BATCH as u32;
-/// How often a thread is fetched in a row before it is given up: more often than a batch has calls that wait.
+/// How often a thread is fetched in a row before it is given up: more often than a batch has waiting calls.
 const FETCHES: u32 = 2 * BATCH as u32;
 const RECORD: usize = 128;
-/// Places in a record, in bytes.
+/// Offset in a record, in bytes.
 const RESULT: usize = 72;
 const CELL: usize = 80;
-/// The result of a call that has not come back.
+/// The result of a call that has not returned.
 const OPEN: u64 = 0x0123_4567_89ab_cdef;
 const PAGE: usize = 4096;
 /// Pages of a thread's records.
 const RECORD_PAGES: usize = BATCH * RECORD / PAGE;
-/// Pages of memory that all calls use; the last ones are the rooms.
+/// Pages of memory that all calls use; the last ones are the calls' rooms.
 const ARENA_PAGES: usize = 48;
-/// Bytes of what a thread keeps from one call for later ones: its slots.
+/// Bytes in which a thread keeps results for later calls: its slots.
 const SLOTS: usize = PAGE;
-/// Pages of records and slots.
+/// Bytes of records and slots.
 const NOTES: usize = THREADS * (RECORD_PAGES * PAGE + SLOTS);
-/// Where the feed's handle lies in the arena, and behind it what comes by it.
+/// Offset of the feed's handle in the arena; the handles that arrive through the feed follow it.
 const FED: usize = 64;
 const ROOM_PAGES: usize = THREADS * BATCH * ROOM as usize / PAGE;
 
 const _: () = assert!(CELL + CELLS as usize * 8 <= RECORD && BATCH * RECORD == RECORD_PAGES * PAGE);
 
-/// Attackers have addresses of their own choice for their memory, so that hints can name some of it.
+/// Attackers choose the addresses of their memory, so that hints can name some of it.
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 
 /// A call to make.
 pub struct Laid {
-    /// Its place in the table of calls; none for something else that a thread does in between.
+    /// Its index in the table of calls; none for something else that a thread does in between.
     pub call: Option<usize>,
-    /// What is called.
+    /// The function that is called.
     pub function: Function,
     /// Its arguments.
     pub words: [u64; 8],
-    /// What is in its room.
+    /// The content of its room.
     pub room: Vec<u8>,
 }
 
-/// What a thread can be sent to do.
+/// What a thread can be told to do.
 #[derive(Clone, Copy)]
 pub enum Function {
     /// A system call: its address, as this program has it in its vDSO.
@@ -83,22 +83,22 @@ struct Worker {
     thread: zx::Thread,
     koid: u64,
     stopped: Option<Caught>,
-    /// What it was given to do, and since when.
+    /// Its current batch, and since when.
     batch: Vec<Option<usize>>,
     since: MonotonicInstant,
-    /// How often it was fetched since it last came by itself.
+    /// How often it was fetched since it last stopped by itself.
     fetched: u32,
     /// How often it was sent on since it got its batch.
     sent: u32,
-    /// It cannot be had any more.
+    /// It is lost.
     lost: bool,
 }
 
-/// What became of a call.
+/// The result of a call.
 pub struct Made {
-    /// Its place in the table.
+    /// Its index in the table.
     pub call: usize,
-    /// Its result, if it has come back.
+    /// Its result, if it has returned.
     pub result: Option<u64>,
 }
 
@@ -106,38 +106,38 @@ pub struct Made {
 pub struct Attacker<'v> {
     tiny: Tiny,
     job: OwnJob,
-    /// Where its exceptions come.
+    /// The channel on which its exceptions arrive.
     pub exceptions: Channel,
     workers: Vec<Worker>,
     records: Mapping<'v>,
     arena: Mapping<'v>,
-    /// The same in the attacker.
+    /// The address of the records in the attacker.
     records_there: u64,
     arena_there: u64,
     slide: u64,
-    /// By what it gets handles while it lives.
+    /// The channel through which it gets handles while it lives.
     feed: Channel,
     stack: u64,
-    /// What it has.
+    /// What it holds.
     pub view: View,
-    /// Batches until its mappings are asked for again.
+    /// Batches until its mappings are read again.
     maps_in: u32,
     /// Batches until it is killed.
     pub lives: u64,
-    /// The call by which it tries to use something up.
+    /// The call by which it tries to exhaust something.
     pub greed: Option<usize>,
 }
 
 /// What an exception meant.
 pub enum Came {
-    /// A worker has ended its batch, or what is left of it must wait for the next.
+    /// A worker has finished its batch, or the rest of it must wait for the next batch.
     Ready(usize),
     /// Nothing to do.
     Nothing,
 }
 
 impl<'v> Attacker<'v> {
-    /// Makes one in a job of its own below `job`, with these handles beside the usual.
+    /// Creates one in a job of its own below `job`, with these handles in addition to the usual ones.
     pub fn new(
         job: &Job,
         vmar: &'v zx::Vmar,
@@ -186,7 +186,8 @@ impl<'v> Attacker<'v> {
         };
         let entry = attacker.tiny.entry as u64;
         let exit = zx::sys::address("thread_exit").unwrap_or_default() as u64;
-        // Places from which a thread comes back soon: the processor is shared by turns, and who never ends takes whole ones.
+        // Addresses from which a thread stops soon: threads share the processor in time slices, and a thread that never
+        // stops would use whole ones.
         attacker.view.code = [entry, entry + DONE, exit.wrapping_add(slide)];
         attacker.view.vector = entry + BACK.place();
         attacker.view.restricted = entry + code::RESTRICTED.place();
@@ -199,7 +200,7 @@ impl<'v> Attacker<'v> {
             thread.start(attacker.tiny.entry, attacker.tiny.stack, 0, 0)?;
             attacker.take_on(thread)?;
         }
-        // The first call of the first thread takes the handles.
+        // The first thread's first call receives the handles.
         let channel = attacker.workers[0].thread.registers::<zx_thread_state_general_regs_t>()?.rdi;
         let (bytes, places) = (arena_there, arena_there + FED as u64);
         let words = [channel, 0, bytes, places, 8, count, places + 512, places + 520];
@@ -215,7 +216,7 @@ impl<'v> Attacker<'v> {
         Ok(attacker)
     }
 
-    /// A new thread is a worker, which stands at its start.
+    /// Makes a new thread a worker, which stops at its first instruction.
     fn take_on(&mut self, thread: zx::Thread) -> Result<(), Failure> {
         let koid = koid(&thread)?;
         let since = MonotonicInstant::now();
@@ -242,18 +243,18 @@ impl<'v> Attacker<'v> {
         Ok(())
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// Whether it is over.
+    /// Whether the attacker has ended.
     pub fn has_ended(&self) -> bool {
         let terminated = self.tiny.process.signals().is_ok_and(|all| all.contains(Signals::TASK_TERMINATED));
         terminated || self.workers.iter().all(|worker| worker.lost)
     }
 
-    /// Where a call's own memory is, in the attacker.
+    /// Where a call's own memory is in the attacker.
     pub fn places(&self, worker: usize, n: usize) -> Places {
         let number = worker * BATCH + n;
         let rooms = self.arena_there + ((ARENA_PAGES - ROOM_PAGES) * PAGE) as u64;
@@ -267,16 +268,16 @@ impl<'v> Attacker<'v> {
         }
     }
 
-    /// Whether a worker's slot has a handle that is still there.
+    /// Whether a worker's slot has a handle that is still valid.
     pub fn has(&self, worker: usize, slot: u64) -> bool {
         let mut value = [0; 4];
         let at = THREADS * RECORD_PAGES * PAGE + worker * SLOTS + 8 * slot as usize;
-        // This program's own mapping: it can always be read.
+        // This program's own mapping can always be read.
         let _ = self.records.read(at, &mut value);
         self.view.handles.iter().any(|held| held.value == u32::from_le_bytes(value))
     }
 
-    /// Looks at what it has.
+    /// Reads what the attacker holds.
     pub fn look(&mut self) {
         self.view.now = MonotonicInstant::now().0;
         let mut handles = [abi::zx_info_handle_extended_t::default(); 512];
@@ -303,7 +304,7 @@ impl<'v> Attacker<'v> {
     pub fn post(&mut self, which: usize, batch: Vec<Laid>) -> Result<(), Failure> {
         let first = which * BATCH;
         let rooms = (ARENA_PAGES - ROOM_PAGES) * PAGE;
-        // For who comes back from restricted mode, without anything but the record's address.
+        // For a return from restricted mode, which has only the record's address.
         let begin = self.records_there + (first * RECORD) as u64;
         let back = [OPEN, begin + (batch.len() * RECORD) as u64, self.stack - which as u64 * PAGE as u64];
         for (n, laid) in batch.iter().enumerate() {
@@ -337,14 +338,14 @@ impl<'v> Attacker<'v> {
         Ok(())
     }
 
-    /// What has become of a worker's batch.
+    /// The results of a worker's batch.
     pub fn collect(&mut self, which: usize) -> Vec<Made> {
         let first = which * BATCH;
         let batch = std::mem::take(&mut self.workers[which].batch);
         let mut made = Vec::new();
         for (n, call) in batch.into_iter().enumerate() {
             let mut bytes = [0; 8];
-            // This program's own mapping: it can always be read.
+            // This program's own mapping can always be read.
             let _ = self.records.read((first + n) * RECORD + RESULT, &mut bytes);
             let result = u64::from_le_bytes(bytes);
             let result = (result != OPEN).then_some(result);
@@ -352,7 +353,7 @@ impl<'v> Attacker<'v> {
                 made.push(Made { call, result });
             }
             if result.is_none() && self.workers[which].stopped.is_none() {
-                // It ended in this call; those behind it were not made.
+                // The thread ended in this call; the calls behind it were not made.
                 break;
             }
         }
@@ -365,7 +366,8 @@ impl<'v> Attacker<'v> {
             return Ok(Came::Nothing);
         };
         let Some(which) = self.workers.iter().position(|worker| worker.koid == info.tid) else {
-            // A thread that it has made itself. What becomes of it is sometimes its own to decide.
+            // A thread that the attacker has created itself. In one of eight cases the attacker decides what happens to
+            // it.
             if !dice.one_in(8) {
                 let _ = exception.set_state(ZX_EXCEPTION_STATE_THREAD_EXIT);
             }
@@ -391,19 +393,19 @@ impl<'v> Attacker<'v> {
             return Ok(Came::Nothing);
         }
         if info.type_ == abi::ZX_EXCP_POLICY_ERROR {
-            // Its call is over when this is.
+            // Its call is over when this thread is.
             send(worker, |_| {});
             return Ok(Came::Nothing);
         }
         Ok(if self.skip(which, &registers) { Came::Nothing } else { Came::Ready(which) })
     }
 
-    /// Sends a worker that stands to the call behind the one that it was in; says whether there is one.
+    /// Sends a stopped worker to the call after the one that it was in; returns whether there is one.
     fn skip(&mut self, which: usize, registers: &zx_thread_state_general_regs_t) -> bool {
         let begin = self.records_there + (which * BATCH * RECORD) as u64;
         let end = begin + (self.workers[which].batch.len() * RECORD) as u64;
         let next = registers.r12.wrapping_add(RECORD as u64);
-        // Others may have changed its registers.
+        // Other threads may have changed its registers.
         if next < begin || next >= end || !(next - begin).is_multiple_of(RECORD as u64) {
             return false;
         }
@@ -418,7 +420,7 @@ impl<'v> Attacker<'v> {
         true
     }
 
-    /// Fetches the workers that have not come back since a moment: a call waits, or is taken for waiting.
+    /// Fetches the workers that have not stopped since a moment: their calls wait, or seem to.
     pub fn fetch(&mut self, before: MonotonicInstant) {
         for which in 0..self.workers.len() {
             let worker = &self.workers[which];
@@ -434,7 +436,7 @@ impl<'v> Attacker<'v> {
     fn fetch_one(&mut self, which: usize) -> bool {
         let worker = &mut self.workers[which];
         worker.since = MonotonicInstant::now();
-        // Its own process may hold a token that keeps it suspended; nobody would ever let that go.
+        // Its own process may hold a token that keeps it suspended, and never close it.
         worker.fetched += 1;
         if worker.fetched > FETCHES {
             return false;
@@ -442,7 +444,7 @@ impl<'v> Attacker<'v> {
         let Ok(token) = worker.thread.suspend() else { return false };
         let deadline = MonotonicInstant::after(Duration::from_millis(2));
         let Ok(signals) = worker.thread.wait_one(Signals::THREAD_SUSPENDED | Signals::TASK_TERMINATED, deadline) else {
-            // It stands at an exception that has come meanwhile, or that others have.
+            // It is stopped by an exception that has arrived meanwhile, or that another handler has.
             return self.exceptions.signals().is_ok_and(|all| all.contains(Signals::CHANNEL_READABLE));
         };
         if signals.contains(Signals::TASK_TERMINATED) {
@@ -462,7 +464,7 @@ impl<'v> Attacker<'v> {
         set
     }
 
-    /// From now on it mostly makes one call, and lets go of nothing; of memory it may have so much.
+    /// From now on the attacker mostly makes one call, closes no handle, and may use `memory` bytes.
     pub fn be_greedy(&mut self, call: Option<usize>, memory: u64) -> Result<(), Failure> {
         self.job.set_property(abi::HAFNON_PROP_JOB_MEMORY_LIMIT, &memory.to_le_bytes())?;
         self.greed = call;
@@ -475,10 +477,10 @@ impl<'v> Attacker<'v> {
     }
 }
 
-/// Flags with which a thread goes on: it neither steps nor goes backwards, and aligns nothing.
+/// The flags that a thread keeps when it is resumed: without single steps, direction flag and alignment checks.
 const KEPT: u64 = !0x4_0500;
 
-/// Lets a worker that stands go on, with registers changed. If it cannot be, it has ended, or others have a hand in it.
+/// Resumes a stopped worker with changed registers. If that fails, it has ended, or another handler controls it.
 fn send(worker: &mut Worker, change: impl FnOnce(&mut zx_thread_state_general_regs_t)) {
     let Some(stopped) = worker.stopped.take() else { return };
     let registers = worker.thread.registers::<zx_thread_state_general_regs_t>();

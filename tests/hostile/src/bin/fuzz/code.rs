@@ -1,6 +1,6 @@
 //! The attacker's own machine code: the loop that makes calls, and what a thread does between two of them.
 
-/// r12 is the call's record, r13 the batch's end.
+/// r12 is the call's record, r13 the end of the batch.
 const LOOP: &[u8] = &[
     0x0f, 0x0b, // ud2
     0x4d, 0x39, 0xec, // next: cmp r12, r13
@@ -20,26 +20,26 @@ const LOOP: &[u8] = &[
     0xeb, 0xbd, // jmp next
     0x0f, 0x0b, // done: ud2
 ];
-/// Where a thread makes the next call.
+/// Offset at which a thread makes the next call.
 pub const NEXT: u64 = 2;
-/// Where it stands when all are made.
+/// Offset at which it stops after all calls.
 pub const DONE: u64 = LOOP.len() as u64 - 2;
-/// Where the result is kept.
+/// Offset at which the result is stored.
 const MADE: u64 = 55;
 
-/// Writes rsi words into memory at rdi, at offsets within the mask rcx, from the number rdx on.
+/// Writes rsi words to memory at rdi, at offsets within the mask rcx, starting from the number rdx.
 pub const SCRIBBLE: Piece = Piece(0);
 /// Copies four bytes from rdi to rsi.
 pub const COPY_4: Piece = Piece(1);
-/// Copies eight.
+/// Copies eight bytes from rdi to rsi.
 pub const COPY_8: Piece = Piece(2);
-/// Loads rsi bytes from rdi on, rdx apart.
+/// Loads rsi bytes, from rdi on, at a distance of rdx.
 pub const LOAD: Piece = Piece(3);
-/// Adds one to each of them.
+/// Adds one to each of these bytes.
 pub const STORE: Piece = Piece(4);
 /// Loads the selectors edi and esi into FS and GS.
 pub const SELECTORS: Piece = Piece(5);
-/// Loads them into DS and ES.
+/// Loads the selectors edi and esi into DS and ES.
 pub const DATA_SELECTORS: Piece = Piece(6);
 /// Sets the bases of FS and GS to rdi and rsi by instructions.
 pub const BASES: Piece = Piece(7);
@@ -49,9 +49,9 @@ pub const FLAGS: Piece = Piece(8);
 pub const VECTORS: Piece = Piece(9);
 /// Sets the x87's control word to di.
 pub const FLOATS: Piece = Piece(10);
-/// What runs in restricted mode: makes one system call after the other.
+/// Code for restricted mode: makes one system call after another.
 pub const RESTRICTED: Piece = Piece(11);
-/// Where restricted mode ends, with the record of the call that began it in rdi: that call is made.
+/// The end of restricted mode, with the record of the call that began it in rdi: completes that call.
 pub const BACK: Piece = Piece(12);
 
 const PIECES: [&[u8]; 13] = [
@@ -115,12 +115,12 @@ const PIECES: [&[u8]; 13] = [
 
 const _: () = assert!(BACK.place() + PIECES[12].len() as u64 - 0x9f == MADE);
 
-/// A piece of code that ends like a function.
+/// A piece of code that returns like a function.
 #[derive(Clone, Copy)]
 pub struct Piece(usize);
 
 impl Piece {
-    /// Where it lies in the code.
+    /// Its offset in the code.
     pub const fn place(self) -> u64 {
         let (mut at, mut n) = (LOOP.len(), 0);
         while n < self.0 {
@@ -131,7 +131,7 @@ impl Piece {
     }
 }
 
-/// All of it.
+/// All code.
 pub fn all() -> Vec<u8> {
     LOOP.iter().chain(PIECES.concat().iter()).copied().collect()
 }

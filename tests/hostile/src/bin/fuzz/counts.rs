@@ -1,4 +1,4 @@
-//! What came of the calls: how often each was made, what it answered, and which is drawn next.
+//! Results of the calls: how often each was made, what it returned, and which is drawn next.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,16 +10,16 @@ use crate::grammar::{Known, known};
 
 /// How often a call must have been made before chance alone decides.
 const OFTEN: u64 = 4;
-/// Calls from which on each must have been made, and have succeeded.
+/// From this number of calls on, each call must have been made and have succeeded.
 const ENOUGH: u64 = 50_000;
-/// How many of a hundred calls must succeed.
+/// The part of all calls that must succeed, in percent.
 const SUCCEED: u64 = 30;
-/// How many of a hundred of each call, if it was made several times.
+/// The part of each call that must succeed if it was made [`SEVERAL`] times, in percent.
 const EACH: u64 = 5;
-/// How often.
+/// From this number on, [`EACH`] counts.
 const SEVERAL: u64 = 20;
 
-/// Calls that cannot succeed so often, and why.
+/// Calls that cannot succeed that often, and why.
 const EXCEPT: &[(&str, &str)] = &[
     ("bti_create", "its holder would take pinned memory along for good: attackers are given one"),
     ("debug_read", "the line to the host is `init`'s alone"),
@@ -35,7 +35,7 @@ const EXCEPT: &[(&str, &str)] = &[
     ("vmo_create_physical", "it takes the memory of a device, and there is none that nobody needs"),
 ];
 
-/// A call, and what came of it.
+/// A call and its results.
 pub struct Entry {
     /// Its definition.
     pub info: &'static abi::SyscallInfo,
@@ -43,21 +43,21 @@ pub struct Entry {
     pub known: Vec<Known>,
     /// Its address.
     pub function: u64,
-    /// How often it is drawn, against others.
+    /// How often it is drawn, relative to others.
     weight: u64,
-    /// The sum of the weights up to its own, as they are by what has come of the calls so far.
+    /// The sum of the weights up to this call, adjusted by the results so far.
     upto: u64,
     reached: u64,
     succeeded: u64,
-    /// The same for who tries to use something up.
+    /// The same for an attacker that tries to exhaust something.
     wanted: u64,
     got: u64,
-    /// How often it answered what; nothing where it did not come back.
+    /// How often each status was returned; `None` if the call did not return.
     answers: BTreeMap<Option<i32>, u64>,
 }
 
 impl Entry {
-    /// Whether it seldom succeeds when its arguments are taken from what is there.
+    /// Whether the call seldom succeeds with arguments from what is there.
     pub fn is_rare(&self) -> bool {
         self.succeeded * 5 < self.reached
     }
@@ -69,17 +69,17 @@ pub struct Counts {
     pub table: Vec<Entry>,
     names: HashMap<&'static str, usize>,
     weights: u64,
-    /// How many were made.
+    /// The number of calls made.
     pub made: u64,
     succeeded: u64,
-    /// Over all results, in the order in which they are looked at (FNV-1a).
+    /// Hash over all results, in the order in which they are read (FNV-1a).
     digest: u64,
-    /// How many processes made them.
+    /// The number of processes that made them.
     pub attackers: u64,
 }
 
 impl Counts {
-    /// Of a run that begins.
+    /// The counts at the beginning of a run.
     pub fn new() -> Result<Counts, Failure> {
         let entry = |info: &'static abi::SyscallInfo| {
             let function = zx::sys::address(info.name).ok_or_else(|| format!("{} is not in the vDSO", info.name))?;
@@ -95,12 +95,12 @@ impl Counts {
         Ok(counts)
     }
 
-    /// A call's place in the table.
+    /// A call's index in the table.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
     }
 
-    /// What succeeds leads further into the system, so it is drawn up to seven times as often.
+    /// A call that succeeds leads further into the system, so it is drawn up to seven times as often.
     pub fn weigh(&mut self) {
         self.weights = 0;
         for entry in &mut self.table {
@@ -112,7 +112,7 @@ impl Counts {
 
     /// The next call to make.
     pub fn draw(&self, dice: &mut Dice) -> usize {
-        // Left to chance alone, one of the rare ones would now and then be missing.
+        // By chance alone, one of the rare calls would sometimes be missing.
         if dice.one_in(16)
             && let Some((rarest, entry)) = self.table.iter().enumerate().min_by_key(|(_, entry)| entry.reached)
             && entry.reached < OFTEN
@@ -123,7 +123,8 @@ impl Counts {
         self.table.partition_point(|entry| entry.upto <= drawn)
     }
 
-    /// Notes what became of a call. Who wants all of something fails in the end, which says nothing of how others do.
+    /// Records the result of a call. An attacker that exhausts something fails in the end, which says nothing about
+    /// others.
     pub fn note(&mut self, which: u64, call: usize, result: Option<u64>, is_greed: bool) {
         let entry = &mut self.table[call];
         let is_status = entry.info.returns == "status";
@@ -147,12 +148,12 @@ impl Counts {
         }
     }
 
-    /// How far it is.
+    /// Prints the progress.
     pub fn progress(&self) {
         println!("fuzz: {} calls made, {} succeeded", self.made, self.succeeded);
     }
 
-    /// Each call's counts and answers, and a line on all.
+    /// Prints each call's counts and results, and a line about all.
     pub fn tell(&self) {
         for entry in &self.table {
             let Entry { reached, succeeded, wanted, got, .. } = entry;
@@ -171,7 +172,7 @@ impl Counts {
         );
     }
 
-    /// Whether the calls got far enough into the system, where there are enough of them to tell.
+    /// Checks whether the calls got far enough into the system, if there are enough of them to tell.
     pub fn check(&self) -> Outcome {
         if self.made < ENOUGH {
             return Ok(());
@@ -192,12 +193,12 @@ impl Counts {
     }
 }
 
-/// A call that, when it is made as it should be, is the last of its thread.
+/// Whether a correct use of the call ends its thread.
 fn ends_caller(call: &abi::SyscallInfo) -> bool {
     call.noreturn || call.name.ends_with("close_thread_exit")
 }
 
-/// How often a call is drawn: what is not built, what waits and what ends its caller less often.
+/// How often a call is drawn. Unsupported calls, calls that wait, and calls that end their caller are drawn less often.
 fn weight(call: &abi::SyscallInfo) -> u64 {
     let ends = ["task_kill", "process_exit", "thread_exit", "vmar_destroy", "close_thread_exit"];
     match (call.via, call.support) {

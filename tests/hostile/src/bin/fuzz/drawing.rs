@@ -1,4 +1,4 @@
-//! What a thread does next: calls, and what attacks without any.
+//! What a thread does next: calls, and attacks without calls.
 
 use crate::attacker::{Attacker, BATCH, Function, Laid, PARTNER};
 use crate::code::{BASES, DATA_SELECTORS, FLAGS, FLOATS, Piece, SCRIBBLE, SELECTORS, VECTORS};
@@ -7,9 +7,9 @@ use crate::grammar::Drawer;
 use crate::recipes::{ANSWERED, ASKED, Recipe};
 use hostile::Dice;
 
-/// One in so many attackers tries to use something up.
+/// One in this many attackers tries to exhaust something.
 pub const GREEDY: u64 = 6;
-/// By which calls: each makes something of which there is an end.
+/// The calls for that: each creates something of which there is a limited amount.
 pub const GREEDS: &[&str] = &[
     "bti_pin",
     "channel_create",
@@ -50,7 +50,7 @@ pub const GREEDS: &[&str] = &[
     "vproc_enter",
     "vproc_map",
 ];
-/// How many handles an attacker may keep.
+/// Most handles that an attacker keeps.
 const HANDLES: usize = 200;
 
 /// A batch for a worker.
@@ -63,7 +63,7 @@ pub fn draw(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>, which: us
         Recipe::partner(dice, view, counts, &places, &mut batch, has_channel);
         return batch;
     }
-    // What it holds is not to grow without end, but for those who want just that.
+    // The number of its handles must stay bounded, except for attackers that exhaust something.
     let mut to_close = if attacker.greed.is_some() { 0 } else { view.handles.len().saturating_sub(HANDLES) };
     while batch.len() < BATCH {
         if dice.one_in(12) {
@@ -89,7 +89,7 @@ pub fn draw(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>, which: us
     batch
 }
 
-/// Closes any of its handles.
+/// Closes a random handle.
 fn close(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>) -> Option<Laid> {
     let call = counts.find("handle_close")?;
     let held = dice.pick(&attacker.view.handles);
@@ -100,8 +100,8 @@ fn close(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>) -> Option<La
     Some(Laid { call: Some(call), function: Function::Call(counts.table[call].function), words, room: Vec::new() })
 }
 
-/// What a thread can do to others without a call: it writes over its own memory, arguments of calls that are under way among
-/// it, or changes what the processor keeps for it.
+/// What a thread can do to others without a call: it overwrites its own memory, arguments of calls in progress among
+/// it, or changes processor state.
 fn disturb(dice: &mut Dice, arena: u64) -> Laid {
     let base = |dice: &mut Dice| dice.pick(&[0, 1, arena, 1 << 46, (1 << 47) - 1, 1 << 47, u64::MAX, u64::MAX << 47]);
     let (piece, words): (Piece, [u64; 4]) = match dice.below(14) {
@@ -117,7 +117,7 @@ fn disturb(dice: &mut Dice, arena: u64) -> Laid {
     Laid { call: None, function: Function::Own(piece), words: [a, b, c, d, 0, 0, 0, 0], room: Vec::new() }
 }
 
-/// A selector: nothing, one of those that the kernel has for programs, one of its own, or any.
+/// A selector: null, one of user privilege, one of the kernel's privilege, or any.
 fn selector(dice: &mut Dice) -> u64 {
     match dice.below(4) {
         0 => dice.below(4),

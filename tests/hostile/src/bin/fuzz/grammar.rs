@@ -1,39 +1,39 @@
 //! Arguments for any call, drawn from the calls' definitions.
 //!
-//! A definition says of each argument what it is: a handle and to what, a pointer and to what and which way, a count of
-//! which array. From that come arguments that are most often good enough to get past the first checks, and often enough
-//! are not. What lies where a pointer points is made likewise, by the fields of the structure. So a call that is added to
-//! the definitions is fuzzed without a word here; [`HINTS`] only say where small numbers have a meaning of their own.
+//! A definition describes each argument: a handle and its object, a pointer with its target and direction, a count and
+//! its array. From that come arguments that mostly pass the first checks, and often enough do not. The memory that a
+//! pointer points to is filled likewise, by the fields of the structure. So a call that is added to the definitions is
+//! fuzzed without a change here; [`HINTS`] only name small numbers with a meaning of their own.
 
 use abi::{ArgInfo, Dir, Field, Rights, SyscallInfo};
 use hostile::Dice;
 
-/// Bytes of memory that are a call's own for what its pointers point to.
+/// Bytes of memory that a call has for the targets of its pointers.
 pub const ROOM: u64 = 512;
-/// Single results that a call has places of its own for.
+/// Places that a call has for single results.
 pub const CELLS: u64 = 6;
 const PAGE: u64 = 4096;
 
-/// What an attacker has, for whoever draws arguments for it.
+/// What an attacker holds: arguments are drawn from it.
 #[derive(Default)]
 pub struct View {
     /// Its handles.
     pub handles: Vec<Held>,
-    /// What it began with and is known by name.
+    /// The handles that it got at its start, by name.
     pub gifts: Vec<(Gift, u32)>,
     /// Its mappings: address and size.
     pub maps: Vec<(u64, u64)>,
-    /// Memory that all its calls read and write.
+    /// The memory that all its calls read and write.
     pub arena: (u64, u64),
-    /// Addresses of code at which a thread can begin.
+    /// Addresses of code at which a thread can start.
     pub code: [u64; 3],
-    /// Where restricted mode ends, and code for it.
+    /// The address at which restricted mode ends.
     pub vector: u64,
-    /// See there.
+    /// The address of code for restricted mode.
     pub restricted: u64,
-    /// Its process' koid.
+    /// Its process's koid.
     pub process: u64,
-    /// The time.
+    /// The current time.
     pub now: i64,
 }
 
@@ -43,7 +43,7 @@ impl View {
         self.gifts.iter().find(|known| known.0 == gift).map_or(0, |known| known.1.into())
     }
 
-    /// Whether a handle is one.
+    /// Whether a handle is a gift.
     pub fn is_gift(&self, value: u32) -> bool {
         self.gifts.iter().any(|known| known.1 == value)
     }
@@ -60,57 +60,57 @@ pub struct Held {
     pub rights: Rights,
 }
 
-/// What an attacker is given by name: without it, a call can never succeed.
+/// A handle that an attacker gets by name: without it, some calls can never succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gift {
-    /// What it is itself.
+    /// Its own process.
     Process,
     /// Its first thread.
     Thread,
     /// Its address space.
     Vmar,
-    /// The job that it is in.
+    /// Its job.
     Job,
-    /// The channel by which it is given more.
+    /// The channel through which it gets more handles.
     Feed,
     /// A pager.
     Pager,
     /// A port.
     Port,
-    /// Memory that can be executed.
+    /// The resource for executable memory.
     Vmex,
     /// A bus transaction initiator.
     Bti,
-    /// See there.
+    /// A range of message-signalled interrupts.
     Msi,
-    /// See there.
+    /// The debug log.
     DebugLog,
-    /// See there.
+    /// A profile.
     Profile,
-    /// See there.
+    /// An endpoint.
     Endpoint,
-    /// Sixteen I/O ports that nothing is at.
+    /// A resource for sixteen I/O ports without a device.
     IoPorts,
     /// A resource that no recipe needs.
     Other,
 }
 
-/// Where a call finds its own memory.
+/// Where a call's own memory is.
 #[derive(Clone, Copy)]
 pub struct Places {
-    /// Of single results.
+    /// For single results.
     pub cells: u64,
-    /// Of whatever else it reads.
+    /// For everything else that it reads.
     pub room: u64,
     /// The call's record.
     pub record: u64,
-    /// What its thread keeps from one call for later ones.
+    /// The slots in which its thread keeps results for later calls.
     pub slots: u64,
-    /// The same of its partner.
+    /// Its partner's slots.
     pub partner: u64,
 }
 
-/// A call's arguments, and what lies in its [`ROOM`].
+/// A call's arguments, and the content of its [`ROOM`].
 pub struct Drawn {
     /// The arguments.
     pub words: [u64; 8],
@@ -142,7 +142,7 @@ const ODD: [u64; 20] = [
     u64::MAX,
 ];
 
-/// Values that mean something: the beginning of a call's name, an argument's name, and either numbers or the beginning of
+/// Values with a meaning: the beginning of a call's name, an argument's name, and either numbers or the beginning of
 /// the names of constants.
 const HINTS: &[(&str, &str, &[u64], &str)] = &[
     ("object_get_info", "topic", &[], "ZX_INFO_"),
@@ -195,16 +195,16 @@ const HINTS: &[(&str, &str, &[u64], &str)] = &[
 
 /// Draws arguments.
 pub struct Drawer<'a> {
-    /// What is drawn by.
+    /// The source of randomness.
     pub dice: &'a mut Dice,
-    /// Of whom.
+    /// The attacker's view.
     pub view: &'a View,
     places: Places,
     cells: u64,
     room: Vec<u8>,
 }
 
-/// Any number; those of topics, options and the like are small, with a version in the upper half.
+/// Any number; topics, options and the like are small, with a version in the upper half.
 fn number(dice: &mut Dice) -> u64 {
     match dice.below(6) {
         0 => dice.pick(&ODD),
@@ -237,7 +237,7 @@ fn signals(dice: &mut Dice) -> u64 {
     }
 }
 
-/// The types that a definition's word for an object means; none for any.
+/// The types for a definition's word for an object; empty for any.
 fn types_of(object: &str) -> Vec<u32> {
     let constant = |name: &str| {
         let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());
@@ -254,11 +254,11 @@ pub struct Known {
     hints: Vec<u64>,
     types: Vec<u32>,
     needs: Rights,
-    /// The array that it counts.
+    /// The array that this argument counts.
     counts: Option<usize>,
-    /// What counts it.
+    /// The argument that counts this array.
     counted_by: Option<usize>,
-    /// For a pointer.
+    /// The shape of a pointer's target.
     shape: Shape,
 }
 
@@ -278,10 +278,10 @@ pub fn known(call: &SyscallInfo) -> Vec<Known> {
     call.args.iter().map(of).collect()
 }
 
-/// What a hint says an argument may be.
+/// The values that a hint gives for an argument.
 fn hint(call: &str, argument: &str) -> Vec<u64> {
     let fits = |hint: &&(&str, &str, &[u64], &str)| call.starts_with(hint.0) && hint.1 == argument;
-    // The longest name that fits is the one that is meant.
+    // The longest matching name counts.
     let Some((_, _, numbers, constants)) = HINTS.iter().filter(fits).max_by_key(|hint| hint.0.len()) else {
         return Vec::new();
     };
@@ -293,7 +293,7 @@ fn hint(call: &str, argument: &str) -> Vec<u64> {
     named.map(|constant| constant.value as u64).collect()
 }
 
-/// What a word in memory is taken for.
+/// The meaning of a word in memory.
 #[derive(Clone, Copy)]
 enum Kind {
     Handle,
@@ -311,7 +311,7 @@ enum Kind {
     Any,
 }
 
-/// What a pointer points to: how many bytes one of it has, and which words are in it, with their places and sizes.
+/// The target of a pointer: the size of one element, and its words with their offsets and sizes.
 struct Shape {
     size: u64,
     words: Vec<(usize, usize, Kind)>,
@@ -376,7 +376,7 @@ impl<'a> Drawer<'a> {
     /// Arguments for a call.
     pub fn draw(mut self, call: &SyscallInfo, known: &[Known]) -> Drawn {
         let mut words = [0; 8];
-        // Counts first: pointers follow them.
+        // Counts first: pointers depend on them.
         for (n, known) in known.iter().enumerate() {
             if let Some(array) = known.counts {
                 words[n] = self.count(&call.args[array]);
@@ -438,7 +438,7 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    /// A handle, most often to an object of one of the types, with the rights that are needed.
+    /// A handle, mostly to an object of one of the types, with the needed rights.
     fn handle(&mut self, types: &[u32], needs: Rights) -> u64 {
         let handles = &self.view.handles;
         if handles.is_empty() || self.dice.one_in(30) {
@@ -446,10 +446,10 @@ impl<'a> Drawer<'a> {
         }
         if !self.dice.one_in(12) {
             let fits = |held: &&Held| (types.is_empty() || types.contains(&held.kind)) && held.rights.contains(needs);
-            // From a random place on, the first that fits.
+            // The first match from a random place on.
             let from = self.dice.below(handles.len() as u64) as usize;
             let (before, behind) = handles.split_at(from);
-            // What it cannot get again is not thrown away with the rest.
+            // A call without types may destroy the handle, so it gets no gift, which the attacker could not get again.
             let fits = |held: &&Held| fits(held) && !(types.is_empty() && self.view.is_gift(held.value));
             if let Some(found) = behind.iter().find(fits).or_else(|| before.iter().find(fits)) {
                 return found.value.into();
@@ -495,7 +495,7 @@ impl<'a> Drawer<'a> {
             return self.anywhere();
         }
         if arg.ty == "futex" {
-            // Few, so that those who wait and those who wake meet.
+            // Few words, so that waiters and wakers meet.
             return self.view.arena.0 + 4 * self.dice.below(4);
         }
         if arg.dir == Some(Dir::Out) {

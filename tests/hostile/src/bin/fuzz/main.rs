@@ -1,12 +1,12 @@
-//! The fuzzer of system calls: hostile processes make any call with any arguments, in several threads each, while their
-//! memory is written under the system's hands, handles go from one to another, and they are killed in the midst of it.
+//! The fuzzer of system calls: hostile processes make any call with any arguments, in several threads each. Meanwhile
+//! their memory is overwritten, handles move between them, and they are killed in the middle of it.
 //!
-//! [`attacker`] tells how they are driven, [`grammar`] how calls are drawn, [`recipes`] what is done for those that need
-//! something before them. All of it follows from one seed: in a machine that
-//! counts instructions a run is repeated exactly by its seed, which the digest over all results shows.
+//! [`attacker`] describes how they are driven, [`grammar`] how calls are drawn, and [`recipes`] what is done for calls
+//! that need something before them. Everything follows from one seed: in a machine that counts instructions, the seed
+//! repeats a run exactly, which the digest over all results shows.
 //!
-//! The run is good only if every call was reached, enough of them succeeded, the neighbours found nothing wrong and went
-//! on, and everything came back in the end. Otherwise the exit code is 1.
+//! A run passes only if every call was reached, enough of them succeeded, the neighbours found nothing wrong and made
+//! progress, and everything came back in the end. Otherwise the exit code is 1.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

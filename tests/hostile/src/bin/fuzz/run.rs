@@ -1,4 +1,4 @@
-//! A run: attackers, neighbours, counts, and what is found in the end.
+//! A run: attackers, neighbours, counts, and the final check.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -16,23 +16,23 @@ use crate::supplies::Supplies;
 
 /// Hostile processes at a time.
 const ATTACKERS: usize = 3;
-/// Ordinary ones beside them.
+/// Ordinary processes beside them.
 const NEIGHBOURS: usize = 2;
-/// What the hostile ones may have of memory, together.
+/// The memory limit of all hostile processes together.
 const MEMORY: u64 = 64 << 20;
-/// What one of them may have that wants all.
+/// The memory limit of one that tries to exhaust something.
 const SHARE: u64 = 24 << 20;
 /// How long a call may wait before its thread is fetched.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// Batches between two looks at the neighbours.
+/// Batches between two checks of the neighbours.
 const LOOK: u64 = 1000;
-/// Batches between two weighings of the calls.
+/// Batches between two adjustments of the weights.
 const WEIGH: u64 = 50;
-/// Batches between two lines on how far it is.
+/// Batches between two progress lines.
 const PROGRESS: u64 = 1000;
-/// Calls of one worker: what is lost shows at its end.
+/// Calls of one worker: leaks show at its end.
 const CALLS_OF_ONE: u64 = 500_000;
-/// Frames that services may have more of for good after many workers, as they held more at once than ever before.
+/// Frames that services may keep after many workers, because they held more at once than ever before.
 const FRAMES_OF_SERVICES: u64 = 16;
 /// One round of attacks.
 struct Round<'v> {
@@ -53,7 +53,7 @@ impl<'v> Round<'v> {
         Ok(Round { dice, job, vmar, supplies, attackers: Vec::new(), neighbours })
     }
 
-    /// Makes calls until there are so many.
+    /// Makes calls until `calls` have been made.
     fn attack(&mut self, counts: &mut Counts, calls: u64) -> Outcome {
         let before: Vec<Done> = self.neighbours.iter_mut().map(Neighbour::done).collect::<Result<_, _>>()?;
         let mut batches: u64 = 0;
@@ -89,7 +89,7 @@ impl<'v> Round<'v> {
         Ok(())
     }
 
-    /// One more attacker.
+    /// Creates one more attacker.
     fn recruit(&mut self, counts: &mut Counts) -> Outcome {
         let (gifts, handles) = (self.supplies.gifts()?, self.supplies.draw(&mut self.dice)?);
         let mut attacker = Attacker::new(&self.job, self.vmar, gifts, handles, &mut self.dice)?;
@@ -106,7 +106,7 @@ impl<'v> Round<'v> {
         Ok(())
     }
 
-    /// A worker has come to the end of its batch: here is the next one.
+    /// A worker has finished its batch: gives it the next one.
     fn next(&mut self, counts: &mut Counts, number: usize, which: usize) -> Outcome {
         let attacker = &mut self.attackers[number];
         let tag = counts.attackers << 8 | (number as u64) << 4 | which as u64;
@@ -119,20 +119,20 @@ impl<'v> Round<'v> {
         attacker.post(which, batch)?;
         attacker.lives = attacker.lives.saturating_sub(1);
         if attacker.lives == 0 || helpless {
-            // In the midst of its calls; or it has unmapped the code that makes them.
+            // In the middle of its calls, or after it has unmapped the code that makes them.
             attacker.kill();
         }
         Ok(())
     }
 
-    /// Now and then a line on how far it is.
+    /// Prints the progress now and then.
     fn progress(counts: &Counts, batches: u64) {
         if batches.is_multiple_of(PROGRESS) {
             counts.progress();
         }
     }
 
-    /// Lets go of those that have ended.
+    /// Removes the attackers that have ended.
     fn bury(&mut self, counts: &mut Counts) -> Outcome {
         let mut number = 0;
         while number < self.attackers.len() {
@@ -159,7 +159,7 @@ fn waits_for(attacker: &Attacker<'_>) -> abi::zx_wait_item_t {
     abi::zx_wait_item_t { handle: attacker.exceptions.raw_handle(), waitfor: waitfor.bits(), pending: 0 }
 }
 
-/// Attacks until so many calls are made, and lets go of everything.
+/// Attacks until `calls` have been made, and releases everything.
 fn round(seed: u64, counts: &mut Counts, calls: u64) -> Outcome {
     let vmar = zx::startup::vmar_root_self();
     let mut round = Round::new(seed, &vmar)?;
@@ -168,7 +168,7 @@ fn round(seed: u64, counts: &mut Counts, calls: u64) -> Outcome {
     attacked.and(round.supplies.await_unpinned())
 }
 
-/// What a worker does: makes the calls, beside neighbours, and says what it found.
+/// A worker: makes the calls beside neighbours, and reports what it found.
 pub fn work(calls: u64, seed: u64) -> ExitCode {
     let whole = || -> Outcome {
         let mut counts = Counts::new()?;
@@ -180,11 +180,11 @@ pub fn work(calls: u64, seed: u64) -> ExitCode {
     verdict(whole())
 }
 
-/// What the first process does: has a worker make the calls, and sees whether everything comes back with its end.
+/// The first process: runs workers that make the calls, and checks that everything comes back at their end.
 pub fn supervise(calls: u64, seed: u64) -> ExitCode {
     let whole = || -> Outcome {
         let counter = Counter::new().ok_or("the kernel does not tell its counts")?;
-        // What this process and the system use for good when they do something for the first time.
+        // What this process and the system allocate for good when they do something for the first time.
         worker(1000, seed, false)?;
         let before = counter.take().ok_or("the kernel does not tell its counts")?;
         let workers = calls.div_ceil(CALLS_OF_ONE).max(1);
@@ -211,7 +211,7 @@ fn verdict(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Runs a worker to its end; its words go where this process's go, or nowhere.
+/// Runs a worker to its end; its output goes to this process's output, or nowhere.
 fn worker(calls: u64, seed: u64, is_heard: bool) -> Outcome {
     let program = std::env::args().next().ok_or("this program does not know its name")?;
     let mut command = Command::new(program);

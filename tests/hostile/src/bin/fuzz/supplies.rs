@@ -1,4 +1,4 @@
-//! What attackers are given beside what they make.
+//! Handles that attackers get in addition to what they create.
 
 use abi::Rights;
 use conformance::check::{Failure, ensure};
@@ -13,18 +13,18 @@ use crate::grammar::Gift;
 /// See the module's description.
 pub struct Supplies {
     resources: Vec<(Gift, Resource)>,
-    /// One for all: what stays pinned when its holder ends is released by who holds this.
+    /// One BTI for all: its holder, this program, releases pins that stay when an attacker ends.
     bti: Bti,
-    /// Other ends of what earlier ones were given, and handles to those themselves.
+    /// Peers of handles that earlier attackers got, and duplicates of those handles.
     others: Vec<Handle>,
 }
 
 impl Supplies {
-    /// For a round.
+    /// The supplies for a round.
     pub fn new() -> Result<Supplies, Failure> {
         let root = zx::startup::resource().ok_or("this program was not given the root resource")?;
         let system = abi::ZX_RSRC_KIND_SYSTEM;
-        // What can be held only by who is trusted with the machine is left out: power, tracing, the host's line.
+        // Without the parts that only trusted programs hold: power, tracing, the host link.
         let parts = [
             (Gift::Vmex, system, abi::ZX_RSRC_SYSTEM_VMEX_BASE, 1),
             (Gift::Msi, system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
@@ -42,7 +42,7 @@ impl Supplies {
         Ok(Supplies { resources, bti, others: Vec::new() })
     }
 
-    /// What a new attacker is given by name.
+    /// The handles that a new attacker gets by name.
     pub fn gifts(&self) -> Result<Vec<(Gift, Handle)>, Failure> {
         let mut gifts: Vec<(Gift, Handle)> = Vec::new();
         for (gift, resource) in &self.resources {
@@ -53,13 +53,13 @@ impl Supplies {
         Ok(gifts)
     }
 
-    /// Releases what attackers that have ended had pinned.
+    /// Releases the pins of attackers that have ended.
     pub fn release(&self) -> Result<(), Failure> {
         Ok(self.bti.release_quarantine()?)
     }
 
-    /// Waits until nothing is pinned any more: what an attacker held goes some time after its end, and what is pinned when nobody
-    /// has a handle to the BTI stays so.
+    /// Waits until nothing is pinned: an attacker's objects are destroyed some time after its end, and a pin stays
+    /// while nobody has a handle to the BTI.
     pub fn await_unpinned(&self) -> Result<(), Failure> {
         let deadline = MonotonicInstant::after(Duration::from_seconds(20));
         loop {
@@ -73,7 +73,7 @@ impl Supplies {
         }
     }
 
-    /// What else it is given.
+    /// The other handles that an attacker gets.
     pub fn draw(&mut self, dice: &mut Dice) -> Result<Vec<Handle>, Failure> {
         let mut handles: Vec<Handle> = Vec::new();
         handles.extend([Vmo::create(8 * 4096, 0)?.into(), Vmo::create(16 * 4096, abi::ZX_VMO_RESIZABLE)?.into()]);
@@ -84,7 +84,7 @@ impl Supplies {
         handles.extend([a.into(), b.into()]);
         let (a, b) = Socket::create(0)?;
         handles.extend([a.into(), b.into()]);
-        // One end of each, the other is somebody else's.
+        // One end of each; another attacker may get the peer.
         let (a, b) = Channel::create()?;
         let (c, d) = EventPair::create()?;
         let (e, f) = Fifo::create(8, 8)?;
@@ -97,7 +97,7 @@ impl Supplies {
         handles.append(&mut self.others);
         self.others.extend(far);
         self.others.push(shared.into());
-        // Not always the same, so that a handle's value says little.
+        // A varying number, so that a handle's value says little.
         handles.truncate(20 + dice.below(18) as usize);
         Ok(handles)
     }

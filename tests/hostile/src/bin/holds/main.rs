@@ -1,10 +1,11 @@
-//! Holds: how long one call keeps everybody else from being served.
+//! Holds: how long one call keeps all others from being served.
 //!
-//! Each case makes a call that is as long as a program may make it, while a thread that comes before all others sleeps for
-//! short times. What it wakes too late is how long the kernel was held. A line `hold CASE KIND: MICROSECONDS of LASTED us` on
-//! standard error tells of the longest, and how long the call lasted; a line `call NAME CASES`, or `call NAME - WHY`, what makes which call
-//! long ([`calls`](fuchsia::calls)); `known CASE` is one that takes too long, which is known. `./hafnon bench holds` makes a table of them. The machine counts instructions, so both are exact: a
-//! microsecond is a thousand instructions.
+//! Each case makes a call that is as long as a program can make it, while a thread of higher priority than all others
+//! sleeps for short times. The delay of its wake-ups is how long the server was held. A line `hold CASE KIND:
+//! MICROSECONDS of LASTED us` on standard error tells the longest delay, and how long the call took. A line `call NAME
+//! CASES`, or `call NAME - WHY`, tells which cases make which call long ([`calls`](fuchsia::calls)). `known CASE` is a
+//! case that is known to take too long. `./hafnon bench holds` makes a table of these lines. The machine counts
+//! instructions, so both times are exact: a microsecond is a thousand instructions.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -35,19 +36,19 @@ mod fuchsia {
     use conformance::tiny::{self, OwnJob, Tiny};
     use zx::{AsHandleRef, Channel, Event, EventPair, Handle, MonotonicInstant, Profile, Signals, Vmar, Vmo};
 
-    /// No call holds the kernel for longer.
+    /// No call may hold the server longer.
     const BOUND: Duration = Duration::from_micros(1500);
-    /// How long the thread sleeps that is not to wait.
+    /// How long the thread of high priority sleeps.
     const NAP: zx::Duration = zx::Duration::from_micros(50);
     const LARGE: u64 = 2 << 20;
     /// Bytes that a call is about.
     const SIZE: u64 = 256 << 20;
-    /// The same where all of it is there twice, or in small pages.
+    /// The same if all of it exists twice, or is in small pages.
     const LESS: u64 = 64 << 20;
-    /// The same for what is closed: nearly all there is.
+    /// The same for memory that is closed: nearly all there is.
     const FILLS: u64 = 192 << 20;
     const MESSAGES: usize = 200;
-    /// Channels in each other's messages.
+    /// Channels that are nested in each other's messages.
     const DEEP: usize = 900;
     /// Handles that one call closes.
     const MANY: usize = 2000;
@@ -55,10 +56,10 @@ mod fuchsia {
     const PROCESSES: usize = 200;
     /// Handles of a process.
     const HANDLES: usize = 30_000;
-    /// What may be done in a region.
+    /// The options of a region.
     const CAN: u32 = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_SPECIFIC;
 
-    /// How long the kernel was held at most while `what` was done.
+    /// How long the server was held at most while `what` ran, and how long `what` took.
     fn hold(what: impl FnOnce() -> Outcome) -> Result<(Duration, Duration), Failure> {
         static OVER: AtomicBool = AtomicBool::new(false);
         static NAPS: AtomicBool = AtomicBool::new(false);
@@ -91,10 +92,10 @@ mod fuchsia {
         Ok((Duration::from_nanos(longest.unsigned_abs()), lasted))
     }
 
-    /// The case that is being run, without `holds.`.
+    /// The running case, without `holds.`.
     static CASE: Mutex<String> = Mutex::new(String::new());
 
-    /// A case that says so when it is run.
+    /// A case that stores its name when it runs.
     fn named(Case { name, run }: Case) -> Case {
         let own = name.trim_start_matches("holds.").to_owned();
         Case::new(&name, move || {
@@ -103,7 +104,7 @@ mod fuchsia {
         })
     }
 
-    /// A case's call: nobody waits for long.
+    /// A case's call: it must not hold the server for long.
     fn holds_shortly(kind: &str, what: impl FnOnce() -> Outcome) -> Outcome {
         let (longest, lasted) = hold(what)?;
         let case = CASE.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -111,7 +112,7 @@ mod fuchsia {
         ensure(longest < BOUND, &format!("the kernel was held for {longest:?}"))
     }
 
-    /// Memory all of which is there, in large pages or in small ones.
+    /// Committed memory, in large or in small pages.
     fn memory(size: u64, small: bool) -> Result<Vmo, Failure> {
         let vmo = Vmo::create(size, 0)?;
         if small {
@@ -121,7 +122,7 @@ mod fuchsia {
         Ok(vmo)
     }
 
-    /// Where a page is there already, no large page is made.
+    /// The server creates no large page where a page exists already.
     fn begin_each(vmo: &Vmo, size: u64) -> Outcome {
         (0..size / LARGE).try_for_each(|at| Ok(vmo.write(&[1], at * LARGE)?))
     }
@@ -135,7 +136,7 @@ mod fuchsia {
         holds_shortly(kind, || Ok(vmo.op_range(op, 0, size)?))
     }
 
-    /// The memory is mapped, all of it.
+    /// The memory is mapped, all pages present.
     fn mapped(kind: &str, what: impl FnOnce(&Vmo) -> Outcome) -> Outcome {
         let vmo = memory(LESS, true)?;
         let root = zx::startup::vmar_root_self();
@@ -148,7 +149,7 @@ mod fuchsia {
         mapped(kind, |vmo| Ok(vmo.op_range(op, 0, LESS)?))
     }
 
-    /// Memory all of which is there, in small pages, is mapped at once.
+    /// Maps committed memory in small pages at once.
     fn map(kind: &str, how: How) -> Outcome {
         let vmo = memory(LESS, true)?;
         let (root, size) = (zx::startup::vmar_root_self(), LESS as usize);
@@ -179,16 +180,17 @@ mod fuchsia {
         })
     }
 
-    /// The end of memory, all of which is there.
+    /// Closes committed memory.
     fn close(kind: &str, small: bool) -> Outcome {
         let all = if small { FILLS } else { SIZE };
         ends(kind, memory(all, small)?)?;
-        // What has ended does not stand in the way of what is made.
+        // The memory of an ended object must be available for a new one.
         drop(memory(all, small)?);
         memory(all, false).map(drop)
     }
 
-    /// A channel full of messages that are full of handles. Who has closed it finds all closed that was in it.
+    /// A channel full of messages that are full of handles. After it is closed, the peers of all these handles are
+    /// closed.
     fn close_channel() -> Outcome {
         let ((from, to), mut kept) = (Channel::create()?, Vec::new());
         for _ in 0..MESSAGES {
@@ -203,7 +205,7 @@ mod fuchsia {
         kept.iter().try_for_each(|end| Ok(gone(end).map(drop)?))
     }
 
-    /// Channels that lie in each other's messages.
+    /// Channels that are nested in each other's messages.
     fn close_chain() -> Outcome {
         let ((near, mut far), mut kept) = (Channel::create()?, Vec::new());
         kept.push(near);
@@ -235,7 +237,7 @@ mod fuchsia {
         let address = vmar.map(options | ZX_VM_MAP_RANGE | ZX_VM_SPECIFIC, 0, &vmo, 0, LESS as usize)?;
         ensure(address == at, "mapped elsewhere")?;
         holds_shortly(kind, || Ok(act(&vmar, address)?))?;
-        // The rest of what was there.
+        // Destroys the rest.
         let _ = vmar.destroy();
         Ok(())
     }
@@ -257,7 +259,7 @@ mod fuchsia {
         Ok(())
     }
 
-    /// What sleeps for ever.
+    /// Code that sleeps for ever.
     fn sleeps() -> Vec<u8> {
         let mut code = vec![0x49, 0xba]; // mov r10, deadline
         code.extend(i64::MAX.to_le_bytes());
@@ -282,14 +284,14 @@ mod fuchsia {
         })
     }
 
-    /// Memory for a process, in small pages that are all mapped.
+    /// Memory of a process, in small pages that are all mapped.
     fn fill(tiny: &Tiny) -> Outcome {
         let vmo = memory(LESS, true)?;
         tiny.vmar.map(ZX_VM_PERM_READ | ZX_VM_MAP_RANGE, 0, &vmo, 0, LESS as usize)?;
         Ok(())
     }
 
-    /// A process that has as many handles as it may.
+    /// A process with the most handles that it may have.
     fn kill_handles() -> Outcome {
         let program = std::env::args().next().unwrap_or_default();
         let mut child = Command::new(program).args(["--child", "handles"]).stdout(Stdio::piped()).spawn()?;
@@ -387,9 +389,9 @@ mod fuchsia {
         all.into_iter().map(named).collect()
     }
 
-    /// Uses all memory once. seL4 clears a piece of memory whole when something is first made of it, and the pieces that it
-    /// found when it started are of up to half the machine's memory (`CAVEATS.md`): that is once in a system's life, and no
-    /// call's length.
+    /// Uses all memory once. seL4 clears a piece of memory as a whole before its first use, and the pieces at boot are
+    /// up to half of the machine's memory (`CAVEATS.md`). That happens once in the system's life and is no part of a
+    /// call.
     fn use_all() {
         const PIECE: u64 = 16 << 20;
         let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! The machine itself: physical memory by address, and I/O ports.
+//! Access to the machine itself: physical memory by address, and I/O ports.
 
 use abi::{Status, ZX_BTI_PERM_READ, ZX_VM_PERM_READ};
 use conformance::check::{Case, Failure, Outcome, ensure, fails};
@@ -17,21 +17,21 @@ pub fn cases() -> Vec<Case> {
 }
 
 const PAGE: usize = 4096;
-/// Memory of the machine, from address 0 on: `MEMORY` in `xtask/src/conformance`.
+/// The machine's memory, from address 0 on: `MEMORY` in `xtask/src/conformance`.
 const RAM: usize = 512 << 20;
-/// Where firmware lies that a PC shows below 1 MiB: what can be read at all.
+/// The range below 1 MiB where a PC shows its firmware: the only memory that can be read.
 const FIRMWARE: std::ops::Range<usize> = 0xf_0000..0x10_0000;
-/// The device of QEMU that copies from any physical address for whoever may ask it to.
+/// The ports of a QEMU device that copies from any physical address.
 const COPIES: std::ops::Range<u32> = 0x510..0x51c;
 
-/// All of a physical VMO.
+/// Reads a physical VMO as a whole.
 fn read(vmo: &Vmo, size: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; size];
     zx::startup::vmar_root_self().map_here(ZX_VM_PERM_READ, vmo, 0, size)?.read(0, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Looks into a range if it can be had; gives what it holds.
+/// Searches a physical range if the server hands it out; returns its content.
 fn look(root: &Resource, needle: &Needle, address: usize, size: usize) -> Result<Option<Vec<u8>>, Failure> {
     match Vmo::create_physical(root, address, size) {
         Ok(vmo) => {
@@ -44,7 +44,7 @@ fn look(root: &Resource, needle: &Needle, address: usize, size: usize) -> Result
     }
 }
 
-/// Each page of memory by itself.
+/// Each page of memory alone.
 fn physical_pages(_: &Store, needle: &Needle) -> Outcome {
     let root = root()?;
     let (mut there, mut filled) = (0, false);
@@ -53,12 +53,12 @@ fn physical_pages(_: &Store, needle: &Needle) -> Outcome {
         there += 1;
         filled |= FIRMWARE.contains(&address) && bytes.iter().any(|byte| *byte != 0 && *byte != 0xff);
     }
-    // What firmware keeps for itself is no memory of anybody's: that much is read, and not more.
+    // The firmware's own range is nobody's memory: it is readable, and nothing else is.
     ensure(filled, "not even firmware was read")?;
     ensure(there < RAM / PAGE / 16, &format!("{there} pages of memory can be had by address"))
 }
 
-/// Ranges that begin in what is a device's, and go on; large ones; those that wrap.
+/// Ranges that begin in a device's memory and extend beyond it; large ones; ones that wrap around.
 fn physical_ranges(_: &Store, needle: &Needle) -> Outcome {
     let root = root()?;
     for size in [2 << 20, 16 << 20, 256 << 20, RAM] {
@@ -78,7 +78,8 @@ fn physical_ranges(_: &Store, needle: &Needle) -> Outcome {
     Ok(())
 }
 
-/// Where pages of one's own lie is told for devices. There is memory, and by that address it is not to be had.
+/// A BTI tells the physical addresses of a program's own pages. Memory at these addresses must not be available by
+/// address.
 fn pages_of_ones_own(_: &Store, _: &Needle) -> Outcome {
     let root = root()?;
     let bti = Bti::create(&Iommu::create_stub(&root)?, 1)?;
@@ -92,7 +93,7 @@ fn pages_of_ones_own(_: &Store, _: &Needle) -> Outcome {
     Ok(pinned.unpin()?)
 }
 
-/// Every port that is to be had; those that are, are read.
+/// All ports that are available are read.
 fn ports(_: &Store, needle: &Needle) -> Outcome {
     let root = root()?;
     let mut granted = 0;
@@ -104,7 +105,7 @@ fn ports(_: &Store, needle: &Needle) -> Outcome {
         };
         ensure(!COPIES.contains(&u32::from(port)), "the device that copies memory is to be had")?;
         granted += 1;
-        // Beyond these there is nothing but the bus's devices, which are the same there as in memory.
+        // Beyond these ports there are only the bus's devices, which are the same as in memory.
         if port < 0x1000 {
             let mut bytes = [0; 32];
             ports.read8_all(0, &mut bytes);

@@ -1,9 +1,9 @@
-//! The attack on a key: a native component has a key in its memory, and a program that has every right that a program of the
-//! system can have looks for it everywhere (`docs/native.md`).
+//! The attack on a key: a native component has a key in its memory, and a program with every right that a program can
+//! have searches for it everywhere (`docs/native.md`).
 //!
-//! The component is the key store of `examples`, built so that its key is known here, and so that its memory is full of copies of it.
-//! Nothing that can be read may hold a piece of the key. What would make that true without being true is tried as well: the store
-//! signs with the key that is looked for, and a copy of it that is planted is found each way.
+//! The component is the key store of `examples`, built so that this program knows its key, and so that its memory is
+//! full of copies of the key. Nothing that can be read may contain a piece of the key. Two checks show that the search
+//! works: the store must sign with the key that is searched for, and each way of searching must find a planted copy.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -35,7 +35,7 @@ fn main() {
     eprintln!("key: there is nothing to attack here");
 }
 
-/// An attack: the store has the key before it, and the same one afterwards.
+/// An attack: the store must have the key before it, and the same key afterwards.
 #[cfg(target_os = "fuchsia")]
 fn case(
     name: &str,

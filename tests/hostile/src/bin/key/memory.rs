@@ -1,4 +1,4 @@
-//! Memory that the system gives: what every process has, and what nobody has.
+//! Memory that the system gives out: that of all processes, and free memory.
 
 use abi::{
     Rights, Status, ZX_INFO_KMEM_STATS, ZX_INFO_PROCESS_MAPS, ZX_LOG_FLAG_READABLE, ZX_VM_PERM_READ, ZX_VMO_OP_COMMIT,
@@ -22,14 +22,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 const PAGE: usize = 4096;
-/// What is read at once.
+/// Bytes that are read at once.
 const PART: usize = 1 << 16;
-/// What one VMO has of fresh memory.
+/// Bytes of free memory in one VMO.
 const PIECE: u64 = 8 << 20;
-/// What is left to others.
+/// Bytes that are left to others.
 const LEFT: u64 = 24 << 20;
-/// Addresses of the store's own: its image, stack, IPC buffer, facts and memory (`component/boot`), the window of those that
-/// are clients; then the kernel's.
+/// Addresses of the store: its image, stack, IPC buffer, boot facts and memory (`component/boot`), and the window of
+/// components that are clients; then addresses of the kernel.
 const ADDRESSES: [usize; 10] = [
     0x20_0000,
     0x40_0000,
@@ -43,15 +43,15 @@ const ADDRESSES: [usize; 10] = [
     0xffff_ffff_8000_0000,
 ];
 
-/// Everything that is to be read of a process; gives whether a piece of the key is there.
+/// Reads all readable memory of a process; returns whether a piece of the key is there.
 fn search(process: &Process, needle: &Needle) -> Result<bool, Failure> {
     let count = match process.get_info_records::<zx_info_maps_t>(ZX_INFO_PROCESS_MAPS, &mut []) {
         Ok(size) => size.avail,
-        // It has not begun, or ended.
+        // The process has not started, or has ended.
         Err(Status::BAD_STATE) => return Ok(false),
         Err(other) => return Err(other.into()),
     };
-    // It goes on meanwhile, and may have more of them.
+    // The process runs meanwhile, and may get more mappings.
     let mut maps = vec![zx_info_maps_t::default(); count + 16];
     let size = process.get_info_records(ZX_INFO_PROCESS_MAPS, &mut maps)?;
     maps.truncate(size.actual);
@@ -59,7 +59,7 @@ fn search(process: &Process, needle: &Needle) -> Result<bool, Failure> {
     let mapped = mapped.flat_map(|entry| (entry.base..entry.base + entry.size).step_by(PART));
     let mut bytes = vec![0; PART];
     for address in mapped.chain(ADDRESSES) {
-        // Pages that cannot be had end what is read.
+        // A read ends at a page that is not available.
         if let Ok(len) = process.read_memory(address, &mut bytes)
             && needle.is_in(&bytes[..len])
         {
@@ -77,12 +77,13 @@ fn koids(read: impl Fn(&mut [u64]) -> zx::Result<zx::InfoSize>) -> Result<Vec<u6
     Ok(koids)
 }
 
-/// The processes of a job and of those below it in which a piece of the key is, and how many were read.
+/// The processes of a job and all jobs below it that contain a piece of the key, and the number of processes that were
+/// read.
 fn search_all(job: &Job, needle: &Needle) -> Result<(Vec<u64>, usize), Failure> {
     let (mut found, mut read) = (Vec::new(), 0);
     for koid in koids(|koids| job.processes(koids))? {
         let Ok(process) = job.get_child(koid, Rights::SAME_RIGHTS) else { continue };
-        // This one has made the key itself, to know it.
+        // This process has made the key itself, to know it.
         if koid == zx::startup::process_self().koid()? {
             continue;
         }
@@ -135,7 +136,7 @@ fn planted() -> Outcome {
     Ok(())
 }
 
-/// All of a VMO must be zero.
+/// Every byte of a VMO must be zero.
 fn is_zero(vmo: &Vmo, bytes: &mut [u8]) -> Outcome {
     let size = vmo.get_size()?;
     for at in (0..size).step_by(bytes.len()) {
@@ -147,7 +148,7 @@ fn is_zero(vmo: &Vmo, bytes: &mut [u8]) -> Outcome {
     Ok(())
 }
 
-/// As much memory as there is, pages that follow each other among it: all of it is zero.
+/// All free memory, adjacent pages among it: all of it is zero.
 fn fresh() -> Outcome {
     let root = root()?;
     let mut bytes = vec![0; 1 << 20];
@@ -162,7 +163,7 @@ fn fresh() -> Outcome {
     while free()? > LEFT + PIECE {
         let vmo = Vmo::create(PIECE, 0)?;
         match vmo.op_range(ZX_VMO_OP_COMMIT, 0, PIECE) {
-            // Not all that is free is free for this.
+            // Not all free memory is available for this.
             Err(Status::NO_MEMORY) => break,
             done => done?,
         }
@@ -173,7 +174,7 @@ fn fresh() -> Outcome {
     ensure(taken > 64 << 20, &format!("only {taken} bytes were free"))
 }
 
-/// The store ends, and is built again: its memory does not come to anybody with what was in it.
+/// The store ends and is started again: its memory reaches nobody with its old content.
 fn after_its_end() -> Outcome {
     let store = Store::find()?;
     let needle = Needle::of(&store.key());
@@ -183,7 +184,7 @@ fn after_its_end() -> Outcome {
     fails(store.endpoint.mint(&zx::startup::thread_self(), abi::HAFNON_ENDPOINT_CALL, 1), Status::PEER_CLOSED)
 }
 
-/// What the system tells of itself.
+/// The system's debug log.
 fn log(_: &Store, needle: &Needle) -> Outcome {
     let log = Debuglog::create(&*root()?, ZX_LOG_FLAG_READABLE)?;
     Debuglog::create(&*root()?, 0)?.write(b"looking for a key")?;

@@ -1,4 +1,4 @@
-//! The store's endpoint: everything that can be sent to it, and what is there after its answers.
+//! The store's endpoint: every message that can be sent to it, and what is visible after its answers.
 
 use abi::{HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, Status};
 use conformance::check::{Case, Outcome, ensure, equal, fails};
@@ -17,10 +17,10 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Words of an IPC buffer, and of the page that it lies in.
+/// Words in an IPC buffer, and in the page that contains it.
 const WORDS: u64 = 128;
 const WORDS_OF_PAGE: u64 = 512;
-/// Where the buffer of a process's first thread lies.
+/// Address of the buffer of a process's first thread.
 const BUFFER: u64 = 0x7ff0_0000_0000;
 
 /// A thread with a slot for the store.
@@ -30,7 +30,7 @@ fn hand(store: &Store, options: u32) -> Result<(Hands, Hand, u64), conformance::
     Ok((hands, hand, slot.into()))
 }
 
-/// What came in registers.
+/// Checks the words that arrived in registers.
 fn registers(needle: &Needle, happened: Happened) -> Outcome {
     let Happened::Done(r) = happened else { return Err(format!("a message ended in {happened:?}").into()) };
     let words = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9, r.r15, r.rax, r.rbx, r.rcx, r.r11, r.r12, r.r13, r.r14];
@@ -38,7 +38,7 @@ fn registers(needle: &Needle, happened: Happened) -> Outcome {
     needle.is_absent(&bytes, || "registers after an answer".into())
 }
 
-/// What stands in the IPC buffer.
+/// Checks the IPC buffer.
 fn buffer(needle: &Needle, hand: &mut Hand) -> Outcome {
     let mut bytes = Vec::new();
     for word in 0..WORDS {
@@ -47,7 +47,7 @@ fn buffer(needle: &Needle, hand: &mut Hand) -> Outcome {
     needle.is_absent(&bytes, || "an IPC buffer".into())
 }
 
-/// What stands in the page of it.
+/// Checks the buffer's whole page.
 fn whole_page(needle: &Needle, hand: &mut Hand) -> Outcome {
     let mut bytes = Vec::new();
     for word in 0..WORDS_OF_PAGE {
@@ -57,7 +57,7 @@ fn whole_page(needle: &Needle, hand: &mut Hand) -> Outcome {
     needle.is_absent(&bytes, || "the page of an IPC buffer".into())
 }
 
-/// Requests to sign that claim every length that a message can claim, and say every other of their text.
+/// Requests to sign with every length that a message can claim, and every claimed length of the text.
 fn every_length(store: &Store, needle: &Needle) -> Outcome {
     let (hands, mut hand, slot) = hand(store, HAFNON_ENDPOINT_CALL)?;
     for length in 0..WORDS {
@@ -96,7 +96,7 @@ fn odd(store: &Store, needle: &Needle) -> Outcome {
     hands.end()
 }
 
-/// Taking the place of the store: what is sent to it is received by nobody else, nor is an answer given for it.
+/// Receiving instead of the store: no other thread gets its messages, and no other thread can answer for it.
 fn receiving(store: &Store, needle: &Needle) -> Outcome {
     let (hands, mut hand, slot) = hand(store, HAFNON_ENDPOINT_CALL | HAFNON_ENDPOINT_SEND)?;
     for options in [HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_RECEIVE | HAFNON_ENDPOINT_CALL] {
@@ -117,7 +117,7 @@ fn receiving(store: &Store, needle: &Needle) -> Outcome {
     hands.end()
 }
 
-/// All slots of a thread that can be had; each one leads there, and none to anything else of the store's.
+/// All slots of a thread that can hold the endpoint: each leads to the store, and none to anything else of it.
 fn slots(store: &Store, needle: &Needle) -> Outcome {
     let (hands, mut hand, first) = hand(store, HAFNON_ENDPOINT_CALL)?;
     let end = u64::from(HAFNON_ENDPOINT_SLOTS_END);
@@ -129,7 +129,7 @@ fn slots(store: &Store, needle: &Needle) -> Outcome {
         fails(store.endpoint.mint(&hand.thread, HAFNON_ENDPOINT_CALL, badge), Status::OUT_OF_RANGE)?;
     }
     let mut answered = 0;
-    // The kernel's own invocations among the labels: reading registers, mapping, copying capabilities.
+    // The labels include the kernel's own invocations: reading registers, mapping, copying capabilities.
     for slot in first..end {
         for label in (0..60).filter(|label| *label != PANIC) {
             let message = Message { label, length: 2, caps: 3, ..Message::call(0, [8, 1, 2, 3]).to(slot) };

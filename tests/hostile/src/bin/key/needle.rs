@@ -1,17 +1,17 @@
-//! What is looked for: pieces of the key, and of what HMAC makes of it.
+//! What is searched for: pieces of the key, and of what HMAC makes of it.
 
 use conformance::check::Outcome;
 
-/// What HMAC adds to a key before it hashes it: what lies in memory then is the key too.
+/// The pads that HMAC adds to a key before it hashes it: memory then contains the key in that form.
 const PADS: [u8; 3] = [0, 0x36, 0x5c];
-/// Bytes of a piece.
+/// Bytes in a piece.
 const PIECE: usize = 8;
-/// Pieces of a key of 32 bytes.
+/// Pieces in a key of 32 bytes.
 const PIECES: usize = 32 / PIECE;
-/// Here the pieces are kept under this, so that this program's own memory is not where they are found.
+/// The pieces are stored under this mask, so that the search does not find this program's own memory.
 const MASK: u64 = 0xa5c3_5a3c_9669_f00d;
 
-/// Any eight bytes of a key that begin at a multiple of eight bytes of it, wherever they lie.
+/// Any aligned eight bytes of a key, at any address.
 pub struct Needle {
     pieces: [u64; PADS.len() * PIECES],
     /// Whether a piece begins with this byte.
@@ -19,7 +19,7 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// That of a key.
+    /// The needle for a key.
     pub fn of(key: &[u8; 32]) -> Needle {
         let mut needle = Needle { pieces: [0; _], begins: [false; 256] };
         let padded = PADS.into_iter().flat_map(|pad| key.map(|byte| byte ^ pad));
@@ -31,7 +31,7 @@ impl Needle {
         needle
     }
 
-    /// Whether a piece is in some bytes.
+    /// Whether the bytes contain a piece.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         bytes.windows(PIECE).any(|window| {
             self.begins[usize::from(window[0])]
@@ -39,7 +39,7 @@ impl Needle {
         })
     }
 
-    /// None may be there.
+    /// Fails if the bytes contain a piece.
     #[track_caller]
     pub fn is_absent(&self, bytes: &[u8], what: impl FnOnce() -> String) -> Outcome {
         if self.is_in(bytes) { Err(format!("a piece of the key is in {}", what()).into()) } else { Ok(()) }

@@ -1,20 +1,20 @@
-//! The key store, as its clients see it, and the key that it has.
+//! The key store, as its clients see it, and its key.
 
 use abi::HAFNON_ENDPOINT_CALL;
 use conformance::check::Failure;
 use sha2::{Digest, Sha256};
 use zx::{Endpoint, MonotonicInstant, Resource, Slot, Status, Unowned, Words};
 
-/// The store's request to sign: the length in bytes, then the bytes.
+/// The request to sign: the length in bytes, then the bytes.
 pub const SIGN: u64 = 1;
-/// The one to end by a panic.
+/// The request to end by a panic.
 pub const PANIC: u64 = 2;
-/// More lives than the description gives it.
+/// More lives than the system description gives it.
 const LIVES: u64 = 40;
-/// What is signed to see which key does it.
+/// The text that is signed to identify the key.
 const TEXT: [u8; 8] = *b"whose is";
 
-/// The root resource, which this program is given in the machine that is booted for tests.
+/// The root resource, which this program gets in the machine that is booted for tests.
 pub fn root() -> Result<Unowned<'static, Resource>, Failure> {
     zx::startup::resource().ok_or_else(|| "this program was not given the root resource".into())
 }
@@ -39,13 +39,13 @@ fn hmac(key: &[u8; 32], text: &[u8]) -> [u8; 32] {
 pub struct Store {
     /// Its endpoint.
     pub endpoint: Endpoint,
-    /// Which life it is.
+    /// The number of its life.
     pub life: u64,
     slot: Slot,
 }
 
 impl Store {
-    /// Finds it, waiting where it is just being built again; the key that it signs with must be one that is known.
+    /// Finds the store, and waits while it is being started again. The key that it signs with must be a known one.
     pub fn find() -> Result<Store, Failure> {
         let limit = MonotonicInstant::after(zx::Duration::from_seconds(20));
         loop {
@@ -76,7 +76,7 @@ impl Store {
         key(self.life)
     }
 
-    /// Ends it; gives its next life.
+    /// Ends the store; returns its next life.
     pub fn end(&self) -> Result<Store, Failure> {
         match self.slot.call(PANIC, &mut Words::new(&[])) {
             Err(Status::PEER_CLOSED) => {}

@@ -1,4 +1,4 @@
-//! A hostile client: asks, sends along what was not asked for, reads answers or does not, and ends in the midst of it.
+//! A hostile client: sends requests with unexpected handles, reads answers or does not, and ends in the middle of it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,19 +13,19 @@ use zx::{
 use crate::objects;
 use crate::shapes::{self, ALL, Request, Service};
 
-/// Connections that a client has at most, and other handles that it keeps.
+/// Most connections of a client, and most other handles that it keeps.
 const CONNECTIONS: usize = 60;
 const KEPT: usize = 120;
 /// How long it waits for an answer.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// Requests of a flood, most often and now and then: more than a channel holds.
+/// Requests in a flood, usually and now and then: more than a channel holds.
 const FLOOD: u64 = 300;
 const GREAT_FLOOD: u64 = 4000;
 
-/// How long a client may take for one step, in which nothing waits for long.
+/// How long a client may take for one step; no step waits for long.
 const STANDSTILL: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// How many steps were made, and what the last one does.
+/// The number of steps made, and the current one.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 static DOING: AtomicU64 = AtomicU64::new(0);
 
@@ -35,30 +35,30 @@ struct Connection {
     channel: Channel,
 }
 
-/// What came of the requests to a service.
+/// Results of the requests to a service.
 #[derive(Clone, Copy, Default)]
 struct Count {
     made: u64,
     answered: u64,
-    /// Answers that say that it was done.
+    /// Answers that report success.
     succeeded: u64,
 }
 
 struct Client {
     dice: Dice,
-    /// By what services are reached.
+    /// The channel through which services are reached.
     names: Channel,
-    /// And the loader: nothing but `Clone` is said here.
+    /// The channel to the loader; only `Clone` is sent on it.
     loader: Channel,
     connections: Vec<Connection>,
     kept: Vec<Handle>,
     counts: [Count; ALL.len()],
     buffer: Vec<u8>,
-    /// Over all that was seen (FNV-1a).
+    /// Hash over everything that was read (FNV-1a).
     digest: u64,
 }
 
-/// What the program does: so many requests.
+/// The program: makes `requests` requests.
 pub fn attack(requests: u64, seed: u64) -> ExitCode {
     let Some(mut client) = Client::new(seed) else {
         println!("lost: this program has no services");
@@ -70,7 +70,7 @@ pub fn attack(requests: u64, seed: u64) -> ExitCode {
     }
     client.tell();
     match client.dice.below(4) {
-        // It ends by itself, by a fault, or when it is killed, with all that it holds.
+        // It ends by itself, by a fault, or by being killed, with all that it holds.
         0 => std::process::abort(),
         1 => {
             println!("kill");
@@ -82,7 +82,7 @@ pub fn attack(requests: u64, seed: u64) -> ExitCode {
     }
 }
 
-/// All channels that this process was started with, without taking them away from who uses them.
+/// All channels that this process was started with, borrowed from their users.
 fn channels() -> Vec<Unowned<'static, Channel>> {
     let mut handles = [abi::zx_info_handle_extended_t::default(); 64];
     let size = zx::startup::process_self().get_info_records(abi::ZX_INFO_HANDLE_TABLE, &mut handles);
@@ -91,8 +91,8 @@ fn channels() -> Vec<Unowned<'static, Channel>> {
     channels.filter_map(|handle| Unowned::from_raw(handle.handle_value)).collect()
 }
 
-/// Another channel like the one by which this process reaches services: of those that it has, the one on which a clock
-/// can be had.
+/// Another channel like the one through which this process reaches services: of its channels, the one through which it
+/// reaches a clock.
 fn names() -> Option<Channel> {
     channels().into_iter().find_map(|channel| {
         let (ours, theirs) = Channel::create().ok()?;
@@ -105,13 +105,13 @@ fn names() -> Option<Channel> {
     })
 }
 
-/// Whether who touches this memory may wait for a pager.
+/// Whether an access to this memory may wait for a pager.
 fn waits_for_pages(vmo: &Handle) -> bool {
     let about = vmo.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO);
     about.is_ok_and(|about| about.flags & abi::ZX_INFO_VMO_PAGER_BACKED != 0)
 }
 
-/// Ends the program, with a word on it, when it has done nothing for too long: it waits for what nobody does.
+/// Ends the program with a message if it makes no step for too long: then it waits for something that nobody does.
 fn watch_for_standstill() {
     thread::spawn(|| {
         let mut last = None;
@@ -129,7 +129,8 @@ fn watch_for_standstill() {
 
 impl Client {
     fn new(seed: u64) -> Option<Client> {
-        // To look for the channel that names are said on is to say what others do not understand, who then close theirs.
+        // Before the search for the channel of names: the search sends messages that other services do not understand,
+        // and they close their channels then.
         let loader = zx::startup::clone_loader_service().ok()?;
         let names = names()?;
         Some(Client {
@@ -152,7 +153,7 @@ impl Client {
         self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01b3);
     }
 
-    /// One thing that it does.
+    /// Makes one step.
     fn step(&mut self) {
         let which = self.dice.below(40);
         DOING.store(which, Relaxed);
@@ -203,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Sends what is no channel in the place of one.
+    /// Sends an object that is no channel instead of one.
     fn send_odd(&mut self) {
         let Ok(odd) = objects::any(&mut self.dice, &mut self.kept) else { return };
         let name = self.dice.pick(shapes::NAMES);
@@ -212,7 +213,7 @@ impl Client {
         self.note(u64::from(sent.is_ok()));
     }
 
-    /// Has another channel for names, and forgets it or goes on with it.
+    /// Asks for another channel of names, and drops it or uses it from now on.
     fn ask_another(&mut self) {
         let Ok((ours, theirs)) = Channel::create() else { return };
         self.counts[Service::Names as usize].made += 1;
@@ -221,7 +222,7 @@ impl Client {
         }
     }
 
-    /// One connection, for which there is most to ask if there are any.
+    /// Picks a connection, mostly one to a service with many requests.
     fn pick(&mut self) -> Option<usize> {
         (!self.connections.is_empty()).then(|| self.dice.below(self.connections.len() as u64) as usize)
     }
@@ -232,7 +233,7 @@ impl Client {
         }
     }
 
-    /// A request, with what belongs to it or something else, and perhaps its answer.
+    /// Sends a request, with the right handles or others, and perhaps reads its answer.
     fn ask(&mut self) {
         let Some(at) = self.pick() else { return self.connect() };
         let service = self.connections[at].service;
@@ -245,7 +246,7 @@ impl Client {
         let sent = self.connections[at].channel.write_handles(&request.bytes, handles);
         self.note(request.bytes.len() as u64 ^ u64::from(sent.is_ok()) << 32);
         if sent.is_err() {
-            // The service has cut it off.
+            // The service has closed the connection.
             self.connections.swap_remove(at);
         } else if self.dice.one_in(2) && service != Service::Names {
             self.read(at);
@@ -286,7 +287,7 @@ impl Client {
         handles
     }
 
-    /// Reads an answer, and keeps what it brings.
+    /// Reads an answer, and keeps its handles.
     fn read(&mut self, at: usize) {
         let Connection { service, channel } = &self.connections[at];
         let (service, deadline) = (*service, MonotonicInstant::after(PATIENCE));
@@ -316,7 +317,7 @@ impl Client {
         }
     }
 
-    /// The same request again and again, without reading an answer.
+    /// Sends the same request again and again without reading an answer.
     fn flood(&mut self) {
         let Some(at) = self.pick() else { return };
         let service = self.connections[at].service;
@@ -332,7 +333,7 @@ impl Client {
         }
     }
 
-    /// Does something to what services have given.
+    /// Uses an object that a service has given.
     fn play(&mut self) {
         if self.kept.is_empty() {
             return;

@@ -1,7 +1,8 @@
-//! The fuzzer of services: hostile clients ask every service for anything, with handles to anything, and do not read what it answers.
+//! The fuzzer of services: hostile clients send any request to every service, with handles to anything, and do not read
+//! the answers.
 //!
-//! [`client`] is such a program: [`shapes`] tells what it says, [`objects`] what it sends along. The program `watch` sees what becomes
-//! of it.
+//! [`client`] is such a program: [`shapes`] makes the requests, [`objects`] the handles. The program `watch` checks the
+//! consequences.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

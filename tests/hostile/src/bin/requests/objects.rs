@@ -1,4 +1,4 @@
-//! Objects of every kind, to be sent where something else is meant.
+//! Objects of every kind, to be sent instead of the expected ones.
 
 use abi::Rights;
 use hostile::Dice;
@@ -7,12 +7,12 @@ use zx::{
     Socket, Stream, Timer, Vmo,
 };
 
-/// What is mapped in an IOBuffer by both ends.
+/// Access rights of an IOBuffer's region: both ends may map it.
 const ACCESS: u32 = 0x33;
-/// Bytes of a memory object that nobody has so many of.
+/// Bytes in a VMO that is larger than the machine's memory.
 const LARGE: u64 = 1 << 40;
 
-/// An object to send, and what of it stays with who sends it.
+/// An object to send; `kept` gets what the sender keeps of it.
 pub fn any(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
     let all = Rights::SAME_RIGHTS;
     Ok(match dice.below(24) {
@@ -31,7 +31,7 @@ pub fn any(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
         12 => zx::startup::thread_self().duplicate_handle(all)?,
         13 => zx::startup::vmar_root_self().duplicate_handle(all)?,
         14..18 => memory(dice, kept)?,
-        // Both ends of a channel, one now and one later; or one whose other end is gone.
+        // Both ends of a channel, one now and one later; or one whose peer is closed.
         18 => {
             let (here, there) = Channel::create()?;
             kept.push(here.into());
@@ -44,7 +44,7 @@ pub fn any(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
             kept.push(here.into());
             there.into()
         }
-        // What others gave or were to be given, with all rights or hardly any.
+        // An object that others gave or were to get, with all rights or hardly any.
         _ if !kept.is_empty() => {
             let place = dice.below(kept.len() as u64) as usize;
             let rights = if dice.one_in(2) { all } else { Rights::TRANSFER };
@@ -57,7 +57,7 @@ pub fn any(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
     })
 }
 
-/// One end to send; the other stays.
+/// One end to send; keeps the other.
 fn ends<T: Into<Handle>>(kept: &mut Vec<Handle>, (one, other): (T, T)) -> Handle {
     kept.push(one.into());
     other.into()
@@ -69,14 +69,14 @@ fn memory(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
     let plain = |options| Vmo::create(size, options);
     Ok(match dice.below(8) {
         0 => {
-            // Whoever reads it waits until somebody supplies its pages, which nobody does.
+            // A reader waits for pages that nobody supplies.
             let (pager, port) = (Pager::create()?, Port::create()?);
             let vmo = pager.create_vmo(0, &port, 1, size)?;
             kept.extend([Handle::from(pager), port.into()]);
             vmo.into()
         }
         1 => {
-            // The same behind a copy, a part, or a copy of one of them.
+            // The same behind a clone, a slice, or a clone of one of them.
             const COPY: u32 = abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE;
             let (pager, port) = (Pager::create()?, Port::create()?);
             let vmo = pager.create_vmo(0, &port, 1, 8192)?;
@@ -94,7 +94,7 @@ fn memory(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
         6 => {
             let vmo = Vmo::create(1 << 20, abi::ZX_VMO_RESIZABLE)?;
             vmo.write(&dice.word().to_le_bytes(), 0)?;
-            // It shrinks while it is looked at.
+            // It shrinks while a service reads it.
             kept.push(vmo.duplicate_handle(Rights::SAME_RIGHTS)?);
             vmo.into()
         }

@@ -1,4 +1,4 @@
-//! One hostile program: clients of its own, two at a time, until so many requests are made.
+//! One hostile program: starts clients, two at a time, until the requested number of requests is made.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -14,27 +14,27 @@ use crate::shapes::ALL;
 const CLIENTS: usize = 2;
 /// Requests of each.
 const REQUESTS: u64 = 3000;
-/// How long it asks for nothing, so that others can count what is in use.
+/// How long it makes no requests, so that others can count what is in use.
 const PAUSE: Duration = Duration::from_secs(4);
 
-/// What came of the requests.
+/// Results of the requests.
 struct Counts {
-    /// Of each service: made, answered, succeeded.
+    /// For each service: requests made, answered, and successful.
     asked: Vec<[u64; 3]>,
     clients: u64,
-    /// Clients that did not get to their end.
+    /// Clients that did not reach their end.
     lost: u64,
-    /// Over all that they saw (FNV-1a).
+    /// Hash over everything that they read (FNV-1a).
     digest: u64,
 }
 
 impl Counts {
     fn made(&self) -> u64 {
-        // One that is ended in the midst of it does not say how far it was.
+        // A client that ends early does not report how many requests it made.
         self.asked.iter().map(|count| count[0]).sum::<u64>() + self.lost * REQUESTS / 2
     }
 
-    /// What a client says of itself, to its end.
+    /// Reads a client's report until its end.
     fn hear(&mut self, mut client: Child) -> Outcome {
         let output = client.stdout.take().ok_or("a client without its output")?;
         let mut has_ended = false;
@@ -54,7 +54,7 @@ impl Counts {
                     self.digest = (self.digest ^ digest).wrapping_mul(0x100_0000_01b3);
                 }
                 ["kill"] => {
-                    // It may have ended meanwhile.
+                    // It may have ended already.
                     let _ = client.kill();
                 }
                 _ => return Err(format!("a client says: {line}").into()),
@@ -74,12 +74,12 @@ impl Counts {
     }
 }
 
-/// A number that another program wrote.
+/// Parses a number that another program wrote.
 fn number(text: &str, radix: u32) -> Result<u64, Failure> {
     u64::from_str_radix(text, radix).map_err(|error| format!("{text}: {error}").into())
 }
 
-/// Has clients ask until so many requests are made. After each two of them it says so.
+/// Runs clients until `requests` requests are made. Reports the progress after each pair.
 pub fn drive(requests: u64, seed: u64) -> ExitCode {
     let whole = || -> Outcome {
         let program = std::env::args().next().ok_or("this program does not know its name")?;
@@ -109,7 +109,7 @@ pub fn drive(requests: u64, seed: u64) -> ExitCode {
     }
 }
 
-/// Asks for nothing for a while.
+/// Makes no requests for a while.
 pub fn pause() -> ExitCode {
     println!("pause");
     thread::sleep(PAUSE);

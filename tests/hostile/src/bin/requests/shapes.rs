@@ -1,4 +1,4 @@
-//! What is said to services: requests of the right shape with values of every kind, and bytes that are none.
+//! Requests to services: of the right shape with values of every kind, and invalid bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -8,26 +8,26 @@ use hostile::Dice;
 use network_protocol::{Choice, Family, Kind};
 use processargs::ldsvc;
 
-/// Whom a client speaks to.
+/// The services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// Gives libraries.
+    /// The loader service.
     Loader,
-    /// Connects to services by name.
+    /// The service that connects to others by name.
     Names,
     /// A directory or a file.
     Files,
-    /// The network itself.
+    /// The network service.
     Network,
-    /// A socket of the network.
+    /// A socket of the network service.
     Socket,
     /// The time of day.
     Clock,
-    /// Blocks of the disk.
+    /// The disk's blocks.
     Disk,
 }
 
-/// All of them.
+/// All services.
 pub const ALL: [Service; 7] =
     [Service::Loader, Service::Names, Service::Files, Service::Network, Service::Socket, Service::Clock, Service::Disk];
 
@@ -54,7 +54,7 @@ pub const NAMES: &[&str] = &[
     "tmp/",
 ];
 
-/// Paths, most of which can be made.
+/// Paths, most of which can be created.
 const PATHS: &[&[u8]] = &[
     b"a",
     b"b",
@@ -98,7 +98,7 @@ const ODD: [u64; 16] = [
     u64::MAX,
 ];
 
-/// A number, small or at an edge.
+/// A number that is small or at an edge.
 pub fn number(dice: &mut Dice) -> u64 {
     match dice.below(4) {
         0 => dice.pick(&ODD),
@@ -109,11 +109,11 @@ pub fn number(dice: &mut Dice) -> u64 {
 
 /// A request.
 pub struct Request {
-    /// What is said.
+    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// One end of a channel comes along when all is as it should be.
+    /// Whether a correct request carries one end of a channel.
     pub channel: bool,
-    /// And both ends of a socket, made with these options; without a channel one end.
+    /// Whether it also carries both ends of a socket with these options; without a channel, one end.
     pub socket: Option<u32>,
 }
 
@@ -136,7 +136,7 @@ pub fn request(dice: &mut Dice, service: Service) -> Request {
     }
 }
 
-/// Whether an answer says that what was asked for was done.
+/// Whether an answer reports success.
 pub fn is_success(service: Service, bytes: &[u8], handles: usize) -> bool {
     match service {
         Service::Loader => ldsvc::Response::decode(bytes, handles).is_ok_and(|(_, response)| response.status == 0),
@@ -151,7 +151,7 @@ pub fn is_success(service: Service, bytes: &[u8], handles: usize) -> bool {
     }
 }
 
-/// Makes bytes wrong.
+/// Damages bytes.
 pub fn spoil(dice: &mut Dice, bytes: &mut Vec<u8>) {
     match dice.below(6) {
         0 => bytes.truncate(dice.below(bytes.len() as u64 + 1) as usize),
@@ -184,7 +184,7 @@ fn loader(dice: &mut Dice) -> Request {
     Request::new(bytes, request == ldsvc::Request::Clone)
 }
 
-/// What asks the loader for another connection.
+/// The request for another connection to the loader.
 pub fn clone_loader() -> Vec<u8> {
     let mut bytes = [0; ldsvc::MAX_MESSAGE];
     let len = ldsvc::Request::Clone.encode(1, &mut bytes).unwrap_or(0);
@@ -308,7 +308,7 @@ fn socket(dice: &mut Dice) -> Request {
     Request::new(message.as_bytes().to_vec(), asks == Asks::Clone)
 }
 
-/// Bytes for a data socket: a datagram with a header, or any.
+/// Bytes for a data socket: a datagram with a header, or any bytes.
 pub fn datagram(dice: &mut Dice) -> Vec<u8> {
     let to = dice.one_in(2).then(|| address(dice));
     let mut bytes = network_protocol::encode_header(to).to_vec();
@@ -319,7 +319,7 @@ pub fn datagram(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// A request for blocks. It reads, where it makes sense: what is on the disk belongs to others.
+/// A request for blocks. Valid requests only read: the content of the disk belongs to others.
 pub fn blocks(dice: &mut Dice) -> Vec<u8> {
     let operation = dice.pick(&[Operation::Read, Operation::Read, Operation::Flush]);
     let (id, block, blocks) = (dice.word() as u32, number(dice), number(dice) as u32);

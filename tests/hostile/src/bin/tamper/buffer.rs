@@ -16,14 +16,14 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Where the buffers of a process's threads begin.
+/// The address at which the buffers of a process's threads begin.
 const BUFFERS: u64 = 0x7ff0_0000_0000;
-/// Words of a buffer.
+/// Words in a buffer.
 const WORDS: u64 = 128;
 /// Message word of the fifth argument, counted from the buffer's start.
 const FIFTH: u64 = 5;
 
-/// Words that are most likely to be taken for something.
+/// Words that the server is most likely to misinterpret.
 fn word(dice: &mut Dice, memory: u64) -> u64 {
     match dice.below(5) {
         0 => dice.pick(&[0, 1, 4095, 4096, 1 << 31, 1 << 47, 1 << 63, u64::MAX, 0xffff_8000_0000_0000]),
@@ -33,14 +33,14 @@ fn word(dice: &mut Dice, memory: u64) -> u64 {
     }
 }
 
-/// Calls of more than four arguments, whose others are anything.
+/// Calls of more than four arguments, with any values in the buffer.
 fn odd_contents(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let (_vmo, memory) = hands.memory(2)?;
     let mut dice = Dice::new(4);
     for round in 0..20 {
         for at in 0..WORDS {
-            // All of it now and then, otherwise what is read.
+            // The whole buffer now and then, otherwise the words that the server reads.
             if round == 0 || (FIFTH..FIFTH + 4).contains(&at) {
                 hand.store_buffer(at, word(&mut dice, memory))?;
             }
@@ -55,7 +55,7 @@ fn odd_contents(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Whatever one thread has in its buffer, another can write: they are of one process.
+/// A thread can write another thread's buffer: both belong to one process.
 fn another_threads(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let mut other = hands.another()?;
@@ -67,7 +67,7 @@ fn another_threads(_: &mut Neighbour) -> Outcome {
             let happened = other.make(Move::Store, |r| (r.rdi, r.rax) = (address, value))?;
             match happened {
                 Happened::Done(_) => reached += 1,
-                // Where no thread has its buffer nothing can be reached, and the thread stands where it was.
+                // At an address without a buffer nothing can be accessed, and the thread stays where it was.
                 _ => other.fetch()?,
             }
             hand.is_well()?;
@@ -77,12 +77,12 @@ fn another_threads(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// A call that waits is over with the arguments that it was made with.
+/// A call that waits completes with the arguments with which it was made.
 fn rewritten_while_waiting(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let mut other = hands.another()?;
     let (vmo, memory) = hands.memory(2)?;
-    // The process has no handle but those that it makes: it holds both ends of the channel.
+    // The process has no handles except those that it creates: it holds both ends of the channel.
     let word_at = |at: u64| {
         let mut bytes = [0; 4];
         vmo.read(&mut bytes, at).map(|()| u32::from_le_bytes(bytes))
@@ -90,7 +90,7 @@ fn rewritten_while_waiting(_: &mut Neighbour) -> Outcome {
     for round in 0..6 {
         equal(hand.call(nr::CHANNEL_CREATE, [0, memory, memory + 4, 0])?, Status::OK)?;
         let (near, far) = (word_at(0)?, word_at(4)?);
-        // A call: its message is four bytes at 0x80, the answer goes to 0x100, the sizes to 0x180 and 0x184.
+        // A call: its message is four bytes at 0x80, the answer goes to 0x100, the sizes go to 0x180 and 0x184.
         let arguments = abi::zx_channel_call_args_t {
             wr_bytes: memory as usize + 0x80,
             rd_bytes: memory as usize + 0x100,
@@ -105,12 +105,12 @@ fn rewritten_while_waiting(_: &mut Neighbour) -> Outcome {
         let words = [near.into(), 0, i64::MAX as u64, memory + 0x200];
         hand.send_in(&Message::call(nr::CHANNEL_CALL, words))?;
         ensure(matches!(hand.finish()?, Happened::Kept), "a call has not waited for its answer")?;
-        // Its thread's buffer is the first one.
+        // The buffer of its thread is the first one.
         for at in 0..WORDS {
             let value = if round % 2 == 0 { 0 } else { memory + 0x1000 };
             other.make(Move::Store, |r| (r.rdi, r.rax) = (BUFFERS + at * 8, value))?;
         }
-        // The answer: the number that the call gave its message, then four bytes.
+        // The answer: the transaction number that the call gave its message, then four bytes.
         let read = [far.into(), 0, memory + 0x300, 0];
         for (place, value) in [16, 0, 0, 0].into_iter().enumerate() {
             other.store_buffer(FIFTH + place as u64, value)?;
@@ -138,7 +138,7 @@ fn bytes_of(arguments: &abi::zx_channel_call_args_t) -> Vec<u8> {
     addresses.chain(counts.into_iter().flat_map(u32::to_le_bytes)).collect()
 }
 
-/// The buffers are no mapping of the program's: no call reads or writes them, moves or takes them away.
+/// The buffers are no mapping of the program: no call reads, writes, moves or unmaps them.
 fn is_not_memory(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let mut bytes = [0; 8];
@@ -147,7 +147,7 @@ fn is_not_memory(_: &mut Neighbour) -> Outcome {
     ensure(process.write_memory(BUFFERS as usize, &bytes).is_err(), "a buffer can be written as memory")?;
     for length in [4096, 1 << 20] {
         let root = &hands.tiny.vmar;
-        // Nothing of the program's lies there, so nothing goes.
+        // Nothing of the program is mapped there, so nothing is unmapped.
         hand.store_buffer(FIFTH, 77)?;
         root.unmap(BUFFERS as usize, length)?;
         equal(hand.load_buffer(FIFTH)?, 77)?;

@@ -1,4 +1,4 @@
-//! Entries of the kernel: every number, every slot, every label, and messages that no call of the interface makes.
+//! Kernel entries: every number, every slot, every label, and messages that no call of the interface sends.
 
 use abi::{ZX_EXCP_POLICY_ERROR, nr};
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
@@ -22,25 +22,25 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Addresses of capabilities that no thread has.
+/// Capability addresses that are empty in every thread.
 const EMPTY: [u64; 14] =
     [0, 3, 4, 5, 15, 16, 64, 1 << 10, 1 << 20, 1 << 31, 1 << 32, 1 << 63, u64::MAX, 0xffff_8000_0000_0000];
 
-/// The kernel's answer to who invokes an empty slot.
+/// The kernel's answer to the invocation of an empty slot.
 const INVALID_CAPABILITY: u64 = 2;
 
-/// An entry that the system must refuse: by an exception that says that there is no such call.
+/// An entry that the system must refuse by an exception: there is no such call.
 fn is_refused(happened: Happened) -> bool {
     matches!(happened, Happened::Exception(ZX_EXCP_POLICY_ERROR, _))
 }
 
-/// After an exception the thread goes on behind the entry, and stands at the next instruction.
+/// After an exception the thread continues behind the entry, and stops at the next instruction.
 fn goes_on(hand: &mut Hand) -> Outcome {
     hand.go_on()?;
     hand.finish()?.done().map(drop)
 }
 
-/// The kernel's debugging calls among them, which the kernel that users have is built without.
+/// The numbers include the kernel's debugging calls, which the release kernel does not have.
 fn unknown_numbers(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let odd = [200, -200_i64 as u64, 1 << 31, 0x7fff_ffff, 1 << 32, u64::MAX >> 1, 1 << 63, 0xffff_ffff_0000_0000];
@@ -50,7 +50,8 @@ fn unknown_numbers(_: &mut Neighbour) -> Outcome {
         }
         for slot in [0, CALLS] {
             let happened = hand.enter(&Message { number, ..Message::call(0, [0; 4]).to(slot) })?;
-            // The kernel's short ways of answering somebody first: who has no thread to answer receives, and may not.
+            // These include the kernel's calls that first answer another thread (patch `late-answer`): a thread without
+            // a capability to a thread only receives, and has no right to that.
             ensure(is_refused(happened), &format!("entry {:#x} of slot {slot}: {happened:?}", number))?;
             goes_on(&mut hand)?;
         }
@@ -64,7 +65,7 @@ fn receives_nothing(neighbour: &mut Neighbour) -> Outcome {
     for (round, empty) in EMPTY.into_iter().enumerate() {
         for number in [entry::RECV, entry::NB_RECV, entry::REPLY_RECV, entry::RECV - 64, entry::REPLY_RECV - 64] {
             for slot in [CALLS, FAULTS, empty] {
-                // Others call all the while.
+                // Other threads make calls meanwhile.
                 let happened = hand.enter(&Message { number, ..Message::call(0, [7; 4]).to(slot) })?;
                 match happened {
                     Happened::Done(r) if number == entry::NB_RECV => equal((r.rdi, r.r8, r.r9, r.r15), (0, 7, 7, 7))?,
@@ -86,7 +87,7 @@ fn receives_nothing(neighbour: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Every label of the kernel's invocations, and more, on capabilities that are not there.
+/// Every label of the kernel's invocations, and more, on empty slots.
 fn empty_slots(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     for slot in EMPTY {
@@ -94,7 +95,7 @@ fn empty_slots(_: &mut Neighbour) -> Outcome {
             for number in [entry::CALL, entry::SEND, entry::NB_SEND] {
                 let message = Message { number, slot, label, length: 8, caps: 3, words: [1, 2, 3, 4] };
                 match hand.enter(&message)? {
-                    // Nothing is answered to who does not wait for it; who does is told that there is nothing.
+                    // The kernel answers only entries that wait for a reply: it reports the empty slot.
                     Happened::Done(_) if number != entry::CALL => {}
                     Happened::Done(registers) => equal(registers.rsi >> 12, INVALID_CAPABILITY)?,
                     happened => {
@@ -117,7 +118,7 @@ fn yields(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// The numbers that no call has, with every length and number of capabilities that a message can claim to have.
+/// Numbers that no call has, with every length and number of capabilities that a message can claim.
 fn odd_labels(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let last = u64::from(abi::SYSCALLS.iter().map(|call| call.nr).max().unwrap_or_default());
@@ -134,8 +135,8 @@ fn odd_labels(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Calls by their numbers through every way of sending, with arguments that are no good. What they do to their own
-/// process is their own affair.
+/// Calls by number through every kind of entry, with invalid arguments. What they do to their own process does not
+/// matter.
 fn every_label_every_entry(_: &mut Neighbour) -> Outcome {
     let (mut hands, mut hand) = Hands::new()?;
     let mut dice = Dice::new(2);
@@ -153,7 +154,7 @@ fn every_label_every_entry(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// The places of a message's capabilities in the buffer, and where it would receive some.
+/// The buffer's words for a message's capabilities, and for the slot that would receive some.
 const CAPS: u64 = 122;
 const RECEIVE: u64 = 125;
 
@@ -179,7 +180,7 @@ fn with_capabilities(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Calls that are sent without waiting for their answer: done, and answered to nobody.
+/// Calls that are sent without waiting for the answer: the server carries them out, and answers nobody.
 fn without_waiting(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let (vmo, memory) = hands.memory(1)?;
@@ -197,7 +198,7 @@ fn without_waiting(_: &mut Neighbour) -> Outcome {
             equal(hand.call(nr::HANDLE_CLOSE, [event.into(), 0, 0, 0])?, Status::OK)?;
         }
     }
-    // A wait that its thread does not wait in: the answer comes to a thread that is elsewhere.
+    // A wait whose thread does not wait: the answer reaches a thread that is elsewhere.
     for _ in 0..20 {
         let soon = zx::MonotonicInstant::after(zx::Duration::from_micros(300)).0 as u64;
         hand.enter(&Message { number: entry::SEND, ..Message::call(nr::NANOSLEEP, [soon, 0, 0, 0]) })?;
@@ -206,7 +207,7 @@ fn without_waiting(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// A thread that the system takes for waiting calls, sends, faults and is killed.
+/// A thread for which the server has a pending call makes calls, sends, faults and is killed.
 fn while_it_waits(_: &mut Neighbour) -> Outcome {
     for next in [
         Message::call(nr::HANDLE_CLOSE, [0; 4]),
@@ -218,7 +219,7 @@ fn while_it_waits(_: &mut Neighbour) -> Outcome {
     ] {
         let (hands, mut hand) = Hands::new()?;
         let forever = Message::call(nr::NANOSLEEP, [i64::MAX as u64, 0, 0, 0]);
-        // It is told that the call is over only if it waits for that.
+        // It receives the answer to the call only if it waits for it.
         hand.enter(&Message { number: entry::SEND, ..forever })?;
         hand.enter(&next)?;
         hands.end()?;
@@ -226,7 +227,7 @@ fn while_it_waits(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Messages without end, which nobody asked for.
+/// Messages without end that nobody asked for.
 fn flood(neighbour: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let before = neighbour.done()?;

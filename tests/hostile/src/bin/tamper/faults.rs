@@ -1,4 +1,4 @@
-//! Faults that a thread tells of itself: messages to its own fault endpoint, as the kernel would send them.
+//! Forged faults: messages of a thread to its own fault endpoint, like those that the kernel sends.
 
 use conformance::check::{Case, Outcome, ensure};
 use hostile::Dice;
@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Every kind of fault that the kernel has, and more, with any words and through any entry.
+/// Every kind of fault of the kernel, and more, with any words and through any entry.
 fn every_label(_: &mut Neighbour) -> Outcome {
     let mut dice = Dice::new(6);
     for label in 0..16 {
@@ -27,7 +27,7 @@ fn every_label(_: &mut Neighbour) -> Outcome {
                 }
                 let message = Message { number, slot: FAULTS, label, length, caps: dice.below(4), words };
                 match hand.enter(&message)? {
-                    // Handled, it goes on, wherever the fault said that it was.
+                    // After the exception is handled, the thread continues, whatever address the fault claimed.
                     Happened::Exception(..) => {
                         hand.go_on()?;
                         if !matches!(hand.finish()?, Happened::Done(_)) {
@@ -45,7 +45,7 @@ fn every_label(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Page faults where the memory is good: they are served as if they had been.
+/// Page faults at accessible addresses: the server serves them as if they were real.
 fn of_good_memory(_: &mut Neighbour) -> Outcome {
     const PAGE_FAULT: u64 = 5;
     let (hands, mut hand) = Hands::new()?;
@@ -69,7 +69,7 @@ fn of_good_memory(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Killed while the system believes in the fault.
+/// The process is killed while the server believes in the fault.
 fn killed_in_between(_: &mut Neighbour) -> Outcome {
     for label in 1..8 {
         for number in [entry::CALL, entry::SEND, entry::NB_SEND] {
@@ -82,7 +82,7 @@ fn killed_in_between(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// A thread that says that it faulted, and runs on, stands all the same when it is told to.
+/// A thread that claims a fault and runs on is stopped all the same when it is suspended.
 fn stands_when_told(_: &mut Neighbour) -> Outcome {
     const EXCEPTION: u64 = 3;
     let (hands, mut hand) = Hands::new()?;
@@ -92,7 +92,7 @@ fn stands_when_told(_: &mut Neighbour) -> Outcome {
         vmo.read(&mut bytes, 0).map(|()| u64::from_le_bytes(bytes))
     };
     hand.is_well()?;
-    // What it sends is taken for an exception; meanwhile it is behind the entry already.
+    // The server takes its message for an exception; meanwhile the thread is behind the entry already.
     let words = [hands.tiny.entry as u64, 0, 0, 6];
     hand.send_in(&Message { number: entry::NB_SEND, slot: FAULTS, label: EXCEPTION, length: 5, caps: 0, words })?;
     let _ = hand.finish()?;

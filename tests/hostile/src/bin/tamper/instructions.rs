@@ -1,4 +1,4 @@
-//! Instructions that are not for programs: each ends its process, or does nothing.
+//! Privileged or undefined instructions: each ends its process, or does nothing.
 
 use conformance::check::{Case, Outcome, equal};
 use conformance::refused::REFUSED;
@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Case> {
 /// `ud2`
 const END: [u8; 2] = [0x0f, 0x0b];
 
-/// Code with an end of its own behind it must end its process by an exception, here or there.
+/// The code, followed by an undefined instruction, must end its process by an exception at one or the other.
 fn ends(code: &[u8]) -> Outcome {
     let job = OwnJob::new()?;
     let tiny = Tiny::in_job(&job, &[code, &END].concat())?;
@@ -31,7 +31,7 @@ fn refused(_: &mut Neighbour) -> Outcome {
     REFUSED.iter().try_for_each(|(name, code)| ends(code).map_err(|failure| format!("{name}: {failure}").into()))
 }
 
-/// A flag is popped, and then the kernel is entered.
+/// Pops a flag, and then enters the kernel.
 fn flag(bit: u32) -> Outcome {
     let mut code = vec![0x48, 0xb8]; // mov rax, 1 << bit
     code.extend((1_u64 << bit).to_le_bytes());
@@ -41,17 +41,17 @@ fn flag(bit: u32) -> Outcome {
     ends(&code)
 }
 
-/// The flag that some kernels stumble over.
+/// The flag with which `iret` faults in some kernels.
 const NESTED_TASK: u32 = 14;
 
 fn nested_task(_: &mut Neighbour) -> Outcome {
     flag(NESTED_TASK)
 }
 
-/// Every other flag.
+/// All other flags.
 fn flags(_: &mut Neighbour) -> Outcome {
     (0..64).filter(|&bit| bit != NESTED_TASK).try_for_each(flag)?;
-    // And with a stack that is none.
+    // The same with an invalid stack.
     for stack in [0_u64, 8, 1 << 47, 1 << 63, u64::MAX] {
         let mut code = vec![0x48, 0xbc]; // mov rsp, stack
         code.extend(stack.to_le_bytes());
@@ -61,12 +61,12 @@ fn flags(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Interrupts by number.
+/// Software interrupts.
 fn old_entries(_: &mut Neighbour) -> Outcome {
     for vector in 0..=255 {
         ends(&[0xcd, vector])?;
     }
-    // A program may set the bases of its segments where the processor lets it; what it loses is its own buffer.
+    // A program may set the bases of FS and GS if the processor allows it; it only loses its own buffer.
     let job = OwnJob::new()?;
     for code in [&[0xf3, 0x48, 0x0f, 0xae, 0xd8], &[0xf3, 0x48, 0x0f, 0xae, 0xd0]] {
         let tiny =

@@ -1,4 +1,4 @@
-//! The host link: what a program writes there is not taken for the word of the system.
+//! The host link: bytes that a program writes there are not taken for the system's own frames.
 
 use conformance::check::{Case, Outcome};
 use hostile::neighbour::Neighbour;
@@ -8,7 +8,8 @@ pub fn cases() -> Vec<Case> {
     vec![crate::case("tamper.link.forged_frames", forged_frames)]
 }
 
-/// The end of the run, a failed case, and what no frame is. If the host believed any of it, this would not be seen as passed.
+/// The end of the run, a failed case, and bytes that are no frame. If the host believed any of it, this case would not
+/// be reported as passed.
 fn forged_frames(_: &mut Neighbour) -> Outcome {
     let mut bytes = Vec::new();
     frames::encode(frames::EVENT, b"case tamper/tamper.link.forged_frames\tfailed\tforged", &mut bytes);

@@ -1,8 +1,8 @@
-//! Tampering: threads that enter the kernel as no program does. They write where the vDSO should, send what it never
-//! sends, receive where they should not, forge their own faults.
+//! Tampering: threads that enter the kernel as no ordinary program does. They write where the vDSO should, send what it
+//! never sends, receive where they should not, and forge faults.
 //!
-//! Each case ends with the attacker's process killed, or going on as if nothing had been, and with a neighbour that has
-//! noticed nothing; the case `leak.tamper` sees that everything has come back.
+//! At the end of each case the attacker's process is killed, or continues as if nothing had happened, and a neighbour
+//! has noticed nothing. The case `leak.tamper` checks that everything has come back.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -53,7 +53,7 @@ fn main() {
     eprintln!("tamper: there is nothing to attack here");
 }
 
-/// A case: an attack beside a neighbour, which must go on afterwards.
+/// A case: an attack beside a neighbour, which must continue to work afterwards.
 #[cfg(target_os = "fuchsia")]
 fn case(
     name: &str,

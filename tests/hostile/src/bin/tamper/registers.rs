@@ -1,6 +1,6 @@
-//! Registers that go back to user mode: whatever a program makes of its own address, by whichever way, a thread goes on at one that the
-//! processor takes. Some processors tell of any other in the kernel, on the program's stack. QEMU's tell it in the program, so
-//! what is looked at is the value.
+//! Registers on the exit to user mode: however a program sets its own RIP, a thread continues at a canonical address.
+//! With any other address, some processors fault in the kernel, on the program's stack. QEMU's processors fault in the
+//! program, so these cases check the value.
 
 use std::thread;
 use std::time::Duration;
@@ -24,21 +24,22 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The last addresses of programs, from which a call's two bytes or an instruction's lead where there are none.
+/// The last user addresses, from which the two bytes of a call or the length of an instruction lead to a non-canonical
+/// one.
 const LAST: [u64; 4] = [(1 << 47) - 1, (1 << 47) - 2, (1 << 47) - 3, (1 << 47) - 15];
-/// Long enough for a thread to get somewhere, and short enough to wait for.
+/// Long enough for a thread to make progress, and short enough to wait for.
 const SOON: zx::Duration = zx::Duration::from_millis(20);
 
 fn soon() -> u64 {
     MonotonicInstant::after(SOON).0 as u64
 }
 
-/// Whether it is an address whose upper bits are all alike.
+/// Whether an address is canonical: its upper bits are all equal.
 fn is_canonical(address: u64) -> bool {
     (address << 16) as i64 >> 16 == address as i64
 }
 
-/// A thread that stands has registers that the processor takes.
+/// Checks that a stopped thread has canonical registers.
 fn is_fit(thread: &Thread, what: &str) -> Outcome {
     let registers: zx_thread_state_general_regs_t = thread.registers()?;
     for address in [registers.rip, registers.fs_base, registers.gs_base] {
@@ -47,7 +48,7 @@ fn is_fit(thread: &Thread, what: &str) -> Outcome {
     ensure(registers.rflags & 0x13_3202 == 0x202, &format!("{what}: flags {:#x}", registers.rflags))
 }
 
-/// Waits until it stands, where it must have got by an exception.
+/// Waits until the thread has stopped by an exception.
 fn stands(hand: &mut Hand, what: &str) -> Outcome {
     let mut happened = hand.finish()?;
     for _ in 0..50 {
@@ -60,8 +61,9 @@ fn stands(hand: &mut Hand, what: &str) -> Outcome {
     is_fit(&hand.thread, what)
 }
 
-/// It sends a call that waits without waiting for it, and goes where there is nothing: the fault is that of a thread that waits, and is
-/// not noticed. Then the wait ends, behind the instruction where it stands.
+/// The thread sends a waiting call without waiting for the answer, and jumps to an unmapped address. The server drops
+/// the fault, because it takes the thread for waiting. Then the wait ends, and the server answers at the address where
+/// the thread is.
 fn dropped_fault(_: &mut Neighbour) -> Outcome {
     for to in LAST {
         let (hands, mut hand) = Hands::new()?;
@@ -81,7 +83,7 @@ fn suspended(thread: &Thread) -> Result<zx::Suspend, Failure> {
     Ok(token)
 }
 
-/// A thread that waits in a call is sent there; the wait ends before it is resumed, or afterwards.
+/// A thread that waits in a call gets such an address; the wait ends before or after it is resumed.
 fn written_in_call(_: &mut Neighbour) -> Outcome {
     for to in LAST {
         for ends_before in [false, true] {
@@ -105,7 +107,7 @@ fn written_in_call(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Threads and processes that begin there.
+/// Threads and processes that start at such an address.
 fn started(_: &mut Neighbour) -> Outcome {
     for at in LAST {
         let job = OwnJob::new()?;
@@ -129,7 +131,7 @@ fn started(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// A thread is sent there out of its exception, again and again.
+/// A thread is sent from its exception to such an address, again and again.
 fn exceptions(_: &mut Neighbour) -> Outcome {
     for to in LAST {
         let (hands, mut hand) = Hands::new()?;
@@ -146,7 +148,7 @@ fn exceptions(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// The base of FS of a thread that stands there is set.
+/// The FS base of a stopped thread is set to such an address.
 fn base_set(_: &mut Neighbour) -> Outcome {
     for to in LAST {
         let (hands, mut hand) = Hands::new()?;
@@ -165,7 +167,8 @@ fn base_set(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// The code of a virtual processor, entered and answered: states that cannot be are refused, or what comes of them can be.
+/// The code of a virtual processor is entered and answered with such addresses: invalid states are refused, or become
+/// valid.
 fn processors(_: &mut Neighbour) -> Outcome {
     const CODE: u64 = 0x100_0000;
     const READ_EXECUTE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
@@ -200,7 +203,7 @@ fn processors(_: &mut Neighbour) -> Outcome {
                 if exit.is_err() {
                     continue;
                 }
-                // Where it stopped, whatever of that the exit has told.
+                // The full state of the stop, whatever part of it the exit has reported.
                 processor.fill_state()?;
                 let seen = *processor.state();
                 for address in [seen.ip, seen.fs_base, seen.gs_base] {

@@ -1,9 +1,10 @@
-//! Vector registers: whoever saves them without having used them finds what a new thread has, and whoever loads them changes nobody's
-//! but its own. All in programs of a few instructions, as those that a compiler makes use them at once.
+//! Vector registers: a thread that saves them without having used them finds the initial state, and a thread that loads
+//! them changes nobody's but its own. All code here consists of a few instructions, because compiled programs use these
+//! registers at once.
 //!
-//! A *victim* fills them, those of AVX if the kernel was configured for them and otherwise those of SSE, and computes with
-//! them for ever. An *attacker* waits, without touching them, until the victim has run since: it is in the midst of its
-//! code then, with the victim's registers in the processor if the kernel has left them there.
+//! A *victim* fills its vector registers (AVX if the kernel is configured for it, otherwise SSE) and computes with them
+//! for ever. An *attacker* waits, without using them, until the victim has run: the victim is then in the middle of its
+//! code, and its registers are in the processor if the kernel has left them there.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,17 +26,18 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The page that victim and attackers share, and the page behind it for what is saved and loaded; `rsi` points to it.
+/// The page that victim and attackers share, followed by the page for saved and loaded registers. `rsi` points to it.
 const SHARED: usize = 0x300_0000;
 const SHARED_SIZE: u64 = 0x2000;
-/// In it: turns of the victim, what it found in a register that was not its own, and whether an attacker came behind its instruction.
+/// Offsets in it: the victim's turns, a wrong value that it found in a register, and whether an attacker got behind its
+/// instruction.
 const TURNS: u64 = 0;
 const CHANGED: u64 = 8;
 const DONE: u64 = 16;
-/// 32 bytes that the victim has in its registers, its MXCSR and its x87 control word.
+/// Offset of 32 bytes that the victim has in its registers, of its MXCSR and its x87 control word.
 const SECRET: u64 = 0x800;
 const AREA: u64 = 0x1000;
-/// Bytes of x87, SSE and AVX, as XSAVE writes them.
+/// Bytes of x87, SSE and AVX state, as XSAVE writes it.
 const AREA_BYTES: usize = 832;
 
 const SECRETS: [u64; 4] = [0x5ec2_e701_0203_0405, 0x5ec2_e711_1213_1415, 0x5ec2_e721_2223_2425, 0x5ec2_e731_3233_3435];
@@ -45,7 +47,7 @@ const FILLS: &[u8] = &[
     0xd9, 0xae, 0x28, 0x08, 0x00, 0x00, //       fldcw [rsi + 0x828]
     0xdd, 0x86, 0x00, 0x08, 0x00, 0x00, //       fld qword ptr [rsi + 0x800]
 ];
-/// The victim's turns behind that, with AVX.
+/// The victim's turns after that, with AVX.
 const TURNS_AVX: &[u8] = &[
     0xc5, 0xfe, 0x6f, 0x86, 0x00, 0x08, 0x00, 0x00, // vmovdqu ymm0, [rsi + 0x800]
     0xc5, 0xfd, 0x6f, 0xf8, //                         vmovdqa ymm7, ymm0
@@ -61,7 +63,7 @@ const TURNS_AVX: &[u8] = &[
     0x48, 0x89, 0x46, 0x08, //                         M: mov [rsi + 8], rax
     0x0f, 0x0b, //                                     ud2
 ];
-/// And with SSE.
+/// The same with SSE.
 const TURNS_SSE: &[u8] = &[
     0xf3, 0x0f, 0x6f, 0x86, 0x00, 0x08, 0x00, 0x00, // movdqu xmm0, [rsi + 0x800]
     0x66, 0x0f, 0x6f, 0xf8, //                         movdqa xmm7, xmm0
@@ -78,12 +80,12 @@ const TURNS_SSE: &[u8] = &[
     0x0f, 0x0b, //                                     ud2
 ];
 
-/// Whether the kernel keeps AVX's registers; it has said so to the processor.
+/// Whether the kernel switches AVX's registers; it has enabled them in the processor then.
 fn has_avx() -> bool {
     std::is_x86_feature_detected!("avx")
 }
 
-/// Waits until the victim has made a turn, without a vector register.
+/// Waits until the victim has made a turn, without using a vector register.
 const WAITS: &[u8] = &[
     0x48, 0x8b, 0x0e, //             mov rcx, [rsi]
     0x48, 0x3b, 0x0e, //             L: cmp rcx, [rsi]
@@ -95,7 +97,7 @@ const IS_DONE: &[u8] = &[0x48, 0xc7, 0x46, 0x10, 0x01, 0x00, 0x00, 0x00]; // mov
 /// Ends a process by an exception, and stops a virtual processor.
 const ENDS: &[u8] = &[0x0f, 0x0b]; // ud2
 
-/// Instructions that save registers in the area, each with the bytes that are of registers, if the processor has it.
+/// Instructions that save registers in the area, each with the number of register bytes, if the processor has it.
 const SAVES: [(&str, &[u8], usize); 6] = [
     ("xsave64", &[0x48, 0x0f, 0xae, 0xa6, 0x00, 0x10, 0x00, 0x00], AREA_BYTES),
     ("xsaveopt64", &[0x48, 0x0f, 0xae, 0xb6, 0x00, 0x10, 0x00, 0x00], AREA_BYTES),
@@ -107,7 +109,7 @@ const SAVES: [(&str, &[u8], usize); 6] = [
     ("stmxcsr", &[0x0f, 0xae, 0x9e, 0x18, 0x10, 0x00, 0x00], 28),
 ];
 
-/// And that load them from there, or empty them.
+/// Instructions that load registers from there, or clear them.
 const LOADS: [(&str, &[u8]); 5] = [
     ("xrstor64", &[0x48, 0x0f, 0xae, 0xae, 0x00, 0x10, 0x00, 0x00]),
     ("fxrstor64", &[0x48, 0x0f, 0xae, 0x8e, 0x00, 0x10, 0x00, 0x00]),
@@ -116,7 +118,7 @@ const LOADS: [(&str, &[u8]); 5] = [
     ("fninit", &[0xdb, 0xe3]),
 ];
 
-/// Memory of a victim and its attackers.
+/// The memory of a victim and its attackers.
 fn shared() -> Result<Vmo, Failure> {
     let memory = Vmo::create(SHARED_SIZE, 0)?;
     for (word, place) in SECRETS.into_iter().zip((SECRET..).step_by(8)) {
@@ -134,7 +136,8 @@ fn word(memory: &Vmo, place: u64) -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// What runs machine code on the shared memory: a process's first thread, or a virtual processor in a process without threads.
+/// Runs machine code on the shared memory: a process's first thread, or a virtual processor in a process without
+/// threads.
 struct Runs {
     process: Process,
     thread: Option<thread::JoinHandle<Result<Exit, Status>>>,
@@ -165,7 +168,7 @@ impl Runs {
         Ok(Self { process, thread: Some(thread) })
     }
 
-    /// Waits for the end of its code, which is an instruction that there is not.
+    /// Waits for the end of its code, an undefined instruction.
     fn end(self) -> Outcome {
         const UNDEFINED: u64 = 6;
         match self.thread {
@@ -181,7 +184,7 @@ impl Runs {
     /// Ends it from outside.
     fn kill(self) -> Outcome {
         self.process.kill()?;
-        // Its owner sees that there is nothing where it was.
+        // Its owner gets a stop: the code's process is gone.
         self.thread.map_or(Ok(()), |thread| thread.join().map(drop).map_err(|_| "it panicked".into()))
     }
 }
@@ -195,7 +198,7 @@ fn victim(memory: &Vmo, on_processor: bool) -> Result<(OwnJob, Runs), Failure> {
     Ok((job, victim))
 }
 
-/// The victim makes turns, and has its own in its registers.
+/// Checks that the victim makes turns and has its own values in its registers.
 fn goes_on(memory: &Vmo) -> Outcome {
     let (before, start) = (word(memory, TURNS)?, Instant::now());
     while word(memory, TURNS)? < before + 1000 {
@@ -206,7 +209,7 @@ fn goes_on(memory: &Vmo) -> Outcome {
     equal(word(memory, CHANGED)?, 0)
 }
 
-/// What is in the registers of a thread that has just begun, as the instructions save it.
+/// The registers of a new thread, as the instructions save them.
 fn at_start() -> [u8; AREA_BYTES] {
     let mut area = [0; AREA_BYTES];
     area[..2].copy_from_slice(&0x037f_u16.to_le_bytes());
@@ -214,8 +217,8 @@ fn at_start() -> [u8; AREA_BYTES] {
     area
 }
 
-/// Whether what an instruction saved is that. What the area says of itself is no register: which components are there, and which bits of
-/// MXCSR.
+/// Checks that an instruction saved that state. Ignores what is no register in the area: which components are present,
+/// and the mask of MXCSR.
 fn is_at_start(area: &mut [u8; AREA_BYTES], name: &str, len: usize) -> Outcome {
     let mut wanted = at_start();
     match name {
@@ -232,7 +235,7 @@ fn is_at_start(area: &mut [u8; AREA_BYTES], name: &str, len: usize) -> Outcome {
     different.map_or(Ok(()), |at| Err(format!("{name} found {:02x?} at {at}", &area[at..len.min(at + 8)]).into()))
 }
 
-/// Attackers, one after the other, that save registers which they never had; beside one victim.
+/// Attackers, one after another, that save registers which they never used, beside one victim.
 fn saved_beside(victim_on_processor: bool, attacker_on_processor: bool) -> Outcome {
     const TIMES: usize = 3;
     let memory = shared()?;
@@ -277,11 +280,11 @@ fn loaded(_: &mut Neighbour) -> Outcome {
             let job = OwnJob::new()?;
             let mut area = at_start();
             area[160..416].fill(0xee);
-            // The components of it (others than the kernel keeps are refused), and the upper halves.
+            // The components in the area (XRSTOR refuses those that the kernel has not enabled), and the upper halves.
             area[512] = if has_avx() { 7 } else { 3 };
             area[576..].fill(0xee);
             memory.write(&area, AREA)?;
-            // It runs once more after the victim has.
+            // The attacker runs once more after the victim has.
             let bytes = [WAITS, instruction, WAITS, ENDS].concat();
             Runs::new(&job, &bytes, &memory, on_processor)?.end()?;
             goes_on(&memory)?;
@@ -291,7 +294,7 @@ fn loaded(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// What XGETBV with 1 tells of a thread's own registers does not depend on what others do: which components are in use.
+/// XGETBV with 1 tells which of a thread's own components are in use, independent of other threads.
 fn in_use(_: &mut Neighbour) -> Outcome {
     const XGETBV: &[u8] = &[
         0xb9, 0x01, 0x00, 0x00, 0x00, //             mov ecx, 1

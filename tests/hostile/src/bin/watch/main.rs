@@ -1,8 +1,8 @@
-//! Watches over services while hostile programs ([`requests`](../requests)) ask them for anything.
+//! Watches services while hostile programs ([`requests`](../requests)) send them any requests.
 //!
-//! Those run beside this program, one after the other, each a program of its own as `init` sees it, and what they write comes
-//! in here. [`witnesses`] of before must stand, a neighbour must go on, and when all have ended, jobs, threads, handles, messages and
-//! memory of the whole system are what they were: [`watch`].
+//! The hostile programs run beside this program, one after another, each started by `init`; their output is this
+//! program's input. [`witnesses`] from before must survive, a neighbour must make progress, and after the end of all
+//! hostile programs, jobs, threads, handles, messages and memory of the whole system must be what they were: [`watch`].
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,4 +1,4 @@
-//! What the hostile programs say, what they leave, and the verdict.
+//! The reports of the hostile programs, what they leave behind, and the verdict.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,15 +13,15 @@ use zx::Job;
 
 use crate::witnesses::{Witnesses, remove_files_of_others};
 
-/// Services of whose answers a twentieth must say that something was done, and a twentieth of whose requests must be answered, where
-/// there were so many: not the raw disk, which is the file system's alone, and not the names, which nobody answers.
+/// The services that must report success in a twentieth of their answers, and answer a twentieth of their requests, if
+/// there were enough: without the raw disk, which belongs to the file system, and the names, which send no answers.
 const SUCCEED: &[&str] = &["Clock", "Files", "Loader", "Network", "Socket"];
 const ENOUGH: u64 = 1000;
 
-/// What the hostile programs told.
+/// What the hostile programs reported.
 #[derive(Default)]
 struct Told {
-    /// By service: requests made, answers read, and those that say that it was done.
+    /// For each service: requests made, answers read, and answers that report success.
     asked: BTreeMap<String, [u64; 3]>,
     clients: u64,
     lost: u64,
@@ -49,7 +49,7 @@ impl Told {
     }
 }
 
-/// A number that another program wrote.
+/// Parses a number that another program wrote.
 fn number(text: &str, radix: u32) -> Result<u64, Failure> {
     u64::from_str_radix(text, radix).map_err(|error| format!("{text}: {error}").into())
 }
@@ -58,7 +58,7 @@ struct Watch {
     root: Job,
     witnesses: Witnesses,
     neighbour: Option<Neighbour>,
-    /// Taken when services have done everything for the first time.
+    /// Recorded after services have done everything for the first time.
     before: Option<Use>,
     told: Told,
 }
@@ -74,7 +74,7 @@ impl Watch {
         })
     }
 
-    /// One line of a hostile program's.
+    /// Reads one line of a hostile program.
     fn line(&mut self, line: &str) -> Outcome {
         match line.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["round"] => {
@@ -82,7 +82,7 @@ impl Watch {
                 self.neighbour.as_mut().ok_or("no neighbour")?.goes_on()
             }
             ["pause"] => {
-                // Nobody asks for anything now.
+                // No program makes requests now.
                 self.neighbour = None;
                 thread::sleep(Duration::from_secs(1));
                 remove_files_of_others()?;
@@ -109,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// When all have ended.
+    /// After the end of all hostile programs.
     fn end(&mut self) -> Outcome {
         self.told.tell();
         self.witnesses.stand()?;
@@ -117,7 +117,7 @@ impl Watch {
         remove_files_of_others()?;
         let before = self.before.take().ok_or("there was no pause")?;
         before.comes_back(&self.root)?;
-        // Else hardly anything would have been understood.
+        // Otherwise hardly any request was understood.
         for (service, [made, answered, succeeded]) in &self.told.asked {
             let judged = SUCCEED.contains(&service.as_str()) && *made >= ENOUGH;
             let few = judged && (answered * 20 < *made || succeeded * 20 < *answered);
@@ -127,7 +127,7 @@ impl Watch {
     }
 }
 
-/// What this program does.
+/// The program.
 pub fn watch() -> ExitCode {
     let whole = || -> Outcome {
         let mut watch = Watch::new()?;

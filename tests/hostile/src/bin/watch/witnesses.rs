@@ -1,4 +1,4 @@
-//! What stood before an attack, and must stand after it: one thing in each service.
+//! Things from before an attack that must survive it: one in each service.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use conformance::check::{Outcome, ensure};
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals};
 
-/// A file that nobody else has the name of.
+/// A file with a name that no other program uses.
 const FILE: &str = "/tmp/witness";
-/// What is in it.
+/// Its content.
 const WORDS: &[u8] = b"what was written before";
-/// How long a service may take to answer in the midst of an attack.
+/// How long a service may take to answer during an attack.
 const PATIENCE: Duration = Duration::from_seconds(20);
 
-/// Where hostile programs leave files.
+/// Directories in which hostile programs leave files.
 const TREES: [&str; 2] = ["/tmp", "/disk"];
 
-/// Removes what hostile programs left in the file systems: their files stay when they end, as any program's do.
+/// Removes the files of hostile programs: files stay when their program ends.
 pub fn remove_files_of_others() -> Outcome {
     for tree in TREES {
         for entry in fs::read_dir(tree)? {
@@ -40,7 +40,7 @@ pub fn remove_files_of_others() -> Outcome {
     Ok(())
 }
 
-/// Gives directories the permissions without which nothing in them can be removed.
+/// Gives directories the permissions that the removal of their files needs.
 fn open_up(directory: PathBuf) -> io::Result<()> {
     let mut left = vec![directory];
     while let Some(directory) = left.pop() {
@@ -63,7 +63,7 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
-    /// Makes them.
+    /// Creates them.
     pub fn new() -> Result<Witnesses, conformance::check::Failure> {
         fs::write(FILE, WORDS)?;
         Ok(Witnesses {
@@ -73,7 +73,7 @@ impl Witnesses {
         })
     }
 
-    /// Each is what it was.
+    /// Checks that each is unchanged.
     pub fn stand(&self) -> Outcome {
         ensure(fs::read(FILE)? == WORDS, "a file is not what it was")?;
         let here = TcpStream::connect(self.listener.local_addr()?)?;

@@ -1,5 +1,5 @@
-//! Bombs of what is no object of its own, or of objects that hold more than they look like: what the kernel notes, maps, or keeps for
-//! later.
+//! Bombs without objects of their own, or with objects that hold more than they seem to: what the server records, maps,
+//! or keeps for later.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,14 +14,14 @@ use zx::{
 use super::{Take, keep, thread};
 
 const PAGE: u64 = 4096;
-/// The largest size that a VMO of a pager's is given.
+/// The largest size of a pager's VMO here.
 const VAST: u64 = 1 << 50;
 
-/// What a bomb works with.
+/// The objects that a bomb uses.
 pub struct With {
     pub event: Event,
     pub vmo: Vmo,
-    /// Memory that nobody writes, of two pages in each 2 MiB that are mapped.
+    /// Memory that is never written: two pages in each 2 MiB that are mapped.
     pager: Pager,
     port: Port,
     paged: Vmo,
@@ -55,17 +55,17 @@ impl With {
         })
     }
 
-    /// Another number each time.
+    /// A new number each time.
     fn next(&self) -> u64 {
         self.count.fetch_add(1, Relaxed)
     }
 }
 
-/// Maps a page of a VMO at a place of its own, and loads a byte there.
+/// Maps a page of a VMO at an address of its own, and loads a byte there.
 fn show(vmo: &Vmo, pages: usize) -> zx::Result<()> {
     let len = pages * PAGE as usize;
     let at = zx::startup::vmar_root_self().map(ZX_VM_PERM_READ, 0, vmo, 0, len)?;
-    // Where nothing more may be had, a load is the program's end: it is left out then.
+    // If no more memory is available, a load would end the program: it is left out then.
     let loaded = (0..pages).try_for_each(|page| {
         room()?;
         zx::probe::read(at + page * PAGE as usize);
@@ -75,7 +75,7 @@ fn show(vmo: &Vmo, pages: usize) -> zx::Result<()> {
     loaded
 }
 
-/// Whether there is room for some pages yet.
+/// Whether some more pages are available.
 fn room() -> zx::Result<()> {
     const LEFT: u64 = 1 << 20;
     let job = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?;
@@ -100,14 +100,14 @@ pub const WAYS: &[(&str, Take)] = &[
     ("eventpair", |_| keep(EventPair::create()?)),
     ("fifo", |_| keep(Fifo::create(512, 8)?)),
     ("forced", |with| {
-        // Memory that may only be read is copied for who writes it by force.
+        // A forced write to read-only memory makes a copy of it.
         let weak = Vmo::from(with.vmo.duplicate_handle(Rights::BASIC | Rights::READ | Rights::MAP)?);
         let at = zx::startup::vmar_root_self().map(ZX_VM_PERM_READ, 0, &weak, 0, PAGE as usize)?;
         zx::startup::process_self().write_memory(at, &[1]).map(drop)
     }),
     ("iob", |_| keep(Iob::create(&[Iob::private_region(ZX_IOB_ACCESS_EP0_CAN_MAP_READ, PAGE, IobDiscipline::None)])?)),
     ("page_table", |_| {
-        // A page in each table.
+        // One page in each page table.
         const STRIDE: u64 = 2 << 20;
         let vmo = Vmo::create(64 * STRIDE, 0)?;
         let at = zx::startup::vmar_root_self().map(ZX_VM_PERM_READ, 0, &vmo, 0, (64 * STRIDE) as usize)?;
@@ -117,7 +117,7 @@ pub const WAYS: &[(&str, Take)] = &[
             Ok(())
         })
     }),
-    // Nobody takes the packets that say that they have ended.
+    // Nothing takes the packets that report the end of these VMOs.
     ("pager_ended", |with| with.pager.create_vmo(0, &with.port, 1, PAGE).map(drop)),
     ("pager_vmo", |with| keep(with.pager.create_vmo(0, &with.port, 1, PAGE)?)),
     ("region", |_| {

@@ -1,4 +1,4 @@
-//! The parts of the machine that attackers are given, and what is logged.
+//! The parts of the machine that attackers get, and the debug log.
 
 use super::{Any, Buffer, Handle, Is, Recipe, To, Word, bytes};
 use crate::grammar::Gift;
@@ -15,10 +15,10 @@ const SLOT: u64 = 45;
 const PAGE: u64 = 4096;
 /// The I/O ports of [`Gift::IoPorts`].
 const PORTS: u64 = 0x300;
-/// The start of a device's capability for interrupts by messages.
+/// The start of a device's capability for message-signalled interrupts.
 const CAPABILITY: [u8; 4] = [0x05, 0, 0, 0];
 
-/// Lays out the target, if it is one of these.
+/// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     match recipe.target() {
         "resource_create" => {
@@ -49,7 +49,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.call("vmo_set_cache_policy", &[Handle(VMO), Is(abi::ZX_CACHE_POLICY_UNCACHED_DEVICE.into())]);
             recipe.msi();
             recipe.call("msi_create", &[Handle(MSI), Is(0), Is(0), Handle(VMO), Is(0), To(INTERRUPT)]);
-            // There are few, for the whole machine.
+            // There are few interrupts for the whole machine.
             recipe.call("handle_close", &[Handle(INTERRUPT)]);
             recipe.call("handle_close", &[Handle(MSI)]);
         }
@@ -95,7 +95,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
 }
 
 impl Recipe<'_> {
-    /// Memory that a device could reach.
+    /// Pins memory for a device.
     fn pinned(&mut self) {
         self.call("vmo_create", &[Is(2 * PAGE), Is(0), To(VMO)]);
         self.call(
@@ -113,7 +113,7 @@ impl Recipe<'_> {
         self.call("msi_allocate", &[Word::Gift(Gift::Msi), Is(1), To(MSI)]);
     }
 
-    /// An interrupt of no machine's.
+    /// Creates a virtual interrupt.
     fn interrupt(&mut self) {
         self.call("interrupt_create", &[Is(0), Is(0), Is(abi::ZX_INTERRUPT_VIRTUAL.into()), To(INTERRUPT)]);
     }
@@ -127,7 +127,7 @@ impl Recipe<'_> {
         self.call("endpoint_create", &[Word::Gift(Gift::Endpoint), Is(0), To(ENDPOINT)]);
     }
 
-    /// Puts it into a slot of the first thread.
+    /// Puts the endpoint into a slot of the first thread.
     fn mint(&mut self) {
         let options = Is(1 << self.below(2));
         self.call("endpoint_mint", &[Handle(ENDPOINT), Word::Gift(Gift::Thread), options, Is(5), To(SLOT)]);

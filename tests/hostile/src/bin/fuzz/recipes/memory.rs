@@ -1,10 +1,10 @@
-//! Memory: pagers, mappings, ranges, and much of it that is hardly there.
+//! Memory: pagers, mappings, ranges, and large VMOs that are hardly committed.
 
 use super::{Any, Buffer, Handle, Is, Long, Recipe, To, Word, bytes, record};
 use crate::code::{LOAD, STORE};
 use crate::grammar::Gift;
 
-/// The slot of the memory that [`Recipe::memory`] makes.
+/// The slot of the VMO that [`Recipe::memory`] creates.
 pub const VMO: u64 = 12;
 const PAGED: u64 = 13;
 const CHILD: u64 = 14;
@@ -15,12 +15,12 @@ const OTHER: u64 = 18;
 const STREAM: u64 = 19;
 
 const PAGE: u64 = 4096;
-/// Pages of most of what is made here.
+/// Pages in most of what is created here.
 const PAGES: u64 = 8;
-/// Bytes of the largest memory object that a program can map: nobody has so many.
+/// Bytes in the largest VMO that a program can map; the machine has less memory.
 const SPARSE: u64 = 1 << 40;
 
-/// Lays out the target, if it is one of these.
+/// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     let vmar = Word::Gift(Gift::Vmar);
     let pager = Word::Gift(Gift::Pager);
@@ -104,7 +104,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.paged();
             recipe.supply();
             let op = 1 + recipe.below(4);
-            // Only a failure says more: which one.
+            // Only a failure has data: its status.
             let data = if op == 1 { i64::from(abi::Status::IO.0) as u64 } else { 0 };
             let place = recipe.page();
             recipe.call("pager_op_range", &[pager, Is(op), Handle(PAGED), place, Is(PAGE), Is(data)]);
@@ -126,7 +126,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.call("pager_query_vmo_stats", &[pager, Handle(PAGED), options, Buffer, Is(256)]);
         }
         "vmo_read" if recipe.one_in(8) => {
-            // Pages that nobody has supplied: whoever reads waits until it is fetched, and the request is there to be taken.
+            // No pages are supplied: the reader waits until it is fetched, and the request can be read.
             recipe.paged();
             recipe.call("vmo_read", &[Handle(PAGED), Buffer, Is(0), Is(64)]);
             let deadline = recipe.soon();
@@ -150,7 +150,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
 }
 
 impl Recipe<'_> {
-    /// Some memory.
+    /// Creates a VMO.
     pub fn memory(&mut self) {
         let options = Is(2 * self.below(2));
         self.call("vmo_create", &[Is(PAGES * PAGE), options, To(VMO)]);
@@ -158,7 +158,7 @@ impl Recipe<'_> {
         self.call("vmo_op_range", &[Handle(VMO), Is(op), Is(0), Is(PAGES * PAGE), Is(0), Is(0)]);
     }
 
-    /// Much of it, mapped, looked at and written here and there.
+    /// Creates a large VMO, maps it, and reads and writes it here and there.
     fn sparse(&mut self) {
         let vmar = Word::Gift(Gift::Vmar);
         self.call("vmo_create", &[Is(SPARSE), Is(0), To(OTHER)]);
@@ -176,21 +176,21 @@ impl Recipe<'_> {
         self.call("handle_close", &[Handle(OTHER)]);
     }
 
-    /// Some memory, mapped.
+    /// Creates and maps a VMO.
     fn mapped(&mut self) {
         self.memory();
         let vmar = Word::Gift(Gift::Vmar);
         self.call("vmar_map", &[vmar, Is(3), Is(0), Handle(VMO), Is(0), Is(PAGES * PAGE), To(ADDRESS)]);
     }
 
-    /// A pager's memory.
+    /// Creates a pager's VMO.
     fn paged(&mut self) {
         let options = Is([0, 2, 8][self.below(3) as usize]);
         let (pager, port) = (Word::Gift(Gift::Pager), Word::Gift(Gift::Port));
         self.call("pager_create_vmo", &[pager, options, port, Is(5), Is(PAGES * PAGE), To(PAGED)]);
     }
 
-    /// Its pages.
+    /// Supplies its pages.
     fn supply(&mut self) {
         self.call("vmo_create", &[Is(PAGES * PAGE), Is(0), To(OTHER)]);
         self.call("vmo_op_range", &[Handle(OTHER), Is(1), Is(0), Is(PAGES * PAGE), Is(0), Is(0)]);
@@ -198,7 +198,7 @@ impl Recipe<'_> {
         self.call("pager_supply_pages", &[pager, Handle(PAGED), Is(0), len, Handle(OTHER), Is(0)]);
     }
 
-    /// A place in it.
+    /// An offset in it.
     fn page(&mut self) -> Word {
         Is(PAGE * self.below(PAGES))
     }

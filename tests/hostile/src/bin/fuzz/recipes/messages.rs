@@ -10,19 +10,19 @@ const SECOND: u64 = 1;
 const EVENT: u64 = 2;
 const PORT: u64 = 3;
 const REGION: u64 = 4;
-/// A word of the partner's that nobody writes.
+/// A word of the partner that nothing changes.
 const FUTEX: u64 = 60;
-/// The partner's channel, whose messages it answers, and the end that others ask at.
+/// The partner's channel, whose messages it answers, and the end through which others send them.
 pub const ANSWERED: u64 = 8;
-/// See there.
+/// The other end of that channel.
 pub const ASKED: u64 = 9;
-/// Where sizes go.
+/// The slot for sizes.
 const SIZES: u64 = 50;
 
-/// Both ends may map and write.
+/// Access rights of an IOBuffer's region: both ends may map and write.
 const ACCESS: u64 = 0xbb;
 
-/// Lays out the target, if it is one of these.
+/// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     match recipe.target() {
         target @ ("channel_read" | "channel_read_etc") => {
@@ -139,7 +139,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     true
 }
 
-/// Answers what comes, wakes who waits, and pauses in between.
+/// Answers messages, wakes waiters, and pauses in between.
 pub fn partner(recipe: &mut Recipe<'_>, has_channel: bool) {
     if !has_channel {
         recipe.call("handle_close", &[Handle(ANSWERED)]);
@@ -148,7 +148,7 @@ pub fn partner(recipe: &mut Recipe<'_>, has_channel: bool) {
     }
     for _ in 0..8 {
         let deadline = recipe.soon();
-        // Readable, or at its end.
+        // Readable, or the peer is closed.
         recipe.call("object_wait_one", &[Handle(ANSWERED), Is(1 | 4), deadline, Any]);
         let (bytes, handles) = (recipe.buffer(), recipe.buffer());
         recipe
@@ -162,7 +162,7 @@ pub fn partner(recipe: &mut Recipe<'_>, has_channel: bool) {
     }
 }
 
-/// An event, to be sent or its duplicate.
+/// A disposition of an event, which moves or duplicates it.
 fn disposition(operation: u64) -> Word {
     let kind = u64::from(ZX_OBJ_TYPE_NONE);
     let fields = [("operation", operation), ("type_", kind), ("rights", Rights::SAME_RIGHTS.bits().into())];
@@ -170,7 +170,7 @@ fn disposition(operation: u64) -> Word {
 }
 
 impl Recipe<'_> {
-    /// An IOBuffer of one region with a discipline; a ring is in memory that others could have, too.
+    /// Creates an IOBuffer with one region with a discipline; a ring is in memory that may be shared with others.
     fn iob(&mut self, discipline: u64) {
         let shared = u64::from(discipline == 2);
         if shared == 1 {
@@ -196,7 +196,7 @@ impl Recipe<'_> {
         Is((self.places)(0).partner + 8 * slot)
     }
 
-    /// A time that leaves a partner its time.
+    /// A deadline that leaves a partner enough time.
     pub fn late(&mut self) -> Word {
         Is((self.view.now + 4_000_000 + self.below(4_000_000) as i64) as u64)
     }

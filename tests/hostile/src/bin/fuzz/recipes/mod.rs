@@ -1,12 +1,12 @@
-//! Recipes: what has to be so before a call can succeed, as calls that the same thread makes before it.
+//! Recipes: the calls that the same thread makes before a call, so that it can succeed.
 //!
-//! Most calls find what they need among what an attacker has. Some do not: they take a message that waits, a thread that
-//! stands, an object that only another call makes. For each of those there is a recipe: the calls before it, and which of
-//! their results it takes. Handles are known only when they are made, so they stay in the attacker: a call's result goes to
-//! a *slot* of its thread, and a piece of code copies it from there into the next call's arguments. Slots keep what they
-//! have, also where the call that should have filled one failed.
+//! Most calls find what they need among what an attacker holds. Some do not: they need a queued message, a stopped
+//! thread, or an object that only another call creates. Each of those has a recipe: the calls before it, and which of
+//! their results it takes. Handles are known only when they are created, so they stay in the attacker: a call's result
+//! goes to a *slot* of its thread, and a piece of code copies it from there into the next call's arguments. A slot
+//! keeps its value if the call that should have filled it fails.
 //!
-//! The last call of a recipe is often not quite what it should be: one argument is any that could be drawn.
+//! The last call of a recipe is often not quite right: one argument is any value that could be drawn.
 
 mod devices;
 mod memory;
@@ -23,15 +23,15 @@ use crate::code::{COPY_4, COPY_8, Piece};
 use crate::counts::Counts;
 use crate::grammar::{Drawer, Gift, Places, View};
 
-/// How often an argument of a recipe's last call is drawn all the same.
+/// One in this many last calls of recipes has a randomly drawn argument.
 const SPOILED: u64 = 5;
 /// Bytes of memory that a recipe uses for buffers.
 pub const BUFFER: u64 = 0x1000;
 
-/// A word that a recipe says.
+/// A word in a recipe.
 #[derive(Clone)]
 pub enum Word {
-    /// Whatever the grammar draws.
+    /// Any value that the grammar draws.
     Any,
     /// A number.
     Is(u64),
@@ -39,7 +39,7 @@ pub enum Word {
     Handle(u64),
     /// Eight bytes in a slot.
     Long(u64),
-    /// A handle in a slot of the partner's.
+    /// A handle in a slot of the partner.
     Partner(u64),
     /// The address of a slot.
     To(u64),
@@ -47,7 +47,7 @@ pub enum Word {
     Bytes(Vec<u8>, Vec<(usize, u64)>),
     /// The address of a buffer.
     Buffer,
-    /// A named gift.
+    /// A gift.
     Gift(Gift),
     /// The address of the call's own record.
     Record,
@@ -55,12 +55,12 @@ pub enum Word {
 
 pub use Word::{Any, Buffer, Bytes, Handle, Is, Long, Partner, Record, To};
 
-/// Bytes without handles in them.
+/// Bytes without handles.
 pub fn bytes(bytes: &[u8]) -> Word {
     Bytes(bytes.to_vec(), Vec::new())
 }
 
-/// A structure as bytes: the values of some fields, all others 0.
+/// A structure as bytes, with some fields set and all others 0.
 pub fn record(name: &str, fields: &[(&str, u64)]) -> Vec<u8> {
     let Some(shape) = abi::STRUCTS.iter().copied().flatten().find(|known| known.name == name) else {
         return Vec::new();
@@ -75,7 +75,7 @@ pub fn record(name: &str, fields: &[(&str, u64)]) -> Vec<u8> {
     all
 }
 
-/// Calls that are being laid out.
+/// The calls that are being laid out.
 pub struct Recipe<'a> {
     dice: &'a mut Dice,
     view: &'a View,
@@ -83,12 +83,12 @@ pub struct Recipe<'a> {
     places: &'a dyn Fn(usize) -> Places,
     /// The batch so far.
     batch: &'a mut Vec<Laid>,
-    /// The call that all is done for.
+    /// The call that the recipe is for.
     target: &'static str,
 }
 
 impl<'a> Recipe<'a> {
-    /// Lays out a call with what it needs at the end of a batch, if there is a recipe for it.
+    /// Lays out a call and its preparation at the end of a batch, if there is a recipe for it.
     pub fn lay(
         dice: &'a mut Dice,
         view: &'a View,
@@ -101,7 +101,7 @@ impl<'a> Recipe<'a> {
         messages::lay(&mut recipe) || memory::lay(&mut recipe) || tasks::lay(&mut recipe) || devices::lay(&mut recipe)
     }
 
-    /// What the partner of the others does.
+    /// Lays out what the partner of the other threads does.
     pub fn partner(
         dice: &'a mut Dice,
         view: &'a View,
@@ -112,16 +112,16 @@ impl<'a> Recipe<'a> {
     ) {
         let mut recipe = Recipe { dice, view, counts, places, batch, target: "" };
         messages::partner(&mut recipe, has_channel);
-        // It only helps: its calls say nothing of how far others get.
+        // The partner only helps: its calls do not count towards how far others get.
         recipe.batch.iter_mut().for_each(|laid| laid.call = None);
     }
 
-    /// The call that all is done for.
+    /// The call that the recipe is for.
     pub fn target(&self) -> &'static str {
         self.target
     }
 
-    /// A call.
+    /// Adds a call.
     pub fn call(&mut self, name: &str, words: &[Word]) {
         let Some(call) = self.counts.find(name) else { return };
         let copies = |word: &Word| match word {
@@ -168,7 +168,7 @@ impl<'a> Recipe<'a> {
                 }
             }
         }
-        // A word that is spoiled is not copied, and the call comes earlier than was thought.
+        // A spoiled word is not copied, so the call comes earlier than planned.
         while self.batch.len() < at {
             self.own(COPY_4, [places.slots, places.slots, 0, 0]);
         }
@@ -176,13 +176,13 @@ impl<'a> Recipe<'a> {
         self.batch.push(Laid { call: Some(call), function, words: drawn.words, room: drawn.room });
     }
 
-    /// Puts what is at one address to another, and nothing into the word that is to have it.
+    /// Adds code that copies from one address to another, and clears the word that is to receive the value.
     fn copy(&mut self, piece: Piece, from: u64, to: u64, word: &mut u64) {
         *word = 0;
         self.own(piece, [from, to, 0, 0]);
     }
 
-    /// Something that the thread does by itself.
+    /// Adds a piece of code that the thread runs without a call.
     pub fn own(&mut self, piece: Piece, [a, b, c, d]: [u64; 4]) {
         if self.batch.len() < BATCH {
             let words = [a, b, c, d, 0, 0, 0, 0];
@@ -190,7 +190,7 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Copies a slot's eight bytes into an argument of what the thread does next by itself.
+    /// Adds such a piece with a slot's eight bytes as an argument.
     pub fn own_with(&mut self, piece: Piece, slot: u64, [a, b, c, d]: [u64; 4]) {
         let at = self.batch.len() + 1;
         if at < BATCH {
@@ -200,12 +200,12 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// A time soon to come.
+    /// A deadline in the near future.
     pub fn soon(&mut self) -> Word {
         Is((self.view.now + 100_000 + self.dice.below(1_000_000) as i64) as u64)
     }
 
-    /// Whether this is one of so many times.
+    /// True once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.dice.one_in(n)
     }

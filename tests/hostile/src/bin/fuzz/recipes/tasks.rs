@@ -1,4 +1,4 @@
-//! Tasks: threads that stand, exceptions that wait, code in restricted mode and of virtual processors.
+//! Tasks: stopped threads, pending exceptions, code in restricted mode and on virtual processors.
 
 use super::memory::VMO;
 use super::{Buffer, Bytes, Handle, Is, Recipe, Record, To, Word, bytes, record};
@@ -18,11 +18,11 @@ const SLOT: u64 = 32;
 const PORT: u64 = 33;
 const CHANNEL: u64 = 34;
 
-/// Flags of code: those that programs' have, and one that it may choose.
+/// Flags of code: those that programs have, and one that it may choose.
 const FLAGS: u64 = 0x202;
 const CARRY: u64 = 1;
 
-/// What can be asked about whom.
+/// Info topics for each kind of object.
 const TOPICS: [(Gift, u32); 12] = [
     (Gift::Process, abi::ZX_INFO_PROCESS),
     (Gift::Process, abi::ZX_INFO_PROCESS_THREADS),
@@ -38,7 +38,7 @@ const TOPICS: [(Gift, u32); 12] = [
     (Gift::Pager, abi::ZX_INFO_HANDLE_BASIC),
 ];
 
-/// Lays out the target, if it is one of these.
+/// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     let own = |gift| Word::Gift(gift);
     match recipe.target() {
@@ -59,7 +59,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.call("object_get_child", &[own(Gift::Job), child, Is(1 << 31), To(PROCESS)]);
         }
         target @ ("object_set_profile" | "profile_create") => {
-            // Not above who makes the calls: a thread that goes on and on there would stop the others.
+            // The priority does not exceed the caller's: a thread that never stops would starve the others.
             let priority = [("flags", 1), ("parameters", 1 + recipe.below(12))];
             let profile = bytes(&record("zx_profile_info_t", &priority));
             recipe.call("profile_create", &[own(Gift::Profile), Is(0), profile, To(PROFILE)]);
@@ -102,7 +102,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.call("task_create_exception_channel", &[Handle(THREAD), Is(0), To(CHANNEL)]);
         }
         target @ ("exception_get_thread" | "exception_get_process") => {
-            // What earlier ones have come to, and one that comes to it.
+            // Takes the exception of an earlier recipe, and starts a thread that raises the next one.
             recipe.call("channel_read", &[own(Gift::Feed), Is(0), Buffer, To(EXCEPTION), Is(64), Is(1), Is(0), Is(0)]);
             recipe.call(target, &[Handle(EXCEPTION), To(PROCESS)]);
             recipe.started();
@@ -166,19 +166,19 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
 }
 
 impl Recipe<'_> {
-    /// A thread of this process.
+    /// Creates a thread of this process.
     fn thread(&mut self) {
         self.call("thread_create", &[Word::Gift(Gift::Process), Buffer, Is(4), Is(0), To(THREAD)]);
     }
 
-    /// One that runs: its first instruction is an exception.
+    /// Starts a thread: its first instruction raises an exception.
     fn started(&mut self) {
         self.thread();
         let (entry, stack) = (Is(self.view.code[0]), Is(self.buffer()));
         self.call("thread_start", &[Handle(THREAD), entry, stack, Is(0), Is(0)]);
     }
 
-    /// One that stands.
+    /// Stops a thread.
     fn standing(&mut self) {
         self.started();
         self.call("task_suspend_token", &[Handle(THREAD), To(TOKEN)]);
@@ -187,13 +187,14 @@ impl Recipe<'_> {
         self.call("object_wait_many", &[Bytes(item, vec![(0, THREAD)]), Is(1), deadline]);
     }
 
-    /// A process that has nothing.
+    /// Creates an empty process.
     fn process(&mut self, options: u64) {
         let words = [Word::Gift(Gift::Job), Buffer, Is(4), Is(options), To(PROCESS), To(VMAR)];
         self.call("process_create", &words);
     }
 
-    /// A state for restricted mode, with code that makes system calls. A thread has this or a virtual processor.
+    /// Binds a state for restricted mode, with code that makes system calls. A thread has either this or a virtual
+    /// processor.
     fn bound(&mut self) {
         self.call("handle_close", &[Handle(VPROC)]);
         self.call("restricted_bind_state", &[Is(0), To(STATE), Is(0)]);
@@ -204,13 +205,13 @@ impl Recipe<'_> {
         self.call("vmo_write", &[Handle(STATE), bytes(&state), Is(0), size]);
     }
 
-    /// This thread's virtual processor, which it may have already.
+    /// Creates this thread's virtual processor, which may exist already.
     fn vproc(&mut self) {
         self.call("restricted_unbind_state", &[Is(0)]);
         self.call("vproc_create", &[Is(0), To(VPROC), To(STATE), To(SLOT)]);
     }
 
-    /// Lets it run where there is nothing.
+    /// Enters it at an address where nothing is mapped.
     fn enter(&mut self) {
         self.process(0);
         let state = record("hafnon_vproc_state_t", &[("ip", 0x100_0000 + self.below(1 << 30)), ("flags", FLAGS)]);

@@ -1,4 +1,5 @@
-//! Every call: which case makes it as long as it gets, or why it has no length. And those that have a small one.
+//! Every call: the case that makes it as long as possible, or why its length is bounded. And cases for calls of small
+//! length.
 
 use abi::{Support, Via};
 use abi::{ZX_IOB_ACCESS_EP0_CAN_MAP_READ, ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE};
@@ -15,17 +16,17 @@ use super::{LESS, holds_shortly, memory};
 enum Length {
     /// Cases, by their names without `holds.`.
     Cases(&'static [&'static str]),
-    /// Nothing, because of this.
+    /// Nothing, for this reason.
     None(&'static str),
 }
 
 use Length::{Cases, None as No};
 
-/// It makes one object, or two.
+/// The call creates one or two objects.
 const MAKES: Length = No("it makes an object that is empty");
-/// It changes or tells something of one object.
+/// The call changes or reports something of one object.
 const ONE: Length = No("it is about one thing of one object");
-/// Its data has a bound of some pages.
+/// Its data is limited to some pages.
 const FEW: Length = No("its data are some hundred bytes at most");
 const WAITS: Length = No("it waits, and whoever ends the wait does the work");
 const TEST: Length = No("it does nothing");
@@ -243,7 +244,7 @@ const CALLS: &[(&str, Length)] = &[
     ("vproc_state", ONE),
 ];
 
-/// Each call that the server answers is told of, and each case that is named there is one.
+/// The table has each call that the server answers, and each case that it names exists.
 fn every_call() -> Outcome {
     let answered =
         |call: &&abi::SyscallInfo| call.via == Via::Server && !matches!(call.support, Support::Unsupported(_));
@@ -272,7 +273,7 @@ fn every_call() -> Outcome {
     Ok(())
 }
 
-/// The largest message, with as many handles as one can have.
+/// The largest message, with as many handles as it can have.
 fn channel() -> Outcome {
     let (one, two) = Channel::create()?;
     let bytes = vec![3; abi::ZX_CHANNEL_MAX_MSG_BYTES as usize];
@@ -293,7 +294,7 @@ fn fifo() -> Outcome {
     holds_shortly("fifo-read", || equal(two.read(8, &mut bytes)?, 512))
 }
 
-/// A socket's end filled at once, and one with as many datagrams as fit.
+/// A stream's end filled at once, and a datagram socket with as many datagrams as fit.
 fn socket() -> Outcome {
     const ALL: usize = 256 << 10;
     const DATAGRAMS: usize = 16_000;
@@ -308,7 +309,7 @@ fn socket() -> Outcome {
     super::ends("datagrams-close", (one, two))
 }
 
-/// As many regions as there may be, and the largest record, in as many parts as it has bytes.
+/// The most regions, and the largest record, in as many parts as it has bytes.
 fn iob() -> Outcome {
     let region = Iob::private_region(ZX_IOB_ACCESS_EP0_CAN_MAP_READ, 4096, IobDiscipline::None);
     let mut made = None;
@@ -325,7 +326,7 @@ fn iob() -> Outcome {
     holds_shortly("iob-write", || Ok(one.writev(0, [bytes.as_slice(); 1000])?))
 }
 
-/// A job among many, and one that is not there.
+/// A job among many others, and one that does not exist.
 fn child() -> Outcome {
     const JOBS: usize = 5000;
     let job = OwnJob::new()?;
@@ -337,7 +338,7 @@ fn child() -> Outcome {
     })
 }
 
-/// Much memory for a device, in small pages: it is gone through page by page.
+/// Much memory for a device, in small pages: the server visits each page.
 fn pin() -> Outcome {
     let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
     let bti = Bti::create(&Iommu::create_stub(&resource)?, 7)?;
@@ -352,7 +353,7 @@ fn pin() -> Outcome {
     Ok(bti.release_quarantine()?)
 }
 
-/// As many objects as there may be, none of which has what is waited for.
+/// As many objects as allowed, none of which has the signal.
 fn wait_many() -> Outcome {
     let event = Event::create()?;
     let item =
@@ -364,7 +365,7 @@ fn wait_many() -> Outcome {
     })
 }
 
-/// Memory of a process, that it may only read: all of it becomes a copy, and is written.
+/// Read-only memory of a process: a write by force copies all of it.
 fn write_memory() -> Outcome {
     let vmo = memory(LESS, true)?;
     let weak = Vmo::from(vmo.duplicate_handle(Rights::BASIC | Rights::READ | Rights::MAP)?);
@@ -375,7 +376,7 @@ fn write_memory() -> Outcome {
     Ok(root.unmap(at, LESS as usize)?)
 }
 
-/// What is not cut up.
+/// Cases that are not split into slices.
 pub const KNOWN: &[(&str, &str)] =
     &[("holds.call.pin", "bti_pin goes through all pages at once, 64 MiB in 4.6 ms; whoever calls it was given a BTI")];
 

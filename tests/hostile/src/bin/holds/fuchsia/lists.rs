@@ -1,4 +1,4 @@
-//! Answers that are as long as a program has made what they tell of.
+//! Answers whose length a program decides by what it has created.
 
 use abi::{
     ZX_INFO_HANDLE_TABLE, ZX_INFO_JOB_CHILDREN, ZX_INFO_PROCESS_HANDLE_STATS, ZX_INFO_PROCESS_MAPS,
@@ -10,10 +10,10 @@ use zx::{Event, Info, Process, Vmar, Vmo};
 
 use super::{HANDLES, LESS, holds_shortly, memory, region};
 
-/// Jobs below one, and threads of a process that have not been started.
+/// Jobs in one job, and threads of a process that have not been started.
 const TASKS: usize = 5000;
 
-/// All bytes of a topic's records, of `count` of which there may be more by `around`.
+/// Reads all records of a topic; there are `count` of them, or up to `around` more.
 fn told(kind: &str, object: &impl Info, topic: u32, record: usize, count: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; record * (count + 100)];
     let mut size = zx::InfoSize::default();
@@ -27,7 +27,7 @@ fn told(kind: &str, object: &impl Info, topic: u32, record: usize, count: usize)
     Ok(bytes)
 }
 
-/// The same if the buffer is too small for more than one.
+/// The same with a buffer for one record.
 fn counted(kind: &str, object: &impl Info, topic: u32, record: usize, count: usize) -> Outcome {
     let mut bytes = vec![0; record];
     let mut size = zx::InfoSize::default();
@@ -43,14 +43,14 @@ fn koids(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect()
 }
 
-/// A process that does not run, with what `fill` gives it.
+/// A process that does not run, filled by `fill`.
 fn tiny(fill: impl FnOnce(&Tiny) -> Outcome) -> Result<Tiny, Failure> {
     let tiny = Tiny::new(SPIN)?;
     fill(&tiny)?;
     Ok(tiny)
 }
 
-/// What a test leaves of a process that never ran.
+/// Ends a process that never ran.
 fn end(tiny: &Tiny) -> Outcome {
     tiny.process.kill()?;
     tiny.end().map(drop)
@@ -108,7 +108,7 @@ fn task_stats() -> Outcome {
     })
 }
 
-/// Mappings of memory that another VMO has too: each of its pages is looked at.
+/// Mappings of memory that another VMO shares: the server visits each of its pages.
 fn shared() -> Outcome {
     const EACH: usize = 20;
     let vmo = memory(LESS, true)?;
@@ -136,7 +136,7 @@ fn threads() -> Outcome {
         }
         Ok(())
     })?;
-    // Those that were not started are none.
+    // Threads that were not started are not listed.
     told("list-threads", &tiny.process, ZX_INFO_PROCESS_THREADS, 8, 0)?;
     end(&tiny)
 }

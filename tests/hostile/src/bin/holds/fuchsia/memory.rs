@@ -1,4 +1,4 @@
-//! Copies of memory, what is mapped over what is mapped, and pages that move.
+//! Copies of memory, mappings over mappings, and pages that move.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use zx::{Pager, Port, Vmar, Vmo};
 
 use super::{CAN, FILLS, LARGE, LESS, MAPPINGS, hold, holds_shortly, many, memory, unmap};
 
-/// Bytes in small pages that are copied: their table is made at once.
+/// Bytes in small pages that are copied: the copy's page table is created at once.
 const COPIED: u64 = 128 << 20;
-/// VMARs in one.
+/// VMARs in one VMAR.
 const VMARS: usize = 5000;
 
-/// Maps as much memory as that in place of all that is in a region.
+/// Maps `len` bytes over everything in a region.
 fn over(vmar: &Vmar, len: usize) -> zx::Result<()> {
     let vmo = Vmo::create(len as u64, 0)?;
     vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, 0, &vmo, 0, len).map(drop)
@@ -58,7 +58,7 @@ fn supply() -> Outcome {
     holds_shortly("supply", || Ok(pager.supply_pages(&vmo, 0, FILLS, &from, 0)?))
 }
 
-/// A region with as many regions in it as there may be, all of them empty.
+/// A region with the most sub-regions, all of them empty.
 fn destroy() -> Outcome {
     let (vmar, _) = zx::startup::vmar_root_self().allocate(CAN, 0, VMARS * 4096)?;
     let below = (0..VMARS)
@@ -69,10 +69,10 @@ fn destroy() -> Outcome {
     Ok(())
 }
 
-/// No fault takes as long as making a large page.
+/// A fault takes less time than the creation of a large page.
 const FAULT: Duration = Duration::from_micros(300);
 
-/// Large pages that are seen where they cannot be mapped as such, each touched once.
+/// Large pages that are mapped where large mappings are impossible, each touched once.
 fn apart() -> Outcome {
     let vmo = memory(LESS, false)?;
     let root = zx::startup::vmar_root_self();

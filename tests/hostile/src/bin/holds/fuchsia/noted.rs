@@ -1,5 +1,5 @@
-//! What is known of pages that have no memory: zeroes that a pager supplied, pages that were zeroed. A VMO may have as much
-//! of that as its job may have memory.
+//! Notes about pages without memory: zeroes that a pager supplied, pages that were zeroed. A VMO may have as many notes
+//! as its job's memory limit allows.
 
 use abi::{
     Status, ZX_IOB_ACCESS_EP0_CAN_MAP_READ, ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL,
@@ -13,9 +13,9 @@ use zx::{AsHandleRef, Iob, IobDiscipline, Pager, Port, Vmo};
 use super::{LESS, ends, holds_shortly, memory};
 
 const PAGE: u64 = 4096;
-/// Notes of one VMO. What the kernel's heap has grown by for them stays with it, so there are no more.
+/// Notes of one VMO. The server's heap keeps the memory that it has grown by for them, so there are no more.
 const NOTES: u64 = 16_000;
-/// Bytes of a blob.
+/// Bytes in a blob.
 const BLOB: u64 = 64 << 20;
 
 /// What a pager supplies.
@@ -32,7 +32,7 @@ impl Paged {
         Ok(Paged { pager, _port: port, vmo })
     }
 
-    /// A page of each run of the table is known to be zero.
+    /// One page in each run of the page table is known to be zero.
     fn zeroes(options: u32) -> Result<Paged, Failure> {
         let paged = Paged::new(NOTES * 64 * PAGE, options)?;
         let aux = Vmo::create(PAGE, 0)?;
@@ -51,7 +51,7 @@ impl Paged {
         Ok(paged)
     }
 
-    /// As much memory as that, in small pages.
+    /// Committed memory in small pages.
     fn memory() -> Result<Paged, Failure> {
         let paged = Paged::new(LESS, ZX_VMO_RESIZABLE)?;
         paged.pager.supply_pages(&paged.vmo, 0, LESS, &memory(LESS, true)?, 0)?;
@@ -100,7 +100,7 @@ fn zero(paged: &Paged) -> Outcome {
     Ok(paged.vmo.op_range(ZX_VMO_OP_ZERO, 0, paged.size()?)?)
 }
 
-/// Pages of a copy that are zeroed, where it would show what the pager supplies.
+/// Pages of a clone are zeroed where the pager's pages would show.
 fn copy() -> Outcome {
     let paged = Paged::new(NOTES * 2 * PAGE, 0)?;
     let copy = paged.vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, paged.size()?)?;
@@ -111,7 +111,7 @@ fn copy() -> Outcome {
     ends("copy-zeroed-close", copy)
 }
 
-/// Memory of a pager's, all of it mapped, and dirty.
+/// A pager's memory, all of it mapped and dirty.
 fn stats() -> Outcome {
     let paged = Paged::memory()?;
     let root = zx::startup::vmar_root_self();
@@ -125,7 +125,7 @@ fn stats() -> Outcome {
     holds_shortly("paged-resize", || Ok(paged.vmo.set_size(0)?))
 }
 
-/// A blob that is not there to its end is refused at once; one that is there is copied.
+/// A blob whose end is not committed is refused at once; a whole blob is copied.
 fn blob() -> Outcome {
     let access = ZX_IOB_ACCESS_EP0_CAN_MAP_READ | ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE;
     let region = Iob::private_region(access, BLOB + (1 << 20), IobDiscipline::IdAllocator);

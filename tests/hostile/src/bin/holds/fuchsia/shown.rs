@@ -1,4 +1,4 @@
-//! One VMO that others have something of: many mappings, many copies, its pager.
+//! One VMO that others refer to: many mappings, many clones, its pager.
 
 use abi::{
     ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL, ZX_PAGER_OP_WRITEBACK_BEGIN, ZX_PAGER_OP_WRITEBACK_END, ZX_VM_MAP_RANGE,
@@ -12,9 +12,9 @@ use super::{CAN, LESS, ends, holds_shortly, memory};
 
 /// Children of one VMO.
 const CHILDREN: u64 = 5000;
-/// Pages that are mapped in many places.
+/// Pages that are mapped at many addresses.
 const PAGES: u64 = 64;
-/// Those places.
+/// The number of addresses.
 const PLACES: usize = 500;
 
 fn children(kind: &str, options: u32) -> Outcome {
@@ -26,7 +26,7 @@ fn children(kind: &str, options: u32) -> Outcome {
     ends(&format!("{kind}-children"), children)
 }
 
-/// One VMO that is mapped time and again, all of it there in each place.
+/// One VMO that is mapped many times, all pages present in each mapping.
 fn places(kind: &str, act: impl Fn(&Vmo) -> Outcome) -> Outcome {
     let size = PAGES as usize * 4096;
     let vmo = Vmo::create(size as u64, ZX_VMO_RESIZABLE)?;
@@ -58,7 +58,7 @@ fn pager() -> Outcome {
     holds_shortly("pager-fail", || Ok(pager.op_range(ZX_PAGER_OP_FAIL, &vmo, 0, LESS, failure)?))
 }
 
-/// Every other page is dirty, so that there are as many ranges as there can be.
+/// Every other page is dirty, which gives the most ranges.
 fn dirty_ranges() -> Outcome {
     let (pager, _port, vmo) = paged()?;
     let dirty = (0..LESS).step_by(2 * 4096);

@@ -1,4 +1,4 @@
-//! Streams, and the size of what they read.
+//! Streams, and the content size of their VMOs.
 
 use abi::{ZX_STREAM_MODE_APPEND, ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE, ZX_VMO_RESIZABLE};
 use conformance::check::{Case, Outcome, ensure};
@@ -26,7 +26,7 @@ fn append() -> Outcome {
     })
 }
 
-/// What lies between the content and what is written becomes zeroes.
+/// The gap between the content and the written bytes becomes zero.
 fn write_beyond() -> Outcome {
     let vmo = memory(LESS, true)?;
     vmo.set_stream_size(0)?;

@@ -1,4 +1,4 @@
-//! What is done to all threads of a process, or all processes of a job, and much output.
+//! Operations on all threads of a process or all processes of a job, and much output.
 
 use abi::ZX_INFO_TASK_RUNTIME;
 use conformance::check::{Case, Outcome, ensure};
@@ -9,10 +9,10 @@ use super::{PROCESSES, holds_shortly, sleeps};
 
 /// Threads of a process that ends.
 const THREADS: usize = 2000;
-/// Threads of one that is suspended: they stop at once.
+/// Threads of a process that is suspended: they stop at once.
 const SUSPENDED: usize = 1000;
 
-/// A process with many threads, all of which sleep.
+/// A process with many sleeping threads.
 fn crowd(job: &OwnJob, count: usize) -> Result<(Tiny, Vec<Thread>), conformance::check::Failure> {
     let tiny = Tiny::in_job(job, &sleeps())?;
     tiny.start(None, 0)?;

@@ -1,4 +1,4 @@
-//! What concerns many who wait: for a signal, for a word, at a port.
+//! Operations that concern many waiters: of a signal, of a futex, of a port.
 
 use std::sync::atomic::AtomicU32;
 use std::thread;
@@ -11,9 +11,9 @@ use super::{ends, holds_shortly};
 
 /// Waits on one object.
 const WAITS: u64 = 40_000;
-/// Timers that go off at one time.
+/// Timers that expire at the same time.
 const TIMERS: usize = 20_000;
-/// Threads that wait for one thing.
+/// Threads that wait for the same thing.
 const THREADS: usize = 1000;
 
 fn waits(of: &impl AsHandleRef, signals: Signals, key: impl Fn(u64) -> u64) -> Result<Port, Failure> {
@@ -22,7 +22,7 @@ fn waits(of: &impl AsHandleRef, signals: Signals, key: impl Fn(u64) -> u64) -> R
     Ok(port)
 }
 
-/// Takes all packets out of a port.
+/// Takes all packets from a port.
 fn packets(port: &Port) -> u64 {
     std::iter::from_fn(|| port.wait(MonotonicInstant::ZERO).ok()).map(|_| 1).sum()
 }
@@ -63,7 +63,7 @@ fn cancel() -> Outcome {
     ensure(packets(&port) == 0, "waits that were cancelled")
 }
 
-/// Many threads wait, and something ends all their waits.
+/// Many threads wait, and one action ends all their waits.
 fn crowd(kind: &str, wait: impl Fn() + Send + Clone + 'static, act: impl FnOnce() -> Outcome) -> Outcome {
     let start = |_| {
         let wait = wait.clone();

@@ -1,13 +1,13 @@
-//! Machine code of who changes state of the processor, and of who has state that must not change.
+//! Machine code of attackers, which change processor state, and of victims, whose state must not change.
 //!
-//! All of it finds the shared page at `r14` and its own line of it at `r13` ([`super::memory`]).
+//! All code finds the shared pages at `r14` and its own line of them at `r13` ([`super::memory`]).
 
 use abi::nr;
 use conformance::tiny::call;
 
 use super::memory::{DEADLINE, MASKS, PATTERN};
 
-/// What both begin with: `rdi` and `rsi` are where their line and the page are.
+/// The beginning of both: `rdi` and `rsi` contain the addresses of the line and of the pages.
 const BEGINS: &[u8] = &[
     0x49, 0x89, 0xfd, // mov r13, rdi
     0x49, 0x89, 0xf6, // mov r14, rsi
@@ -17,16 +17,16 @@ const COUNTS: &[u8] = &[0x49, 0xff, 0x45, 0x00]; // inc qword ptr [r13]
 const NO_HANDLE: &[u8] = &[0x45, 0x31, 0xd2]; // xor r10d, r10d
 /// `ud2`
 const ENDS: &[u8] = &[0x0f, 0x0b];
-/// Enters the kernel to let others run.
+/// Enters the kernel to yield.
 const YIELDS: &[u8] = &[
     0x48, 0x89, 0xe3, //                         mov rbx, rsp
     0x48, 0xc7, 0xc2, 0xf9, 0xff, 0xff, 0xff, // mov rdx, -7
     0x0f, 0x05, //                               syscall
     0x48, 0x89, 0xdc, //                         mov rsp, rbx
 ];
-/// The slot in which who asks a native component has its endpoint: a thread's first that is free.
+/// The slot in which a thread has a native component's endpoint: the first free one of a thread.
 pub const SLOT: u8 = 3;
-/// Calls a native component, which the kernel switches to at once: it is to look, to let others run once, and to look again.
+/// Calls a native component, to which the kernel switches at once: it checks its state, yields once, and checks again.
 const ASKS: &[u8] = &[
     0x48, 0x89, 0xe3, //                         mov rbx, rsp
     0xbf, SLOT, 0x00, 0x00, 0x00, //             mov edi, 3
@@ -37,37 +37,37 @@ const ASKS: &[u8] = &[
     0x0f, 0x05, //                               syscall
     0x48, 0x89, 0xdc, //                         mov rsp, rbx
 ];
-/// A component's answer is one to that, with four words.
+/// The component's answer to that request has four words.
 const LOOKS_AT_COMPONENT: &[u8] = &[0x81, 0xfe, 0x04, 0x10, 0x01, 0x00]; // cmp esi, (1 + 16) << 12 | 4
 const UNTIL_DEADLINE: &[u8] = &[0x4d, 0x8b, 0x96, 0x10, 0x09, 0x00, 0x00]; // mov r10, [r14 + 0x910]
 const _: () = assert!(DEADLINE == 0x910 && PATTERN == 0x800 && MASKS == 0x820);
 
-/// How an attacker goes away, so that somebody else runs.
+/// How an attacker gives up the processor, so that another thread runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By the kernel's entry for it.
+    /// By the kernel's yield.
     Yields,
     /// The same after a call, which the server answers at once.
     Calls,
-    /// By a call that waits: the server leaves it in its call and receives.
+    /// By a call that waits: the server leaves it unanswered and receives.
     Sleeps,
-    /// Not by itself: by the end of its time.
+    /// At the end of its time slice.
     Spins,
     /// By a call of a native component.
     Asks,
 }
 
-/// All of them where there is no component.
+/// All ways without a component.
 pub const WAYS: [Way; 4] = [Way::Yields, Way::Calls, Way::Sleeps, Way::Spins];
 
-/// A change of state.
+/// A change of processor state.
 #[derive(Clone, Copy)]
 pub struct Change<'c> {
-    /// The instructions.
+    /// The instructions, as text.
     pub name: &'c str,
-    /// The same.
+    /// Their bytes.
     pub code: &'c [u8],
-    /// There are processors and kernels that have them undefined, or refuse them.
+    /// Some processors or kernels do not have the instruction, or refuse it.
     pub refused: bool,
 }
 
@@ -79,7 +79,7 @@ const fn refused<'c>(name: &'c str, code: &'c [u8]) -> Change<'c> {
     Change { name, code, refused: true }
 }
 
-/// Each selector of the page's list in turn, in all four registers, and null selectors in the other two ways.
+/// Each selector of the list on the pages in turn, in all four registers, and null selectors in the two other ways.
 pub const SELECTORS: [Change<'_>; 3] = [
     change(
         "mov ds, es, fs, gs",
@@ -105,8 +105,8 @@ pub const SELECTORS: [Change<'_>; 3] = [
     ),
 ];
 
-/// Makes the page's list: null selectors, and all others that `verr` and `lar` say can be loaded. Where the kernel's table of segments
-/// is not in a program's address space, its first look ends it.
+/// Makes that list: null selectors, and all others that `verr` and `lar` report as loadable. If the GDT is not mapped
+/// in a program's address space, the first of these instructions ends the program.
 pub const LISTS_SELECTORS: &[u8] = &[
     0x48, 0xc7, 0x86, 0x00, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, // mov qword ptr [rsi + 0xa00], 0
     0x31, 0xc0, //                                                      xor eax, eax
@@ -131,7 +131,7 @@ pub fn stack_segment(selector: u8) -> Vec<u8> {
     vec![0xb8, selector, 0x00, 0x00, 0x00, 0x8e, 0xd0]
 }
 
-/// The bases of FS and GS by instruction, which the kernel must have enabled.
+/// The bases of FS and GS by instructions, which the kernel must have enabled.
 pub const BASES: [Change<'_>; 6] = [
     refused("wrfsbase 0", &[0x31, 0xc0, 0xf3, 0x48, 0x0f, 0xae, 0xd0]), // xor eax, eax; wrfsbase rax
     refused("wrgsbase 0", &[0x31, 0xc0, 0xf3, 0x48, 0x0f, 0xae, 0xd8]),
@@ -142,13 +142,13 @@ pub const BASES: [Change<'_>; 6] = [
     refused("wrgsbase -4096", &[0x48, 0xc7, 0xc0, 0x00, 0xf0, 0xff, 0xff, 0xf3, 0x48, 0x0f, 0xae, 0xd8]),
 ];
 
-/// Flags that a program has as it likes, but for the trap flag (it ends who sets it) and nested task.
+/// Flags that a program may set, except the trap flag (it ends the program) and nested task.
 pub const FLAGS: [Change<'_>; 2] = [
     // mov eax, …; push rax; popf: carry, parity, adjust, zero, sign, direction, overflow, alignment check, identification
     change("popf", &[0xb8, 0xd7, 0x0e, 0x24, 0x00, 0x50, 0x9d]),
     change("std", &[0xfd]),
 ];
-/// Some kernels stumble over it.
+/// With this flag, `iret` faults in some kernels.
 pub const NESTED_TASK: Change<'_> = change("popf with NT", &[0xb8, 0x02, 0x42, 0x00, 0x00, 0x50, 0x9d]);
 
 /// The x87 unit.
@@ -170,7 +170,7 @@ pub const X87: [Change<'_>; 6] = [
     change("fxrstor64", &[0x49, 0x0f, 0xae, 0x8e, 0x00, 0x10, 0x00, 0x00]), // [r14 + 0x1000]
 ];
 
-/// Vector registers: whole, in parts, and parts that are as at the start without being loaded.
+/// Vector registers: all, some, and some that are in their initial state without being loaded.
 pub const VECTORS: [Change<'_>; 9] = [
     change("ldmxcsr", &[0x41, 0x0f, 0xae, 0x96, 0x24, 0x08, 0x00, 0x00]), // [r14 + 0x824]
     change("pcmpeqd", &[0x66, 0x0f, 0x76, 0xff, 0x66, 0x45, 0x0f, 0x76, 0xff]), // xmm7, xmm7; xmm15, xmm15
@@ -184,8 +184,8 @@ pub const VECTORS: [Change<'_>; 9] = [
     refused("xrstor64 of a part", &[0xb8, 0x07, 0, 0, 0, 0x31, 0xd2, 0x49, 0x0f, 0xae, 0xae, 0x00, 0x14, 0x00, 0x00]),
 ];
 
-/// What no kernel here enables: protection keys, shadow stacks, user interrupts, tiles, bounds, masks and more vectors,
-/// debug registers, and what says how to wait or which cache to use.
+/// Extensions that no kernel here enables: protection keys, shadow stacks, user interrupts, tiles, bounds, masks and
+/// more vectors, debug registers, and hints for waiting and caches.
 pub const EXTENSIONS: [Change<'_>; 29] = [
     refused("wrpkru", &[0xb8, 0xff, 0xff, 0xff, 0xff, 0x31, 0xc9, 0x31, 0xd2, 0x0f, 0x01, 0xef]), // all keys denied
     refused("incsspq", &[0xb8, 0x01, 0x00, 0x00, 0x00, 0xf3, 0x48, 0x0f, 0xae, 0xe8]),
@@ -218,7 +218,7 @@ pub const EXTENSIONS: [Change<'_>; 29] = [
     refused("mov cr8, rax", &[0x44, 0x0f, 0x22, 0xc0]),
 ];
 
-/// `xgetbv` with 0: the components of vector state that the kernel has enabled. It stands in the line's third word then.
+/// `xgetbv` with 0: the state components that the kernel has enabled. Stores them in the line's third word.
 pub const TELLS_COMPONENTS: &[u8] = &[
     0x49, 0x89, 0xfd, //       mov r13, rdi
     0x31, 0xc9, //             xor ecx, ecx
@@ -227,7 +227,7 @@ pub const TELLS_COMPONENTS: &[u8] = &[
     0x49, 0xff, 0x45, 0x00, // inc qword ptr [r13]
     0x0f, 0x0b, //             ud2
 ];
-/// The same for what `rdsspq` makes of a 1: nothing where shadow stacks are off.
+/// The same for `rdsspq`, which leaves a 1 unchanged if shadow stacks are off.
 pub const TELLS_SHADOW_STACK: &[u8] = &[
     0x49, 0x89, 0xfd, //             mov r13, rdi
     0xb8, 0x01, 0x00, 0x00, 0x00, // mov eax, 1
@@ -236,7 +236,7 @@ pub const TELLS_SHADOW_STACK: &[u8] = &[
     0x49, 0xff, 0x45, 0x00, //       inc qword ptr [r13]
     0x0f, 0x0b, //                   ud2
 ];
-/// The same for the base of FS, where programs have the instructions for bases.
+/// The same for the base of FS, if programs have the instructions for bases.
 pub const TELLS_BASE: &[u8] = &[
     0x49, 0x89, 0xfd, //             mov r13, rdi
     0xf3, 0x48, 0x0f, 0xae, 0xc0, // rdfsbase rax
@@ -245,7 +245,7 @@ pub const TELLS_BASE: &[u8] = &[
     0x0f, 0x0b, //                   ud2
 ];
 
-/// A jump back over what was made so far.
+/// Adds a jump back to `from`.
 fn again(mut code: Vec<u8>, from: usize) -> Vec<u8> {
     let distance = code.len() as i32 + 5 - from as i32;
     code.push(0xe9);
@@ -253,7 +253,7 @@ fn again(mut code: Vec<u8>, from: usize) -> Vec<u8> {
     code
 }
 
-/// Who makes a change again and again.
+/// An attacker that makes a change again and again.
 pub fn attacker(change: &[u8], way: Way) -> Vec<u8> {
     let goes = match way {
         Way::Yields => YIELDS.to_vec(),
@@ -265,21 +265,21 @@ pub fn attacker(change: &[u8], way: Way) -> Vec<u8> {
     again([BEGINS, change, COUNTS, &goes].concat(), BEGINS.len())
 }
 
-/// Who makes it once, and ends its thread.
+/// An attacker that makes a change once, and ends its thread.
 pub fn ends_with(change: &[u8]) -> Vec<u8> {
     [BEGINS, change, COUNTS, &call(nr::THREAD_EXIT), ENDS].concat()
 }
 
-/// Which of its registers a victim looks at.
+/// The registers that a victim checks.
 #[derive(Clone, Copy)]
 pub struct Has {
     /// Those of x87 and SSE.
     pub vectors: bool,
-    /// Those of AVX.
+    /// The registers of AVX.
     pub avx: bool,
-    /// It enters the kernel at each turn, by a call and to let others run.
+    /// It enters the kernel in each turn: by a call, and to yield.
     pub enters: bool,
-    /// It calls a native component at each turn.
+    /// It calls a native component in each turn.
     pub asks: bool,
 }
 
@@ -296,11 +296,11 @@ const KEEPS_AVX: &[u8] = &[
 ];
 const KEEPS_STACK_SEGMENT: &[u8] = &[0x41, 0x8c, 0xd4]; // mov r12d, ss
 
-/// What a victim finds wrong, by the number that it leaves behind.
+/// What a victim can find wrong, by the number that it stores.
 pub const WRONG: [&str; 12] =
     ["GS", "FS", "the flags", "SS", "FCW", "FSW", "st0", "MXCSR", "xmm7", "xmm15", "ymm7", "a call's answer"];
 
-/// Each looks at one thing; the zero flag says that it is right.
+/// Each piece checks one thing and sets the zero flag if it is right.
 const LOOKS: [&[u8]; 4] = [
     &[
         0x65, 0x4c, 0x89, 0x2c, 0x25, 0xf0, 0x03, 0x00, 0x00, // mov gs:[0x3f0], r13
@@ -359,13 +359,13 @@ const LOOKS_AT_AVX: &[u8] = &[
 ];
 const LOOKS_AT_ANSWER: &[u8] = &[0x45, 0x85, 0xd2]; // test r10d, r10d
 
-/// A look, and what becomes of who finds something wrong: it says what by number, and ends.
+/// A check, and the end of a victim that finds something wrong: it stores the number and ends.
 fn look(number: usize, looks: &[u8]) -> Vec<u8> {
     let wrong = [0x74, 0x0a, 0x49, 0xc7, 0x45, 0x08, number as u8, 0, 0, 0]; // je E; mov qword ptr [r13 + 8], number
     [looks, &wrong, ENDS].concat() //                                           ud2; E:
 }
 
-/// Who has state of its own, and looks at it again and again.
+/// A victim: has state of its own, and checks it again and again.
 pub fn victim(has: Has) -> Vec<u8> {
     let mut code = [BEGINS, KEEPS_STACK_SEGMENT].concat();
     if has.vectors {
@@ -392,7 +392,7 @@ pub fn victim(has: Has) -> Vec<u8> {
     again(code, from)
 }
 
-/// What a thread that has just begun finds, each with a word for it. Its first line of [`WRONG`] is another list.
+/// The state that a new thread must have, each with a name. The numbers belong to this list, not to [`WRONG`].
 pub const NEW: [(&str, &[u8]); 6] = [
     ("flags", &[0x9c, 0x58, 0x48, 0x3d, 0x02, 0x02, 0x00, 0x00]), // pushfq; pop rax; cmp rax, 0x202
     // mov rax, rbx; or rax, rbp; or rax, r8; or rax, r15; or rax, r12
@@ -413,7 +413,7 @@ pub const NEW: [(&str, &[u8]); 6] = [
     ("x87 tags", &[0x41, 0xd9, 0x75, 0x10, 0x66, 0x41, 0x83, 0x7d, 0x18, 0xff]),
 ];
 
-/// Looks at what it has at its start, and ends its thread.
+/// Checks the state at its start, and ends its thread.
 pub fn newcomer() -> Vec<u8> {
     let looks: Vec<u8> = NEW.iter().enumerate().flat_map(|(place, (_, looks))| look(1 + place, looks)).collect();
     let begins = &BEGINS[..6];
@@ -421,7 +421,7 @@ pub fn newcomer() -> Vec<u8> {
     [begins, &looks, &own, COUNTS, &call(nr::THREAD_EXIT), ENDS].concat()
 }
 
-/// The base of FS is 0, so there is nothing: the lowest page is nobody's, and the page is where it always was.
+/// The base of FS must be 0: then the pages are at their usual address relative to FS. The lowest page is never mapped.
 const LOOKS_AT_NO_FS: &[u8] = &[
     0x64, 0x49, 0x8b, 0x06, //                   mov rax, fs:[r14]
     0x49, 0x3b, 0x06, //                         cmp rax, [r14]

@@ -1,8 +1,9 @@
-//! A native component as the victim: a program for the bare kernel beside the instance, which has x87 and vector registers of its own,
-//! flags, and where the kernel lets it bases of FS and GS, and looks at them whenever it comes to run (`component/victim`).
+//! A native component as the victim: a program on the bare kernel beside the instance. It has x87 and vector registers
+//! of its own, flags, and bases of FS and GS if the kernel allows them, and checks them whenever it runs
+//! (`component/victim`).
 //!
-//! Attackers call it straight after a change, or leave the processor to it in all the ways in which they leave it to each other. These
-//! cases take a system with that component: `./hafnon test hostile.native-state` describes one.
+//! Attackers call it straight after a change, or give up the processor in all the ways in which they do among
+//! themselves. These cases need a system with that component: `./hafnon test hostile.native-state` describes one.
 
 use abi::HAFNON_ENDPOINT_CALL;
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
@@ -31,12 +32,12 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// The name by which its endpoint is found.
+/// The name of its endpoint.
 const NAME: &str = "state";
-/// What it is asked for, by the label.
+/// The label of the request to check its state.
 const LOOK: u64 = 1;
 const BEGIN: u64 = 2;
-/// What it says is wrong, by number.
+/// What it can report as wrong, by number.
 const WRONG: [&str; 9] = [
     "flags",
     "SS",
@@ -49,13 +50,13 @@ const WRONG: [&str; 9] = [
     "ymm0 to ymm15",
 ];
 
-/// How often it lets others run when it looks beside them, and for how many microseconds it goes on looking behind that.
+/// How often it yields between two checks, and for how many microseconds it continues to check afterwards.
 const BESIDE: [u64; 2] = [200, 1000];
-/// It looks once.
+/// A single check.
 const ONCE: [u64; 2] = [0, 0];
-/// Words that come back as they were sent, of which most travel in the IPC buffers of both.
+/// Words that it must return unchanged; most travel in the IPC buffers of both sides.
 const BACK: [u64; 12] = [0x5ec2_e7b0_b1b2_b3b4; 12];
-/// Changes that are made while it looks, and how often it is asked to at least.
+/// The least number of changes while it checks, and of requests.
 const CHANGES: u64 = 50;
 const ROUNDS: u32 = 3;
 
@@ -67,7 +68,7 @@ struct Component {
 }
 
 impl Component {
-    /// Finds it. It fills its registers anew, so that nothing is known of earlier cases.
+    /// Finds the component and makes it fill its registers anew, independent of earlier cases.
     fn begin() -> Result<Component, Failure> {
         let root = zx::startup::resource().ok_or("this program was not given the root resource")?;
         let endpoint = Endpoint::find(&root, NAME)?;
@@ -78,7 +79,7 @@ impl Component {
         Ok(component)
     }
 
-    /// Has it look, beside others or once; what is wrong fails.
+    /// Makes it check its state, beside others or once; fails if something is wrong.
     fn looks(&mut self, order: [u64; 2]) -> Outcome {
         let mut words = Words::new(&[&order[..], &BACK[..]].concat());
         equal(self.slot.call(LOOK, &mut words)?, LOOK)?;
@@ -98,12 +99,12 @@ impl Component {
 
 impl Drop for Component {
     fn drop(&mut self) {
-        // Where it has ended the slot is empty already.
+        // If it has ended, the slot is empty already.
         let _ = Endpoint::delete(&zx::startup::thread_self(), self.slot.number());
     }
 }
 
-/// The component looks beside an attacker that makes a change and goes away.
+/// The component checks its state beside an attacker that makes a change and gives up the processor.
 fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
     let mut component = Component::begin()?;
     let (memory, job) = (super::shared()?, OwnJob::new()?);
@@ -112,7 +113,8 @@ fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
         Place::Thread(0) => Runs::start_asking(&job, &component.endpoint, &code, &memory, ATTACKER)?,
         place => Runs::start(&job, place, &code, &memory, ATTACKER)?,
     };
-    // What it does for one of those who call it, it does not do for another; and it comes before what this process computes.
+    // While the component serves one caller it serves no other, and its priority is higher than that of this process's
+    // code.
     let apart = way == Way::Asks || place != Place::Thread(0);
     let (start, mut changes, mut rounds) = (Instant::now(), 0, 0);
     while changes < CHANGES || rounds < ROUNDS {
@@ -137,7 +139,7 @@ fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
     component.looks(ONCE)
 }
 
-/// Changes by a thread, in all the ways, and by calls of the component.
+/// Changes by a thread, in all ways, and by calls of the component.
 fn all(changes: &[Change<'_>]) -> Outcome {
     for change in changes {
         for way in WAYS {
@@ -147,12 +149,12 @@ fn all(changes: &[Change<'_>]) -> Outcome {
     by_calls(changes)
 }
 
-/// Changes by a thread that calls the component after each.
+/// Changes by a thread that calls the component after each of them.
 fn by_calls(changes: &[Change<'_>]) -> Outcome {
     changes.iter().try_for_each(|change| told(change, Way::Asks, "", beside(change, Way::Asks, Place::Thread(0))))
 }
 
-/// Every selector that SS could have.
+/// Every value that SS could have.
 fn stack_segment(_: &mut Neighbour) -> Outcome {
     (0..0x80).step_by(8).try_for_each(|entry| {
         let name = format!("mov ss, {:#x}", entry | 3);
@@ -168,8 +170,8 @@ fn spinning(place: Place) -> Outcome {
         .try_for_each(|change| told(change, spins, &format!(", {place:?}"), beside(change, spins, place)))
 }
 
-/// The component is called by an attacker, and then by a thread of the same number in another process: that misses nothing either,
-/// though who ran between the two, the component, has no bases where the kernel keeps them from programs.
+/// An attacker calls the component; then a thread of the same number in another process runs. That thread must keep its
+/// state, although the component, which ran in between, has no bases if the kernel lets programs do without.
 fn behind(_: &mut Neighbour) -> Outcome {
     let changes = [&code::SELECTORS[..], &code::FLAGS, &code::X87, &code::VECTORS].concat();
     changes.iter().try_for_each(|change| told(change, Way::Asks, ", beside one who asks too", called_by_both(change)))

@@ -1,9 +1,9 @@
-//! State of the processor: attackers change what a program can change of it, again and again, and go away so that others run; victims
-//! find everything that is theirs.
+//! Processor state: attackers change what a program can change of it, again and again, and give up the processor;
+//! victims must keep their state.
 //!
-//! What there is, and what the system says of it, stands in `docs/security.md`. Who runs next has its IPC buffer at the address
-//! where the attacker has it, its FS where the attacker has its own, and is of the same job, so that nobody comes in between.
-//! Beside them the neighbour works, which every case has.
+//! `docs/security.md` lists the state and how the system treats it. The next thread to run has its IPC buffer at the
+//! same address as the attacker, its FS base is the attacker's, and it belongs to the same job, so that no other thread
+//! runs in between. The neighbour that every case has works beside them.
 
 mod code;
 mod component;
@@ -49,22 +49,22 @@ pub fn cases() -> Vec<Case> {
 /// The numbers of their lines.
 const ATTACKER: u64 = 0;
 const VICTIM: u64 = 1;
-/// Threads before an attacker's and a victim's, as many as ordinary programs have.
+/// The number of threads before an attacker's and a victim's, as many as ordinary programs have.
 const THREADS: usize = 4;
-/// How long anything may seem to stand still.
+/// How long a wait may last.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether the kernel keeps AVX's registers; it has said so to the processor.
+/// Whether the kernel switches AVX's registers; it has enabled them in the processor then.
 fn has_avx() -> bool {
     std::is_x86_feature_detected!("avx")
 }
 
-/// What a victim has that is a thread.
+/// What a victim that is a thread checks.
 fn has_all() -> Has {
     Has { vectors: true, avx: has_avx(), enters: true, asks: false }
 }
 
-/// What the victim found wrong.
+/// Fails if the victim found something wrong.
 fn is_right(memory: &Memory, victim: &Runs) -> Outcome {
     match memory.turns(VICTIM)? {
         (turns, 0) if victim.has_ended()? => Err(format!("the victim has ended, after {turns} turns").into()),
@@ -85,7 +85,7 @@ fn all_selectors() -> Result<Vec<u64>, Failure> {
     memory.selectors()
 }
 
-/// Memory with all that attackers load.
+/// The shared pages with all that attackers load.
 fn shared() -> Result<Memory, Failure> {
     static SELECTORS: OnceLock<Vec<u64>> = OnceLock::new();
     if SELECTORS.get().is_none() {
@@ -94,7 +94,7 @@ fn shared() -> Result<Memory, Failure> {
     Memory::new(SELECTORS.get().ok_or("there are no selectors")?)
 }
 
-/// A victim makes turns beside an attacker that makes a change and goes away.
+/// A victim makes turns beside an attacker that makes a change and gives up the processor.
 fn beside(change: &Change<'_>, way: Way, attacker: Place, (victim, has): (Place, Has)) -> Outcome {
     let turns = if matches!(way, Way::Yields | Way::Calls) && has.enters { 100 } else { 8 };
     let (memory, job) = (shared()?, OwnJob::new()?);
@@ -115,14 +115,14 @@ fn beside(change: &Change<'_>, way: Way, attacker: Place, (victim, has): (Place,
         ensure(start.elapsed() < PATIENCE, &format!("{made} changes and {done} turns only"))?;
         thread::sleep(Duration::from_millis(1));
     }
-    // The victim goes on.
+    // The victim makes progress.
     let done = memory.turns(VICTIM)?.0;
     wait(|| is_right(&memory, &victim).and_then(|()| Ok(memory.turns(VICTIM)?.0 > done + 4)))?;
     attacker.end()?;
     victim.end()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn wait(mut is_so: impl FnMut() -> Result<bool, Failure>) -> Outcome {
     let start = Instant::now();
     while !is_so()? {
@@ -132,7 +132,7 @@ fn wait(mut is_so: impl FnMut() -> Result<bool, Failure>) -> Outcome {
     Ok(())
 }
 
-/// Says which change it was.
+/// Adds the change and the way to an error.
 fn told(change: &Change<'_>, way: Way, what: &str, outcome: Outcome) -> Outcome {
     outcome.map_err(|failure| format!("{} ({way:?}{what}): {failure}", change.name).into())
 }
@@ -148,7 +148,7 @@ fn all(changes: &[Change<'_>], ways: &[Way]) -> Outcome {
     Ok(())
 }
 
-/// Every selector that can be loaded, beside threads of the same number and of others.
+/// Every loadable selector, beside threads of the same number and of others.
 fn selectors(_: &mut Neighbour) -> Outcome {
     for change in &code::SELECTORS {
         for way in WAYS {
@@ -162,7 +162,7 @@ fn selectors(_: &mut Neighbour) -> Outcome {
     told(change, way, ", others", beside(change, way, Place::Thread(1), other))
 }
 
-/// Every selector that SS could have.
+/// Every value that SS could have.
 fn stack_segment(_: &mut Neighbour) -> Outcome {
     let (thread, way) = (Place::Thread(0), Way::Calls);
     for selector in (0..0x80).step_by(8).map(|entry| entry | 3) {
@@ -172,7 +172,7 @@ fn stack_segment(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// A word that a program of a few instructions tells; nothing if the processor does not have them.
+/// The word that a program of a few instructions stores; nothing if the processor does not have them.
 fn tells(code: &[u8]) -> Result<Option<u64>, Failure> {
     let (memory, job) = (shared()?, OwnJob::new()?);
     let tells = Runs::start(&job, Place::Thread(0), code, &memory, ATTACKER)?;
@@ -180,7 +180,7 @@ fn tells(code: &[u8]) -> Result<Option<u64>, Failure> {
     Ok(if memory.turns(ATTACKER)?.0 == 0 { None } else { Some(memory.told(ATTACKER)?) })
 }
 
-/// Nothing is enabled but what the kernel switches: x87, SSE, AVX. Shadow stacks are off.
+/// The kernel has enabled only the state that it switches: x87, SSE, AVX. Shadow stacks are off.
 fn enabled(_: &mut Neighbour) -> Outcome {
     const SWITCHED: u64 = 7;
     let components = tells(code::TELLS_COMPONENTS)?.unwrap_or_default();
@@ -188,16 +188,16 @@ fn enabled(_: &mut Neighbour) -> Outcome {
     ensure(matches!(tells(code::TELLS_SHADOW_STACK)?, None | Some(1)), "there is a shadow stack")
 }
 
-/// What of everything the code of virtual processors and of restricted mode tries.
+/// The changes that code of virtual processors and in restricted mode makes.
 fn some_of_all() -> Vec<Change<'static>> {
     let (x87, vectors) = (code::X87[2], code::VECTORS);
     [&code::SELECTORS[..], &code::BASES[..2], &code::FLAGS[..], &[x87], &vectors[..3], &vectors[4..5]].concat()
 }
 
-/// Attackers and victims in sub-domains, and both beside threads.
+/// Attackers and victims in sub-domains, and each of them beside threads.
 fn processors(_: &mut Neighbour) -> Outcome {
     let (thread, processor) = (Place::Thread(0), Place::Processor);
-    // Not every kernel lets it have its own entries.
+    // Some kernels do not run the system calls of such code.
     let inside = Has { enters: runs_foreign(), ..has_all() };
     for change in &some_of_all() {
         for (attacker, victim) in
@@ -215,7 +215,7 @@ fn runs_foreign() -> bool {
     Restricted::bind(&zx::startup::vmar_root_self()).is_ok()
 }
 
-/// The same in restricted mode, whose x87 and vector registers are its thread's.
+/// The same in restricted mode, which shares x87 and vector registers with its thread.
 fn restricted(_: &mut Neighbour) -> Outcome {
     let (thread, inside) = (Place::Thread(0), Place::Restricted);
     let (general, entering) = (Has { vectors: false, avx: false, ..has_all() }, [Way::Yields, Way::Sleeps]);
@@ -228,7 +228,8 @@ fn restricted(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Whatever a thread has when it ends, its place is another's as new: a thread's of the same process, and another process's.
+/// Whatever state a thread has at its end, the next user of its kernel object starts in the initial state: a thread of
+/// the same process, and one of another process.
 fn newcomers(_: &mut Neighbour) -> Outcome {
     for change in &some_of_all() {
         let memory = shared()?;
@@ -248,13 +249,13 @@ fn newcomers(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Four attackers, of each thread's number, that go away in this way.
+/// Four attackers, one for each thread number, that give up the processor in this way.
 fn attackers(job: &OwnJob, memory: &Memory, way: Way) -> Result<Vec<Runs>, Failure> {
     let attack = code::attacker(code::SELECTORS[1].code, way);
     (0..THREADS).map(|number| Runs::start(job, Place::Thread(number), &attack, memory, ATTACKER)).collect()
 }
 
-/// Programs are started, which is the work of `init`, beside them.
+/// Programs are started beside attackers, which is work for `init`.
 fn init(_: &mut Neighbour) -> Outcome {
     for way in [Way::Spins, Way::Yields, Way::Sleeps] {
         let (memory, job) = (shared()?, OwnJob::new()?);
@@ -269,10 +270,10 @@ fn init(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// What makes this program the one that has services at work beside attackers, for so many rounds.
+/// The argument that makes this program keep services busy beside attackers, for a number of rounds.
 pub const SERVICES: &str = "services";
 
-/// Files are written and sockets used beside attackers, in a system that has services.
+/// Writes files and uses sockets beside attackers, in a system that has services.
 pub fn beside_services(rounds: &str) -> ExitCode {
     let done = rounds.parse().map_err(|_| "that is no number of rounds".into()).and_then(services);
     match done {

@@ -1,5 +1,5 @@
-//! What runs code on the shared pages: a thread, a virtual processor in a process without threads, or a thread of this process in
-//! restricted mode.
+//! Runs code on the shared pages: in a thread, on a virtual processor in a process without threads, or in restricted
+//! mode in a thread of this process.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -18,20 +18,21 @@ use zx::{
 use super::code::SLOT;
 use super::memory::{FS_WORD, Memory, SIZE, line, stack};
 
-/// Where the shared pages are in processes of their own.
+/// The address of the shared pages in other processes.
 const SHARED: u64 = 0x300_0000;
 const CODE: u64 = 0x100_0000;
 const PAGE: usize = 4096;
 const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
 const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
-/// Where the base of GS is of who has one of his own: at the shared pages, 0x3f0 before what is used of them nowhere.
+/// The GS base of code that has one of its own: an offset on the shared pages at which the word 0x3f0 bytes further is
+/// unused.
 const GS: u64 = 0x400;
 
 /// Where code runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In the thread of a process with so many threads before it, which do not run. So its IPC buffer is where it is of other
-    /// processes' threads of that number.
+    /// In a thread of a process, after this number of other threads, which do not run. So its IPC buffer is at the same
+    /// address as that of other processes' threads with that number.
     Thread(usize),
     /// In a sub-domain.
     Processor,
@@ -39,17 +40,17 @@ pub enum Place {
     Restricted,
 }
 
-/// One of them.
+/// Running code.
 pub struct Runs {
     process: Option<Process>,
-    /// It, and those before it.
+    /// Its thread, and those before it.
     threads: Vec<Thread>,
     owner: Option<JoinHandle<Outcome>>,
     kick: Option<Thread>,
 }
 
 impl Runs {
-    /// Lets code run, with a line of the pages.
+    /// Starts code with a line of the pages.
     pub fn start(job: &OwnJob, place: Place, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
         match place {
             Place::Thread(before) => Runs::thread(job, before, bytes, memory, (number, true), None),
@@ -58,12 +59,12 @@ impl Runs {
         }
     }
 
-    /// The same for a process's first thread whose FS nobody has set.
+    /// The same in a process's first thread whose FS base has not been set.
     pub fn start_new(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
         Runs::thread(job, 0, bytes, memory, (number, false), None)
     }
 
-    /// The same for a process's first thread that has a native component's endpoint in its slot for that ([`SLOT`]).
+    /// The same in a process's first thread that has a native component's endpoint in the slot [`SLOT`].
     pub fn start_asking(
         job: &OwnJob,
         endpoint: &Endpoint,
@@ -89,7 +90,7 @@ impl Runs {
         for _ in 0..before {
             threads.push(std::mem::replace(&mut tiny.thread, tiny.process.create_thread("tiny")?));
         }
-        // It stands at its first instruction until it has its registers.
+        // The thread is stopped at its first instruction until its registers are set.
         let channel = tiny.thread.create_exception_channel(0)?;
         tiny.start(None, 0)?;
         let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -161,7 +162,7 @@ impl Runs {
         Ok(Runs { process: None, threads: Vec::new(), owner: Some(owner), kick: Some(kick) })
     }
 
-    /// Its code has come to an end by itself.
+    /// Whether the code has ended by itself.
     pub fn has_ended(&self) -> Result<bool, Failure> {
         if let Some(owner) = &self.owner {
             return Ok(owner.is_finished());
@@ -170,7 +171,7 @@ impl Runs {
         Ok(thread.signals()?.contains(Signals::TASK_TERMINATED))
     }
 
-    /// Ends it from outside, if it has not ended.
+    /// Ends the code from outside, if it has not ended.
     pub fn end(self) -> Outcome {
         if let Some(process) = &self.process {
             process.kill()?;
