@@ -1,4 +1,4 @@
-//! Inputs to begin with, made by our own code: `seeds FOLDER` writes them into a folder for each target.
+//! Initial inputs, made by our own code: `seeds FOLDER` writes them into a folder for each target.
 
 use std::error::Error;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Images of BOOTFS: a damaged one is refused, or read without going beyond its end.
+//! BOOTFS images: a damaged one is refused, or read without an access beyond its end.
 #![no_main]
 
 use bootfs::Bootfs;

@@ -1,8 +1,8 @@
-//! System calls: two processes make any calls with any words, over the machine of ordinary memory. Nothing may panic or
-//! overflow, memory must be consistent, and when all is killed nothing may be left.
+//! System calls: two processes make arbitrary calls with arbitrary words, on the machine with plain memory. Nothing may
+//! panic or overflow, memory must stay consistent, and when everything is killed, nothing may remain.
 //!
-//! An input is the memory of the processes (512 bytes), then calls of [`CALL`] bytes: which thread, the call's number, and for each word
-//! how it is to be read and a number.
+//! An input is the memory of the processes (512 bytes), followed by calls of [`CALL`] bytes: the thread, the number of
+//! the call, and for each word its kind and a number.
 #![no_main]
 
 use abi::Rights;
@@ -17,15 +17,15 @@ use objects::vmar::{MapRequest, Place};
 use objects::Id;
 use server::Server;
 
-/// Bytes that a process's memory begins with.
+/// Bytes with which a process's memory begins.
 const MEMORY: usize = 512;
-/// Bytes of a call: thread, number, eight words of three bytes.
+/// Size of a call in bytes: thread, number, eight words of three bytes.
 const CALL: usize = 26;
-/// Calls that are made of one input.
+/// Maximum number of calls in one input.
 const MOST: usize = 64;
 const FRAMES: usize = 600;
 
-/// The words that checks are most likely to get wrong.
+/// Words that checks are most likely to handle wrongly.
 const ODD: [u64; 12] =
     [0, 1, PAGE, PAGE + 1, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 47, i64::MAX as u64, 1 << 63, u64::MAX - 0xfff, u64::MAX];
 

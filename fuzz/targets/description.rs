@@ -1,4 +1,4 @@
-//! The system description as the root task reads it, and the list of services as `init` does.
+//! The system description as the root task parses it, and the list of services as `init` parses it.
 #![no_main]
 
 use description::System;

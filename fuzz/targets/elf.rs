@@ -1,4 +1,5 @@
-//! ELF files as whoever starts a program reads them: a damaged one is refused, and what is accepted lies within bounds.
+//! ELF files as the code that starts programs parses them: a damaged file is refused, and everything that is accepted
+//! is within bounds.
 #![no_main]
 
 use process_builder::Image;

@@ -1,4 +1,4 @@
-//! Start messages and what a loader service is asked. The first byte says how many handles came along.
+//! Start messages, and requests to a loader service. The first byte is the number of handles.
 #![no_main]
 
 use processargs::Message;
@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert_eq!(message.handles().len(), handles);
         let strings = [message.args(), message.environ(), message.names()];
         let length: usize = strings.into_iter().flatten().map(|string| string.len() + 1).sum();
-        // Each of the three may be all of the message.
+        // Each of the three may take up the whole message.
         assert!(length <= 3 * bytes.len());
     }
     if let Ok((transaction, request)) = Request::decode(bytes, handles) {

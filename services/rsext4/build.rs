@@ -1,5 +1,5 @@
-//! Copies the sources of `rsext4` and applies the patches in `patches/`, in the order of their names. A patch that does not fit is an
-//! error: another version of the crate needs another patch, or none.
+//! Copies the sources of `rsext4` and applies the patches in `patches/`, in the order of their names. A patch that does
+//! not apply is an error: another version of the crate needs another patch, or none.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::{env, fs};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The crate, as cargo names its folder.
+/// The name of the crate's folder in cargo's registry.
 const CRATE: &str = "rsext4-0.9.2";
 
 fn main() -> Result<()> {
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     for patch in patches {
         apply(&fs::read_to_string(&patch)?, &to).map_err(|error| format!("{}: {error}", patch.display()))?;
     }
-    // As a part of another file it may not begin with words about the whole crate.
+    // Inner attributes and inner doc comments of the crate are not allowed in an included file.
     let root = to.join("lib.rs");
     let text = fs::read_to_string(&root)?;
     let kept = text.lines().filter(|line| !line.starts_with("//!") && !line.starts_with("#!["));
@@ -33,8 +33,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Where cargo has put the crate. Cargo answers only when it has all packages of the workspace for this platform, and a build
-/// downloads fewer than those; so it may have to download the others now.
+/// Finds the crate's sources in cargo's registry. Cargo answers only when it has all packages of the workspace for this
+/// platform, and a build downloads fewer than those, so it may have to download the others now.
 fn sources() -> Result<PathBuf> {
     let (cargo, host) = (env::var("CARGO")?, env::var("HOST")?);
     let output = Command::new(cargo)

@@ -1,4 +1,4 @@
-# Checksums, with many threads over files in memory: the work of `program.b3sum`.
+# `program.b3sum`: checksums, with several threads over files in memory.
 echo "=== files"
 b3sum made/log.txt made/binary.bin made/empty made/one-line.txt
 echo "code $?"

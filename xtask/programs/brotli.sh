@@ -1,4 +1,4 @@
-# Compression and back: the work of `program.brotli`.
+# `program.brotli`: compression and decompression.
 echo "=== level 1"
 brotli -c -1 made/log.txt $TMP/log.br
 echo "code $?"

@@ -1,4 +1,4 @@
-# A program that nobody here wrote, in sub-domains of a virtual processor: `vproc.busybox`.
+# `vproc.busybox`: a third-party program in sub-domains of a virtual processor.
 echo "=== true and false"
 guest ./busybox true
 echo "code $?"

@@ -1,5 +1,5 @@
-# Our own programs in sub-domains of a virtual processor, at fixed addresses and with calls of their own: `vproc.guest`. What must
-# have happened is named; on the host nobody counts.
+# `vproc.guest`: our own programs in sub-domains of a virtual processor, at fixed addresses and with their own system
+# calls. `--must` names events that must have happened; on the host nothing counts them.
 echo "=== memory on demand"
 guest --must=faults,calls,signals ./paging a b
 echo "code $?"

@@ -1,4 +1,4 @@
-# Questions to JSON: the work of `program.jaq`.
+# `program.jaq`: JSON queries.
 echo "=== as it is"
 jaq . made/people.json
 echo "code $?"

@@ -1,7 +1,7 @@
-# Lua's own test suite: `c-program.lua-suite`. Each of its files is a case, run as its authors say for systems that are
-# not Linux (_port). What a file prints has times and sizes in it, so only its exit code counts.
-# Left out: attrib (writes beside its scripts), main (takes the shell's errors apart), heavy (takes all memory there is), literals (asks for the
-# locale pt_BR, and where the C library says yes, as musl does to every name, expects a decimal comma).
+# `c-program.lua-suite`: Lua's own test suite. Each of its files is a case, run as its authors recommend for systems
+# other than Linux (_port). The output of a file contains times and sizes, so only its exit code is compared. Left out:
+# attrib (writes next to its scripts), main (parses the shell's error messages), heavy (takes all memory), literals
+# (asks for the locale pt_BR and expects a decimal comma if the C library accepts it; musl accepts every name).
 echo "=== big (the code alone)"
 lua -e '_port = true _soft = true _nomsg = true' big.lua
 echo "code $?"

@@ -1,4 +1,4 @@
-# Lua at work: `c-program.lua`. Each file of xtask/programs/lua is a case.
+# `c-program.lua`: Lua programs. Each file of xtask/programs/lua is a case.
 echo "=== strings"
 lua strings.lua
 echo "code $?"

@@ -1,4 +1,4 @@
-# Searches: the work of `program.ripgrep`.
+# `program.ripgrep`: searches.
 echo "=== a literal, with line numbers"
 rg -n --sort path capability text
 echo "code $?"

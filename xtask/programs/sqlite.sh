@@ -1,4 +1,4 @@
-# SQL sessions: `c-program.sqlite`.
+# `c-program.sqlite`: SQL sessions.
 echo "=== 100,000 rows, indices, joins, aggregates"
 sqlite3 -batch $TMP/work.db ".read session.sql"
 echo "code $?"

@@ -1,4 +1,4 @@
-//! `bench`: figures that are measured, never timed tests.
+//! `bench`: measured figures, as opposed to tests with time limits.
 
 mod anchors;
 mod bars;
@@ -28,7 +28,7 @@ use crate::session::End;
 use crate::setup;
 use crate::ui::Ui;
 
-/// Measures; gives this process' exit code.
+/// Measures; returns this process' exit code.
 ///
 /// # Errors
 /// Something does not build or boot, or a file cannot be read or written.
@@ -48,7 +48,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
     }
 }
 
-/// The state of the sources that is measured.
+/// The commit of the measured sources.
 fn commit(paths: &Paths) -> String {
     let mut git = std::process::Command::new("git");
     git.args(["describe", "--always", "--dirty", "--abbrev=12"]).current_dir(&paths.workspace);
@@ -58,7 +58,7 @@ fn commit(paths: &Paths) -> String {
     }
 }
 
-/// Builds the program of that name in `tests/bench`.
+/// Builds the program with this name in `tests/bench`.
 fn program(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     let args = format!("--release --locked --target {} -p bench", cargo::PROGRAM_TARGET);
     let made = Build::new("building the benchmark", &args)
@@ -67,14 +67,14 @@ fn program(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// What the root task and the server say on their way, and after how many thousand instructions.
+/// The messages of the root task and the server during the boot, and after how many thousand instructions they come.
 fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
     capture.accel = Accel::Counting;
     capture.overheard = true;
     capture.until_first_output = false;
     let outcome = capture.run()?;
     let stage = |line: &String| {
-        // `[  0.123456] I who: text`, where a nanosecond is an instruction.
+        // `[  0.123456] I who: text`, where one nanosecond is one instruction.
         let (time, text) = line.strip_prefix('[')?.split_once("] ")?;
         let micros = time.trim().replace('.', "").parse().ok()?;
         Some((text.get(2..)?.to_string(), micros))
@@ -82,8 +82,8 @@ fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
     Ok(outcome.said.iter().filter_map(stage).collect())
 }
 
-/// Measures the wall clock from QEMU's start to the first output of the example `hello`, and in instructions how far the
-/// root task and the server are when they say something.
+/// Measures the wall-clock time from QEMU's start to the first output of the example `hello`, and the number of
+/// instructions before each message of the root task and the server.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.

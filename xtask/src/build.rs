@@ -1,4 +1,4 @@
-//! Builds everything that boots, in the order in which the parts need each other.
+//! Builds everything that boots, in the order of dependencies.
 //!
 //! ```text
 //! kernel ----------------------------------------------+
@@ -7,8 +7,8 @@
 //!                                   programs ---+-> BOOTFS image
 //! ```
 //!
-//! Cargo decides what of a part must be built again; outputs go on to the next part only where they differ, so that a
-//! change travels no further than it has to. Where no source changed at all since the last build, none of it is asked.
+//! Cargo decides what must be rebuilt. An output is replaced only if it differs, so a change rebuilds only the parts
+//! that depend on it. If no source has changed since the last build, cargo is not called.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,22 +35,22 @@ use crate::unwinder;
 /// What to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct What {
-    /// The debug kernel, and what is built against it.
+    /// The debug kernel, and everything that is built against it.
     pub debug: bool,
-    /// The conformance programs too.
+    /// Also the conformance programs.
     pub tests: bool,
-    /// The shell too, and the programs that one wants beside it.
+    /// Also the shell and the programs that users expect with it.
     pub shell: bool,
-    /// A root task that first says what the kernel itself costs.
+    /// A root task that first reports the costs of the kernel itself.
     pub measure: bool,
 }
 
-/// Where everything built lies.
+/// The locations of everything built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// The kernel for QEMU.
     pub kernel: PathBuf,
-    /// The root task, with the server in it.
+    /// The root task, which contains the server.
     pub root: PathBuf,
     /// The server, for debuggers.
     pub server: PathBuf,
@@ -58,17 +58,17 @@ pub struct Built {
     pub libraries: Vec<(String, PathBuf)>,
     /// Name and file of every built-in program.
     pub programs: Vec<(String, PathBuf)>,
-    /// Those of the conformance programs.
+    /// Name and file of every conformance program.
     pub test_programs: Vec<(String, PathBuf)>,
-    /// The services that the system description names, drivers among them.
+    /// The services that the system description names, including drivers.
     pub services: Vec<Known>,
-    /// Further names of programs.
+    /// Additional names of programs.
     pub names: BTreeMap<String, Vec<String>>,
-    /// The programs that may look at all tasks.
+    /// The programs that may inspect all tasks.
     pub trusted: Vec<String>,
 }
 
-/// Remembers what a build was made from.
+/// Records what a build was made from.
 #[derive(Serialize, Deserialize)]
 struct Stamp {
     sources: u64,
@@ -95,7 +95,7 @@ pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
     Ok(stamp.built)
 }
 
-/// The variables that crates which see the kernel are built with.
+/// The environment variables for building crates that depend on the kernel.
 ///
 /// # Errors
 /// The kernel does not build.
@@ -104,7 +104,7 @@ pub fn kernel_variables(paths: &Paths) -> Result<[(&'static str, OsString); 2]> 
     Ok([("HAFNON_SEL4", kernel.folder.into()), ("HAFNON_SEL4_SRC", kernel.source.into())])
 }
 
-/// The same system, but for server and root task, which are built from a changed copy of the tree.
+/// The same system, except that server and root task are built from a modified copy of the tree.
 ///
 /// # Errors
 /// They do not build.
@@ -117,10 +117,10 @@ pub fn variant(paths: &Paths, ui: &Ui, built: &Built, tree: &Path) -> Result<Bui
     Ok(Built { server, root, ..built.clone() })
 }
 
-/// The names of all programs that stand in images, with a shell or without, as they are known before anything is built.
+/// The names of all programs in images, with a shell or without, before anything is built.
 ///
 /// # Errors
-/// Cargo does not say what the packages make.
+/// Cargo does not list the programs of the packages.
 pub fn program_names(paths: &Paths) -> Result<BTreeSet<String>> {
     let image = System::read(paths)?.image;
     let packages: Vec<&String> = image.programs.iter().chain(&image.shell_programs).collect();
@@ -129,13 +129,13 @@ pub fn program_names(paths: &Paths) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// What the last build for programs gave, whatever has changed since.
+/// The result of the last build for programs, whatever has changed since.
 pub fn last(paths: &Paths) -> Option<Built> {
     let stamp: Stamp = serde_json::from_slice(&fs::read(paths.out.join("built.json")).ok()?).ok()?;
     Some(stamp.built)
 }
 
-/// What the last build gave, if nothing that it came from has changed and all of it is still there.
+/// The result of the last build, if none of its sources has changed and all outputs still exist.
 fn unchanged(stamp_file: &Path, sources: u64) -> Option<Built> {
     let stamp: Stamp = serde_json::from_slice(&fs::read(stamp_file).ok()?).ok()?;
     let built = &stamp.built;
@@ -146,7 +146,8 @@ fn unchanged(stamp_file: &Path, sources: u64) -> Option<Built> {
     (stamp.sources == sources && files.iter().all(|file| file.is_file())).then_some(stamp.built)
 }
 
-/// Name, size and time of change of every file of the tree and of somebody's own kernel, and the variables that builds follow.
+/// Hash of the name, size and modification time of every file of the tree and of a user's own kernel, and of the
+/// variables that affect builds.
 fn state_of_sources(paths: &Paths) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     cargo::TOOLCHAIN.hash(&mut hasher);
@@ -167,7 +168,7 @@ struct Builder<'a> {
     paths: &'a Paths,
     ui: &'a Ui,
     what: What,
-    /// A copy of the tree that server and root task are built from instead.
+    /// The copy of the tree from which server and root task are built instead.
     tree: Option<&'a Path>,
 }
 
@@ -229,12 +230,12 @@ impl Builder<'_> {
         Ok(kernel)
     }
 
-    /// A call of cargo with the profile of the parts below the programs.
+    /// A cargo build with the profile of the parts below the programs.
     fn system_build<'a>(&self, title: &'a str, target: &str, args: &str) -> Build<'a> {
         Build::new(title, &format!("--profile system --target {target} {args}"))
     }
 
-    /// Puts an output where the next part finds it, changed only where it differs.
+    /// Copies an output to where the next part finds it, only if it differs.
     fn place(&self, from: &Path, to: &str) -> Result<PathBuf> {
         let to = self.paths.out.join(to);
         copy_if_changed(from, &to)?;
@@ -252,7 +253,7 @@ impl Builder<'_> {
         Ok((vdso, userboot))
     }
 
-    /// What programs are linked with and load: C library, fdio, start file, unwinder.
+    /// The libraries that programs link with and load: C library, fdio, start file, unwinder.
     fn sysroot(&self, vdso: &Path) -> Result<Vec<(String, PathBuf)>> {
         self.place(vdso, "sysroot/lib/libzircon.so")?;
         let musl = c::sources::fetched(self.paths, self.ui)?;
@@ -275,7 +276,7 @@ impl Builder<'_> {
         Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
     }
 
-    /// An object file and an archive, which cargo does not make.
+    /// Links an object file and an archive, because cargo does not make object files.
     fn start_file(&self) -> Result<()> {
         let object = self.paths.out.join("crt/Scrt1.o");
         fs::create_dir_all(self.paths.out.join("crt")).context("cannot make a folder for the start file")?;
@@ -297,7 +298,7 @@ impl Builder<'_> {
             (None, false) => "release",
         };
         let build = |title, args| {
-            // Both kernels' parts have a cargo target directory of their own: going from one to the other builds nothing.
+            // Each kernel variant has its own cargo target directory, so switching between them rebuilds nothing.
             let mut build = self.system_build(title, BARE_TARGET, args);
             build.target_dir = self.what.debug.then(|| self.paths.out.join("cargo-debug"));
             if let Some(tree) = self.tree {
@@ -338,11 +339,11 @@ impl Builder<'_> {
     }
 }
 
-/// Copies a program without what only a debugger reads: nine tenths of it, which every boot would carry along. The
+/// Copies a program without its debug information, which is nine tenths of it and would be part of every boot. The
 /// original keeps it.
 ///
 /// # Errors
-/// There is no `objcopy`, or it cannot read the program.
+/// `objcopy` is missing, or it cannot read the program.
 pub fn without_debug_information(from: &Path, to: &Path) -> Result<()> {
     let mut small = to.to_path_buf().into_os_string();
     small.push(".small");
@@ -355,12 +356,12 @@ pub fn without_debug_information(from: &Path, to: &Path) -> Result<()> {
     fs::remove_file(&small).context("cannot remove a temporary file")
 }
 
-/// The shared object that cargo made of the library target `name`.
+/// The shared object that cargo built from the library target `name`.
 fn shared_object<'a>(made: &'a [Artifact], name: &str) -> Result<&'a Path> {
     cargo::library(made, name, "so")
 }
 
-/// What programs are linked with, in the form of `CARGO_ENCODED_RUSTFLAGS`.
+/// Flags for linking programs, in the form of `CARGO_ENCODED_RUSTFLAGS`.
 pub fn program_flags(paths: &Paths) -> OsString {
     format!("-Lnative={}", paths.sysroot_lib().display()).into()
 }

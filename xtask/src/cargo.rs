@@ -1,4 +1,4 @@
-//! Calls cargo for the parts of the system and learns from it what it made.
+//! Calls cargo for the parts of the system, and reads from its output which files it made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,25 +14,25 @@ use crate::paths::Paths;
 use crate::threads::Watcher;
 use crate::ui::{Step, Ui};
 
-/// The compiler that everything is built with.
+/// The Rust toolchain that builds everything.
 pub const TOOLCHAIN: &str = "1.95.0";
-/// What server and root task are built for.
+/// The target of server and root task.
 pub const BARE_TARGET: &str = "x86_64-unknown-none";
-/// What programs and the libraries below them are built for.
+/// The target of programs and the libraries below them.
 pub const PROGRAM_TARGET: &str = "x86_64-unknown-fuchsia";
 
 /// One call of `cargo build`.
 #[derive(Debug, Default)]
 pub struct Build<'a> {
-    /// What a person reads meanwhile.
+    /// The message that the user sees during the build.
     pub title: &'a str,
-    /// Everything after `cargo build`.
+    /// The arguments after `cargo build`.
     pub args: Vec<OsString>,
-    /// Variables for it.
+    /// Environment variables for it.
     pub env: BTreeMap<String, OsString>,
-    /// Its folder, where that is not the workspace.
+    /// Its working directory, if it is not the workspace.
     pub folder: Option<PathBuf>,
-    /// Its target directory, where that is not the system's.
+    /// Its target directory, if it is not the system's.
     pub target_dir: Option<PathBuf>,
 }
 
@@ -41,7 +41,7 @@ pub struct Build<'a> {
 pub struct Artifact {
     /// The target's name: that of a binary, library or example.
     pub name: String,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Whether it is a program.
     pub executable: bool,
@@ -62,12 +62,12 @@ struct Target {
 }
 
 impl<'a> Build<'a> {
-    /// `cargo build` with these arguments, blanks between them.
+    /// `cargo build` with these arguments, separated by blanks.
     pub fn new(title: &'a str, args: &str) -> Build<'a> {
         Build { title, args: args.split_whitespace().map(OsString::from).collect(), ..Build::default() }
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn env(mut self, key: impl Into<String>, value: impl Into<OsString>) -> Build<'a> {
         self.env.insert(key.into(), value.into());
         self
@@ -103,7 +103,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Cargo of our toolchain in `folder`, free of what an outer cargo left in the environment, and of flags for other
+/// Cargo of our toolchain in `folder`, without environment variables of an outer cargo, and without flags for other
 /// targets.
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new("cargo");
@@ -127,10 +127,10 @@ pub fn command(folder: &Path) -> Command {
     command
 }
 
-/// The names of the programs that some packages of the tree make.
+/// The names of the programs of some packages of the tree.
 ///
 /// # Errors
-/// Cargo does not say.
+/// Cargo does not report them.
 pub fn binaries(paths: &Paths, wanted: impl Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut metadata = command(&paths.workspace);
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]).stdin(Stdio::null());
@@ -153,7 +153,7 @@ pub fn rustc() -> Command {
     command
 }
 
-/// Reads what cargo says; shows what it is at; keeps it all for when it fails.
+/// Reads cargo's output, shows its progress, and keeps the output for a failure.
 fn follow(output: impl Read, step: &mut Step, verbose: bool) -> Result<String> {
     let mut said = String::new();
     for line in BufReader::new(output).split(b'\n') {
@@ -209,7 +209,7 @@ pub fn library<'a>(artifacts: &'a [Artifact], name: &str, extension: &str) -> Re
     Ok(&found.with_context(|| format!("cargo made no library `{name}.{extension}`"))?.path)
 }
 
-/// Every file below `folder` that is no build output, for noticing changes; sorted.
+/// Every file below `folder` except build outputs, sorted; used to detect changes.
 ///
 /// # Errors
 /// A folder cannot be read.

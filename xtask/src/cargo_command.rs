@@ -1,8 +1,8 @@
 //! `hafnon cargo`: cargo, for any crate, with the system as its target.
 //!
-//! Cargo is told the target, where the libraries are, and that this tool runs what it builds; all else is as the caller
-//! has it. The runner takes what the last build left: it is started once for each test binary and documentation test, and
-//! must not build in between. All of them but those of `cargo run` share a machine ([`batch`]).
+//! Cargo gets the target, the location of the libraries, and this tool as the runner of programs; everything else is
+//! the caller's. The runner uses the result of the last build: it is started once for each test binary and
+//! documentation test, and must not build in between. All runs except those of `cargo run` share a machine ([`batch`]).
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,14 +28,14 @@ use crate::threads::Watcher;
 use crate::ui::Ui;
 use crate::words;
 
-/// How `--mem`, `--timeout` and `--raw-backtraces` reach the runner through cargo.
+/// The variables that pass `--mem`, `--timeout` and `--raw-backtraces` through cargo to the runner.
 const MEMORY: &str = "HAFNON_RUN_MEM";
 const TIMEOUT: &str = "HAFNON_RUN_TIMEOUT";
 const RAW_BACKTRACES: &str = "HAFNON_RUN_RAW_BACKTRACES";
-/// Memory of a machine for many programs, where none is asked for.
+/// Default memory of a machine for many programs, in bytes.
 const MACHINE: u64 = 1 << 30;
 
-/// Runs cargo; gives its exit code.
+/// Runs cargo; returns its exit code.
 ///
 /// # Errors
 /// The system does not build, or cargo cannot be started.
@@ -49,10 +49,10 @@ pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
         command.env(batch::SOCKET, keeper.socket());
     }
     let mut child = command.spawn().context("cannot start cargo")?;
-    // A Ctrl-C reaches cargo and its runners by itself; the machine is ended when they are.
+    // A Ctrl-C reaches cargo and its runners directly; the machine is ended after them.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch signals")?;
     let (handle, id) = (signals.handle(), child.id());
-    // Without it a signal would not end cargo: then this tool ends with it.
+    // Without this thread a signal would not end cargo, so its failure ends this tool.
     let watcher = Watcher::new(move |failed| {
         words::say(&format!("hafnon: {failed}"));
         std::process::exit(125);
@@ -70,7 +70,7 @@ pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     Ok(code(status))
 }
 
-/// A machine for what cargo runs.
+/// A keeper of a machine for the programs that cargo runs.
 ///
 /// # Errors
 /// As [`Keeper::start`].
@@ -78,7 +78,7 @@ pub fn keeper(built: &Built, args: &CargoArgs) -> Result<Keeper> {
     Keeper::start(built, args.mem.unwrap_or(MACHINE))
 }
 
-/// Whether this is `cargo run`: one program, which gets a machine of its own, with all that `run` can do.
+/// Whether this is `cargo run`: one program, which gets its own machine with all features of `run`.
 fn is_run(args: &CargoArgs) -> bool {
     let subcommand = args.args.iter().filter_map(|arg| arg.to_str()).find(|arg| !arg.starts_with(['-', '+']));
     matches!(subcommand, Some("run" | "r"))
@@ -87,18 +87,18 @@ fn is_run(args: &CargoArgs) -> bool {
 /// Cargo with everything set.
 ///
 /// # Errors
-/// This tool does not know its own place.
+/// This tool's own path is unknown.
 pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     let mut command = Command::new("cargo");
     command
         .env("RUSTUP_TOOLCHAIN", TOOLCHAIN)
         .env("CARGO_BUILD_TARGET", PROGRAM_TARGET)
         .env("HAFNON_ROOT", &paths.workspace);
-    // As a list, so that a path with a blank is one word.
+    // A list, so that a path with a blank is one word.
     let tool = own_file()?;
     let runner = format!("target.{PROGRAM_TARGET}.runner=[{},'runner']", toml_string(&tool.to_string_lossy()));
     command.args(["--config", &runner]);
-    // Flags in the environment win over those in files, so ours go to where the caller's are.
+    // Flags in the environment override those in files, so ours are added where the caller's are.
     let ours = program_flags(paths);
     let joined = |theirs: OsString, separator: &str| {
         let mut all = theirs;
@@ -140,7 +140,7 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs what cargo built; gives its exit code.
+/// Runs a program that cargo built; returns its exit code.
 ///
 /// # Errors
 /// As [`run::run`].
@@ -149,7 +149,7 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     let memory = env::var(MEMORY).ok().and_then(|text| parse_size(&text).ok());
     let timeout = env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
     let raw_backtraces = env::var_os(RAW_BACKTRACES).is_some();
-    // A bare name would be taken for a built-in program's.
+    // A name without a slash would refer to a built-in program.
     let program = fs::canonicalize(&program).unwrap_or_else(|_| program.into());
     if let Some(socket) = env::var_os(batch::SOCKET) {
         let limit = timeout.map(Duration::from_secs_f64);
@@ -162,7 +162,7 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     run::boot(&Ui::new(false), paths, &built, &args)
 }
 
-/// A child's exit code as a shell gives it.
+/// A child's exit code as a shell reports it.
 pub fn code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| Some(128 + status.signal()?));

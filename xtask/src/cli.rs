@@ -21,27 +21,27 @@ pub struct Cli {
 pub enum Command {
     /// Boots the system: a short tour, or the program named.
     ///
-    /// Without PROGRAM a few demonstration programs run, each saying what it shows; with a terminal a shell inside the
+    /// Without PROGRAM a few demonstration programs run, each saying what it shows; on a terminal, a shell inside the
     /// system follows. With PROGRAM, its output, input and exit code are this command's.
     ///
-    /// Exit codes of our own: 124 the time given by --timeout ran out, 125 the system or this tool failed, 126 the file
-    /// is no program for the system, 127 there is no such program. A program that an exception ends gives 134, one that
-    /// was killed 137.
+    /// Exit codes of our own: 124 the time limit of --timeout expired, 125 the system or this tool failed, 126 the file
+    /// is not a program for the system, 127 there is no such program. A program that dies of an exception gives 134,
+    /// one that was killed 137.
     ///
     /// Ctrl-C (SIGINT) kills the program: 137. A second one within two seconds ends the machine: 130. SIGTERM ends the
-    /// machine: 143, SIGHUP: 129; so does standard output that nobody reads any more: 141. Before a machine ends so, or by
-    /// --timeout, it has 10 seconds to write what belongs on its disk; another signal ends it at once.
+    /// machine: 143, SIGHUP: 129; so does standard output that is closed: 141. A machine that ends in one of these
+    /// ways, or by --timeout, has 10 seconds to write its data to its disk; another signal ends it at once.
     Run(RunArgs),
     /// Builds everything that `run` boots.
     Build {
         /// Build the debug kernel too.
         #[arg(long)]
         debug: bool,
-        /// Show what the compilers say.
+        /// Show the compilers' output.
         #[arg(short, long)]
         verbose: bool,
     },
-    /// Makes disks for `run --disk`, and fills and reads them on the host: no superuser, nothing mounted.
+    /// Creates disks for `run --disk`, and writes and reads them on the host: no superuser, nothing mounted.
     Disk {
         /// What to do.
         #[command(subcommand)]
@@ -54,25 +54,25 @@ pub enum Command {
     Cargo(CargoArgs),
     /// Builds programs of packages from the registry; `run` and the shell find them by name, in /boot/bin.
     ///
-    /// Takes what `cargo install` takes: CRATE@VERSION, --features, --path, --list and so on. The package's own lock file
-    /// is followed (--locked).
+    /// Takes the arguments of `cargo install`: CRATE@VERSION, --features, --path, --list and so on. The package's own
+    /// lock file is used (--locked).
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Install {
-        /// What `cargo install` is told.
+        /// The arguments of `cargo install`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<std::ffi::OsString>,
     },
-    /// Removes programs that `install` built; takes what `cargo uninstall` takes.
+    /// Removes programs that `install` built; takes the arguments of `cargo uninstall`.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Uninstall {
-        /// What `cargo uninstall` is told.
+        /// The arguments of `cargo uninstall`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<std::ffi::OsString>,
     },
     /// Compiles and links C programs for the system: clang, with target, headers and libraries set.
     ///
     /// Takes clang's arguments. For configure, make and other builds that want a compiler of one word there is
-    /// target/hafnon/sysroot/bin/x86_64-unknown-fuchsia-clang, with -ar, -ranlib and so on beside it.
+    /// target/hafnon/sysroot/bin/x86_64-unknown-fuchsia-clang, with -ar, -ranlib and so on next to it.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Cc {
         /// Clang's arguments.
@@ -90,32 +90,33 @@ pub enum Command {
     },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     ///
-    /// `test conformance PREFIX...` runs the conformance cases of these names. Three run only when named: `test mutations`
-    /// puts small faults into the system and reports how many of them a conformance case catches; `test rust [SUITE...]`
-    /// runs the tests of Rust's own library and prints how many pass; `test ecosystem [PACKAGE...]` runs the test suites of
-    /// packages from the registry.
+    /// `test conformance PREFIX...` runs the conformance cases with these prefixes. Three tests run only when named:
+    /// `test mutations` puts small faults into the system and reports how many of them a conformance case catches;
+    /// `test rust [SUITE...]` runs the tests of Rust's own library and prints how many pass;
+    /// `test ecosystem [PACKAGE...]` runs the test suites of packages from the registry.
     Test(TestArgs),
-    /// Has hostile programs in the system make random calls, while others check their own answers.
+    /// Runs hostile programs in the system that make random calls, while others check their own results.
     ///
-    /// The exit code is 0 only if the system stands, every call was made, enough of them succeeded, the others noticed
-    /// nothing, and everything came back. A seed is repeated exactly.
+    /// The exit code is 0 only if the system survives, every call was made, enough of them succeeded, the other
+    /// programs noticed nothing, and all resources were freed. A run with the same seed is repeated exactly.
     Fuzz(FuzzArgs),
-    /// Runs what reads bytes of others (ELF, BOOTFS, start messages, descriptions, calls) under libFuzzer on the host.
+    /// Runs the parsers of untrusted bytes (ELF, BOOTFS, start messages, descriptions, calls) under libFuzzer on the
+    /// host.
     FuzzHost(FuzzHostArgs),
-    /// Runs the objects' tests under Miri, which notices what the language does not define.
+    /// Runs the objects' tests under Miri, which detects undefined behaviour.
     Miri(MiriArgs),
-    /// Counts the lines of code that have to be right for programs to be safe from each other, by part.
+    /// Counts the lines of code that must be right for programs to be safe from each other, by part.
     TrustedBase,
-    /// Counts the system calls that are built, and the names of Zircon's own cases that have a passing case here.
+    /// Counts the implemented system calls, and the names of Zircon's own cases that have a passing case here.
     ///
-    /// Counts what the last conformance run found; where there was none, all cases are run. The exit code is 1 if the
-    /// table of names (tests/conformance/core-tests.toml) is not in order.
+    /// Counts the results of the last conformance run; if there was none, all cases are run. The exit code is 1 if the
+    /// table of names (tests/conformance/core-tests.toml) has errors.
     Coverage(CoverageArgs),
-    /// Writes the pages that are made from what stands elsewhere: docs/compatibility.md and a reference page for each system
-    /// call from their definitions, docs/std.md from the table of the example `std`, the table of docs/performance.md and the
-    /// drawings from the figures in docs/measurements.
+    /// Writes the generated pages: docs/compatibility.md and a reference page for each system call from their
+    /// definitions, docs/std.md from the table of the example `std`, the table of docs/performance.md and the drawings
+    /// from the figures in docs/measurements.
     Docs {
-        /// Where the reference pages go [default: target/hafnon/reference].
+        /// The folder of the reference pages [default: target/hafnon/reference].
         folder: Option<PathBuf>,
     },
     /// Measures what operations cost, in instructions of the guest.
@@ -123,25 +124,25 @@ pub enum Command {
     /// NAME is the beginning of an operation's name, such as `channel_`; without one all are measured. `bench boot`,
     /// `bench memory` and `bench scale` measure other things.
     Bench(BenchArgs),
-    /// Says what is there and what is missing for building and booting; installs nothing.
+    /// Reports what is there and what is missing for building and booting; installs nothing.
     Doctor,
 }
 
 /// What to do with a disk.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DiskCommand {
-    /// Makes an image with an empty file system.
+    /// Creates an image with an empty file system.
     New {
-        /// The image's file, which is not there yet.
+        /// The image's file, which must not exist.
         image: PathBuf,
         /// Its size, in MiB or with K, M or G.
         #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
         size: u64,
-        /// With FAT, which every other system can read, in the place of ext4, which keeps links and permissions.
+        /// Use FAT, which every other system can read, instead of ext4, which stores links and permissions.
         #[arg(long)]
         fat: bool,
     },
-    /// Lists what lies in a folder, with sizes in bytes.
+    /// Lists a folder, with sizes in bytes.
     Ls {
         /// The image's file.
         image: PathBuf,
@@ -153,9 +154,9 @@ pub enum DiskCommand {
     Put {
         /// The image's file.
         image: PathBuf,
-        /// What is copied.
+        /// The source.
         from: PathBuf,
-        /// A folder that it comes into, or its new name.
+        /// The destination: a folder, or a new name.
         #[arg(default_value = "/")]
         to: String,
     },
@@ -163,14 +164,14 @@ pub enum DiskCommand {
     Get {
         /// The image's file.
         image: PathBuf,
-        /// What is copied.
+        /// The source.
         from: String,
-        /// A folder that it comes into, or its new name.
+        /// The destination: a folder, or a new name.
         #[arg(default_value = ".")]
         to: PathBuf,
     },
-    /// Says whether the file system is in order: by e2fsck or fsck.vfat where they are installed, and by reading all of it.
-    /// The exit code is 1 where it is not.
+    /// Checks the file system: with e2fsck or fsck.vfat if they are installed, and by reading all of it. The exit code
+    /// is 1 if it has errors.
     Check {
         /// The image's file.
         image: PathBuf,
@@ -189,17 +190,18 @@ pub struct RunArgs {
     /// End the machine after this many seconds; the exit code is then 124.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
-    /// Boot the debug kernel, which checks itself and prints.
+    /// Boot the debug kernel, which checks assertions and prints messages.
     #[arg(long)]
     pub debug: bool,
-    /// Wait for gdb on a TCP port before the first instruction; the port is 1234 unless another is given (`--gdb=4321`).
+    /// Wait for gdb on a TCP port before the first instruction; the port is 1234 unless another is given
+    /// (`--gdb=4321`).
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
     pub gdb: Option<u16>,
     /// Leave backtraces as programs print them, as markup without names.
     #[arg(long)]
     pub raw_backtraces: bool,
-    /// Show the system calls of the program and of those that it starts, on standard error; only those of some nouns or
-    /// names with `--trace=channel,port,zx_vmo_create`.
+    /// Show the system calls of the program and of its children, on standard error; with
+    /// `--trace=channel,port,zx_vmo_create`, only those of these nouns or names.
     #[arg(long, value_name = "CALLS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub trace: Option<String>,
     /// Write the system calls to this file instead.
@@ -208,29 +210,30 @@ pub struct RunArgs {
     /// Write the system calls to a file that Perfetto opens (ui.perfetto.dev).
     #[arg(long, value_name = "FILE")]
     pub trace_file: Option<PathBuf>,
-    /// What runs the guest's instructions.
+    /// How the guest's instructions are executed.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
     /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
-    /// Carry the files of this folder in: they lie in /boot/files, where they can be read. Links to files become files,
-    /// links to folders are left out.
+    /// Include the files of this folder: they are in /boot/files, read-only. Links to files become files, links to
+    /// folders are left out.
     #[arg(long, value_name = "FOLDER")]
     pub files: Option<PathBuf>,
     /// Boot the instances of this file instead of those of system.toml; its instance `main` runs the program.
     #[arg(long, value_name = "FILE")]
     pub system: Option<PathBuf>,
-    /// Put a variable into the program's environment; may be repeated.
+    /// Set a variable in the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
-    /// The program and its arguments: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in one.
+    /// The program and its arguments: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in
+    /// program.
     #[arg(trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"], num_args = 0..)]
     pub program: Vec<String>,
 }
 
 impl RunArgs {
-    /// Nothing but defaults, and this much memory in bytes.
+    /// Only defaults, and this much memory in bytes.
     pub fn with_memory(memory: Option<u64>) -> RunArgs {
         RunArgs {
             verbose: false,
@@ -264,19 +267,19 @@ pub struct CargoArgs {
     /// Leave backtraces as programs print them, as markup without names.
     #[arg(long)]
     pub raw_backtraces: bool,
-    /// What cargo is told.
+    /// The arguments of cargo.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub args: Vec<std::ffi::OsString>,
 }
 
-/// What runs the guest's instructions.
+/// How the guest's instructions are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Accel {
-    /// QEMU translates them: works everywhere.
+    /// QEMU translates them (TCG): works everywhere.
     Tcg,
-    /// The processor does, through Linux' /dev/kvm.
+    /// The processor executes them, through Linux' /dev/kvm.
     Kvm,
-    /// QEMU's own translation, where each instruction takes a nanosecond of the guest's time: its counters count
+    /// QEMU translates them, and each instruction takes a nanosecond of the guest's time: its counters count
     /// instructions.
     Counting,
 }
@@ -289,20 +292,20 @@ pub struct TestArgs {
     /// For the test `conformance`: only cases whose name begins with one of these, such as `channel.call.`. For `rust`:
     /// only these suites: coretests, alloctests, std. For `ecosystem`: only these packages.
     pub cases: Vec<String>,
-    /// Name the tests and run none.
+    /// List the tests and run none.
     #[arg(long)]
     pub list: bool,
-    /// For `ecosystem`: take what an earlier run with the same tree gave, and run only what is left.
+    /// For `ecosystem`: keep the results of an earlier run with the same tree, and run only the rest.
     #[arg(long = "continue")]
     pub resume: bool,
-    /// For `ecosystem`: run the suites on the host, and write down how many cases there are. For `rust`: on the host, for
+    /// For `ecosystem`: run the suites on the host, and record the number of cases. For `rust`: run on the host, for
     /// comparison.
     #[arg(long)]
     pub host: bool,
-    /// For `ecosystem`: choose anew what the packages' tests need, and write that down.
+    /// For `ecosystem`: resolve the dependencies of the packages' tests anew, and record them.
     #[arg(long)]
     pub lock: bool,
-    /// For `ecosystem`: the suite of any package of the registry.
+    /// For `ecosystem`: run the suite of any package of the registry.
     #[arg(long, value_name = "NAME[@VERSION]")]
     pub any: Option<String>,
     /// For `mutations`: how many faults to try.
@@ -320,19 +323,19 @@ pub struct TestArgs {
     /// For `vproc.random` and `kernel.random`: how many steps.
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: u64,
-    /// For `disk.cuts`: how many operations are played, each of which is cut at each of its writes.
+    /// For `disk.cuts`: how many operations are replayed with a power cut at each of their writes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cuts: Option<u64>,
-    /// For `disk.`: as long as it takes to be sure, which is hours: 3000 operations, and the machine killed 100 times.
+    /// For `disk.`: run for hours to be sure: 3000 operations, and the machine killed 100 times.
     #[arg(long)]
     pub all: bool,
-    /// For `vproc.random`, `kernel.random` and `disk.`: what all random numbers follow from.
+    /// For `vproc.random`, `kernel.random` and `disk.`: the seed of all random numbers.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// In the end, print how long each test took, the dearest first.
+    /// Finally print how long each test took, the longest first.
     #[arg(long)]
     pub times: bool,
-    /// Show the output of the passing ones too.
+    /// Also show the output of tests that pass.
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -343,10 +346,10 @@ pub struct FuzzArgs {
     /// How many calls.
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub calls: u64,
-    /// Asks services instead: so many requests of hostile clients to all that there are.
+    /// Make this many requests of hostile clients to all services instead.
     #[arg(long, value_name = "N", conflicts_with = "calls", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub requests: Option<u64>,
-    /// What all random numbers follow from; another one each time unless it is given.
+    /// The seed of all random numbers; a new one each time unless it is given.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
 }
@@ -356,7 +359,7 @@ pub struct FuzzArgs {
 pub struct FuzzHostArgs {
     /// bootfs, calls, description, elf or processargs; all of them unless one is given.
     pub target: Option<String>,
-    /// How long each runs.
+    /// How long each target runs.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub seconds: u32,
 }
@@ -366,7 +369,7 @@ pub struct FuzzHostArgs {
 pub struct MiriArgs {
     /// Only tests with this in their names.
     pub filter: Option<String>,
-    /// All tests, which takes hours, and not only those that end soon.
+    /// Run all tests, which takes hours, not only the quick ones.
     #[arg(long)]
     pub all: bool,
 }
@@ -386,7 +389,7 @@ pub struct CoverageArgs {
     /// Run all cases first.
     #[arg(long)]
     pub run: bool,
-    /// Count lines instead: those of the objects and of the server that the server's tests on the host run.
+    /// Count lines instead: those of the objects and of the server that the server's tests on the host execute.
     #[arg(long, conflicts_with_all = ["json", "open", "failing", "run"])]
     pub lines: bool,
 }
@@ -401,21 +404,21 @@ pub struct BenchArgs {
     /// Only operations whose name begins with one of these.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Name the operations and measure none.
+    /// List the operations and measure none.
     #[arg(long)]
     pub list: bool,
-    /// Write the figures to this file as JSON too: a list of records.
+    /// Also write the figures to this file as JSON: a list of records.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub json: Option<PathBuf>,
-    /// Measure what moves many bytes, by the wall clock, against a plain copy.
+    /// Measure bulk transfers, by the wall clock, against a plain copy.
     #[arg(long, conflicts_with_all = ["list", "names", "accept"])]
     pub clock: bool,
-    /// Boot Debian's Linux kernel in the same machine too, with the same work in C, and add its column. The kernel is fetched
-    /// by apt, not installed.
+    /// Also boot Debian's Linux kernel in the same machine, with the same work in C, and add its column. The kernel is
+    /// fetched by apt, not installed.
     #[arg(long, conflicts_with_all = ["list", "clock"])]
     pub peers: bool,
-    /// Measure all of them, write the figures down in the tree, where the test `bench.guard` finds them, and make the page
-    /// and the drawings of them.
+    /// Measure all of them, write the figures to the tree, where the test `bench.guard` finds them, and regenerate the
+    /// page and the drawings.
     #[arg(long, conflicts_with_all = ["list", "names"])]
     pub accept: bool,
 }
@@ -428,44 +431,44 @@ pub enum Bench {
         /// How often to boot.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
         runs: u32,
-        /// Write the figures to this file as JSON too.
+        /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// What runs the guest's instructions.
+        /// How the guest's instructions are executed.
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
     },
-    /// How long files take, by the clock: on the disk with ext4 and with FAT, and in memory, beside the disk without any, and beside the
-    /// host's own file system.
+    /// How long file operations take, by the wall clock: on the disk with ext4 and with FAT, and in memory, compared
+    /// with the raw disk and with the host's own file system.
     Disk {
-        /// Write the figures to this file as JSON too.
+        /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// Draw them into this file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// How long builds take, by the clock: everything from nothing, and after a change of one line.
+    /// How long builds take, by the wall clock: everything from scratch, and after a change of one line.
     Build {
-        /// Write the figures to this file as JSON too.
+        /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// How long each call keeps others from being served, in instructions, with the most that it can be given.
+    /// How long each call with maximal arguments keeps others from being served, in instructions.
     ///
-    /// The exit code is 1 if one keeps them longer than it may.
+    /// The exit code is 1 if a call takes longer than allowed.
     Holds {
-        /// Write the table down in the tree (docs/measurements/holds.txt).
+        /// Write the table to the tree (docs/measurements/holds.txt).
         #[arg(long)]
         accept: bool,
     },
-    /// What operations cost, in instructions, against the number of objects there are.
+    /// What operations cost, in instructions, as a function of the number of objects.
     ///
     /// The exit code is 1 if an operation costs more than 1.5 times as much with many as with few.
     Scale {
         /// Only these series: handles, waits, channels, queues, threads, processes.
         series: Vec<String>,
-        /// Write the figures to this file as JSON too.
+        /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
@@ -473,13 +476,13 @@ pub enum Bench {
     Memory {
         /// Only these series: commit, copies, mappings, faults, transfer.
         series: Vec<String>,
-        /// Write the figures to this file as JSON too.
+        /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
 }
 
-/// Bytes from `512`, `512M`, `2G`, `65536K`; a number alone is MiB, as QEMU takes it.
+/// Parses bytes from `512`, `512M`, `2G`, `65536K`; a plain number is in MiB, as for QEMU.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {

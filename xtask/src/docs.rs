@@ -1,5 +1,5 @@
-//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, the table of what of
-//! Rust's `std` works, and what was measured.
+//! `docs`: pages that are generated from other files of the tree: the system calls' definitions, the table of the
+//! support for Rust's `std`, and the measurements.
 
 use std::fs;
 use std::path::Path;
@@ -18,9 +18,9 @@ use crate::ui::Ui;
 #[path = "../../examples/std/src/table.rs"]
 mod std_table;
 
-/// The table of what is built, which stands in the tree.
+/// The table of the implemented calls, a page of the tree.
 const COMPATIBILITY: &str = "docs/compatibility.md";
-/// The table of what of `std` works, which does too.
+/// The table of the support for `std`, also a page of the tree.
 const STD: &str = "docs/std.md";
 
 /// Writes the compatibility page, and a reference page for each call into a folder.
@@ -39,10 +39,10 @@ pub fn docs(paths: &Paths, folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the pages that stand in the tree.
+/// Writes the generated pages of the tree.
 ///
 /// # Errors
-/// What they are made from cannot be read, or one cannot be written.
+/// A source cannot be read, or a page cannot be written.
 pub fn write_pages(paths: &Paths, ui: &Ui) -> Result<()> {
     for (name, page) in pages(paths)? {
         let written = write_if_changed(&paths.workspace.join(name), page.as_bytes())?;
@@ -51,10 +51,10 @@ pub fn write_pages(paths: &Paths, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// The pages in the tree that are not what they are made from.
+/// The pages of the tree that differ from what their sources generate.
 ///
 /// # Errors
-/// One cannot be read.
+/// A page or a source cannot be read.
 pub fn stale(paths: &Paths) -> Result<Vec<&'static str>> {
     let mut stale = Vec::new();
     for (name, page) in pages(paths)? {
@@ -66,7 +66,7 @@ pub fn stale(paths: &Paths) -> Result<Vec<&'static str>> {
     Ok(stale)
 }
 
-/// Every page that stands in the tree, by its name.
+/// Every generated page of the tree, by name.
 fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
@@ -76,7 +76,7 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     Ok(pages)
 }
 
-/// The page of what of `std` works.
+/// The page about the support for `std`.
 fn std_page() -> String {
     let count = |status| TABLE.iter().filter(|entry| entry.status == status).count();
     let mut page = format!(

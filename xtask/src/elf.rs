@@ -1,4 +1,4 @@
-//! Looks at a program before anything boots, so that what cannot run is refused at once and by its name.
+//! Checks a program before anything boots, so that one that cannot run is refused at once and by name.
 
 use std::fs;
 use std::mem::offset_of;
@@ -8,12 +8,12 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
-/// What is wrong with a file that was to be run.
+/// Why a file cannot be run.
 #[derive(Debug)]
 pub enum Refusal {
     /// There is no such file.
     Missing(String),
-    /// The file is no program for the system; why, and what to do.
+    /// The file is not a program for the system: the reason, and what to do.
     NoProgram(String),
 }
 
@@ -32,7 +32,7 @@ impl std::error::Error for Refusal {}
 pub struct Program {
     /// The file.
     pub bytes: Vec<u8>,
-    /// Bytes of address space that its segments take.
+    /// Address space that its segments take, in bytes.
     pub memory: u64,
     /// The shared libraries that it names.
     pub needed: Vec<String>,
@@ -46,7 +46,7 @@ const HOW: &str = "build it with `hafnon cargo build`, or for the target x86_64-
 /// Reads and checks the program at `path`.
 ///
 /// # Errors
-/// It is missing or no program for the system.
+/// It does not exist, or is not a program for the system.
 pub fn read(path: &Path) -> Result<Program, Refusal> {
     let bytes = fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Refusal::Missing(format!("{}: no such file", path.display())),
@@ -56,8 +56,8 @@ pub fn read(path: &Path) -> Result<Program, Refusal> {
 }
 
 impl Program {
-    /// Its file without what no start reads: sections that lie behind all segments (names and debug information), and the
-    /// table of sections, which debuggers read.
+    /// The file without the parts that a start does not read: sections behind all segments (names and debug
+    /// information), and the section headers, which debuggers read.
     pub fn stripped(mut self) -> Vec<u8> {
         let Ok(header) = Header::parse(&*self.bytes) else { return self.bytes };
         let Ok(endian) = header.endian() else { return self.bytes };
@@ -75,10 +75,10 @@ impl Program {
     }
 }
 
-/// What of a file's head is looked at: the header, the byte order, and the segments.
+/// The parsed header of a file: the header, the byte order, and the segments.
 type Head<'a> = (&'a Header, Endianness, &'a [Segment]);
 
-/// The head of a 64-bit ELF file for this processor; `how` says how one is built.
+/// Parses the header of a 64-bit ELF file for this processor; `how` says how to build one.
 fn head<'a>(bytes: &'a [u8], how: &str) -> Result<Head<'a>, String> {
     if !bytes.starts_with(&elf::ELFMAG) {
         let what = if bytes.is_empty() { "the file is empty" } else { "not an ELF file" };
@@ -92,7 +92,7 @@ fn head<'a>(bytes: &'a [u8], how: &str) -> Result<Head<'a>, String> {
     if bytes[4] != CLASS_64 {
         return Err(format!("a 32-bit ELF file; {how}"));
     }
-    // Only the head is wanted; a whole copy would be aligned for nothing else.
+    // The header is read in place; aligning it would need a copy of the whole file.
     let header = Header::parse(bytes).map_err(|error| format!("not an ELF file that can be read: {error}"))?;
     let endian = header.endian().map_err(|_| format!("not little endian; {how}"))?;
     let machine = header.e_machine(endian);
@@ -108,13 +108,14 @@ fn head<'a>(bytes: &'a [u8], how: &str) -> Result<Head<'a>, String> {
 
 const HOW_COMPONENT: &str =
     "build it for the target x86_64-unknown-none with `-C relocation-model=static` (docs/native.md)";
-/// Bytes that a component's program has at most, without what no start reads: the root task loads it in one piece.
+/// Maximum size of a component's program in bytes, without the parts that a start does not read: the root task loads it
+/// in one piece.
 const COMPONENT: usize = 2 << 20;
 
-/// Reads the program of a native component; gives it without what no start reads.
+/// Reads the program of a native component; returns it without the parts that a start does not read.
 ///
 /// # Errors
-/// It is missing, or none that the root task can start.
+/// It does not exist, or the root task cannot start it.
 pub fn component(path: &Path) -> Result<Vec<u8>, Refusal> {
     let refused = |why: String| Refusal::NoProgram(format!("{}: {why}", path.display()));
     let bytes = fs::read(path).map_err(|error| match error.kind() {
@@ -172,7 +173,7 @@ fn check(bytes: Vec<u8>) -> Result<Program, String> {
     Ok(Program { memory: high.saturating_sub(low), needed, bytes })
 }
 
-/// Every segment, and the section headers, must lie in the file.
+/// Checks that every segment, and the section headers, lie in the file.
 fn whole(header: &Header, endian: Endianness, segments: &[Segment], bytes: &[u8]) -> Result<(), String> {
     let sections = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
     let ends = segments

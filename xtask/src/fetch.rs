@@ -1,7 +1,7 @@
-//! What comes over the network comes in several attempts: one broken connection must not be the end of a set-up of half an hour.
+//! Retries downloads: one broken connection must not end a set-up that takes half an hour.
 //!
-//! cargo and rustup try again by themselves, as often as `./hafnon` tells them to. pip does, too, as long as no answer has begun; one that
-//! breaks off in the middle of a package ends it, which is what [`patiently`] is for.
+//! cargo and rustup retry by themselves, as often as `./hafnon` configures. pip does, too, as long as no answer has
+//! begun. If the connection breaks in the middle of a package, pip fails; [`patiently`] retries it.
 
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// How long is waited between two attempts.
+/// The pauses between attempts.
 const PAUSES: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
 
-/// pip, for one of its commands, with what every call of it has in common.
+/// pip with a command, and the options of every call.
 pub fn pip(command: &str) -> Command {
     let mut pip = Command::new("pip3");
     pip.args([command, "--quiet", "--disable-pip-version-check", "--no-deps"]).stdin(Stdio::null());
     pip
 }
 
-/// Runs a command that fetches something, up to four times.
+/// Runs a command that downloads something, up to four times.
 ///
 /// # Errors
-/// It cannot be started, or it failed each time; the error says what it said the last time.
+/// It cannot be started, or it failed each time; the error contains the output of the last attempt.
 pub fn patiently(command: &mut Command, what: &str) -> Result<Output> {
     attempts(&PAUSES, command, what)
 }
@@ -37,7 +37,7 @@ fn attempts(pauses: &[Duration], command: &mut Command, what: &str) -> Result<Ou
         }
         match pauses.next() {
             Some(pause) => thread::sleep(*pause),
-            // An exception of Python's is told in its last lines.
+            // The last lines of Python's output describe the exception.
             None => bail!("fetching {what} failed; {name} says:\n{}", String::from_utf8_lossy(&output.stderr).trim()),
         }
     }
@@ -49,7 +49,7 @@ mod tests {
 
     const NO_PAUSES: [Duration; 2] = [Duration::ZERO; 2];
 
-    /// Succeeds at its `n`th run.
+    /// A command that succeeds at its `n`th run.
     fn succeeds_at(n: u32, folder: &tempfile::TempDir) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg("echo >>runs; echo broken off >&2; test $(wc -l <runs) -ge $0").arg(n.to_string());

@@ -1,4 +1,4 @@
-//! Files that are written only when they change, so that nothing that depends on them is made again for nothing.
+//! Writes files only when their content changes, so that nothing that depends on them is rebuilt without need.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Writes `bytes` to `path` unless they stand there already. Says whether it wrote.
+/// Writes `bytes` to `path` unless the file already has this content. Returns whether it wrote.
 ///
 /// # Errors
-/// The file cannot be read or written; names it.
+/// The file cannot be read or written; the error names it.
 pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     match fs::read(path) {
         Ok(old) if old == bytes => return Ok(false),
@@ -21,7 +21,7 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    // Not in place: whoever reads the old file meanwhile (QEMU, another invocation) keeps it whole.
+    // Not in place: a process that reads the old file meanwhile (QEMU, another invocation) keeps the whole old file.
     let mut new = path.to_path_buf().into_os_string();
     new.push(".new");
     fs::write(&new, bytes)
@@ -30,7 +30,7 @@ pub fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Copies `from` to `to` unless they hold the same. Says whether it wrote.
+/// Copies `from` to `to` unless they have the same content. Returns whether it wrote.
 ///
 /// # Errors
 /// As [`write_if_changed`].

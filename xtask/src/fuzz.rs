@@ -1,8 +1,8 @@
-//! `fuzz`: hostile programs in the system make random calls, or ask services for anything (`tests/hostile`), and everything else
-//! must go on.
+//! `fuzz`: hostile programs in the system make random calls, or random requests to services (`tests/hostile`), and
+//! everything else must keep working.
 //!
-//! The machine counts instructions and hears nothing of the host, so a seed says all: the same one gives the same calls
-//! and the same answers, which the digest shows.
+//! The machine counts instructions and gets no input from the host, so a run depends only on its seed: the same seed
+//! gives the same calls and the same answers, which the digest shows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ use crate::threads::Watcher;
 use crate::ui::Ui;
 use crate::words;
 
-/// What a run may take beside its calls, and for each thousand of them: many times what it does take.
+/// Time limit of a run without its calls, and for each thousand of them: many times what they take.
 const TIME: Duration = Duration::from_secs(600);
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(2);
 
-/// Requests of one hostile program, and of the first one, which does not count.
+/// Number of requests of one hostile program, and of the first one, which does not count.
 const REQUESTS_OF_ONE: u64 = 20_000;
 const FIRST_REQUESTS: u64 = 6000;
-/// MiB of the disk that services are asked on.
+/// Size of the disk for the requests in MiB.
 const DISK: u64 = 16;
 
-/// What is tried.
+/// The target of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fuzzed {
     /// System calls.
@@ -44,7 +44,7 @@ pub enum Fuzzed {
 }
 
 impl Fuzzed {
-    /// The option that says how much.
+    /// The option that sets the number.
     pub fn option(self) -> &'static str {
         match self {
             Fuzzed::Calls => "--calls",
@@ -53,7 +53,7 @@ impl Fuzzed {
     }
 }
 
-/// What lines of the table begin with: a call's counts, and how often it gave an answer.
+/// Prefixes of the table's lines: a call's counts, and the counts of its results.
 const TABLE: [&str; 2] = ["call ", "answer "];
 
 /// A call's counts: its name, how often it was made, how often it succeeded.
@@ -62,14 +62,14 @@ pub struct Count {
     name: String,
     reached: u64,
     succeeded: u64,
-    /// The same for who tried to use something up.
+    /// The same for programs that try to exhaust a resource.
     wanted: [u64; 2],
-    /// Each answer, the most frequent first, and how often it came.
+    /// Each result and its count, the most frequent first.
     answers: Vec<(String, u64)>,
 }
 
 impl Count {
-    /// As a line of the table.
+    /// Formats it as a line of the table.
     fn line(&self) -> String {
         let Count { name, reached, succeeded, wanted, answers } = self;
         let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{answer} {count}")).collect();
@@ -80,13 +80,13 @@ impl Count {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Found {
     counts: Vec<Count>,
     /// The program's own lines.
     pub said: Vec<String>,
-    /// What went wrong.
+    /// The first problem.
     pub problem: Option<String>,
     time: Duration,
 }
@@ -116,7 +116,7 @@ impl Found {
         found
     }
 
-    /// The counts of a call: of all workers together.
+    /// The counts of a call: the sum over all workers.
     fn count(&mut self, name: &str) -> &mut Count {
         let known = self.counts.iter().position(|known| known.name == name).unwrap_or_else(|| {
             self.counts.push(Count { name: name.to_string(), ..Count::default() });
@@ -129,18 +129,18 @@ impl Found {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(count.reached).saturating_add(count.wanted[0]))
     }
 
-    /// What was made and answered, as one number for each worker.
+    /// The digests of calls and results, one for each worker.
     pub fn digests(&self) -> Vec<&str> {
         self.said.iter().filter_map(|line| line.split_once("digest ")).map(|(_, digest)| digest).collect()
     }
 }
 
-/// Adds what a line says.
+/// Adds a number from a line.
 fn add(place: &mut u64, more: &str) {
     *place = place.saturating_add(more.parse().unwrap_or_default());
 }
 
-/// Runs the fuzzer; gives this process' exit code.
+/// Runs the fuzzer; returns this process' exit code.
 ///
 /// # Errors
 /// Something does not build, or the machine cannot be started.
@@ -154,7 +154,7 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     let telling = Watcher::none().start("output", move || tell(&output))?;
     let (what, count) = args.requests.map_or((Fuzzed::Calls, args.calls), |count| (Fuzzed::Services, count));
     let found = run(&built, what, count, seed, Streams::Followed(follower));
-    // The run has let go of its end, so this ends.
+    // The run has dropped its end of the channel, so this thread ends.
     telling.join()?;
     let found = found?;
     println!("{:>10} {:>10}", "made", "succeeded");
@@ -172,7 +172,7 @@ pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     Ok(u8::from(found.problem.is_some()))
 }
 
-/// Tells what the program says as it says it, but for the counts, which come as a table in the end.
+/// Prints the program's output as it comes, except the counts, which are printed as a table at the end.
 fn tell(output: &Receiver<Vec<u8>>) {
     let mut lines = words::Lines::default();
     let tell = |line: &str| {
@@ -183,10 +183,10 @@ fn tell(output: &Receiver<Vec<u8>>) {
     output.iter().for_each(|piece| lines.push(&piece, tell));
 }
 
-/// Boots the system for so many calls or requests.
+/// Boots the system for this many calls or requests.
 ///
 /// # Errors
-/// The machine cannot be started, or has no disk to be asked for.
+/// The machine cannot be started, or the disk cannot be created.
 pub fn run(built: &Built, what: Fuzzed, count: u64, seed: u64, streams: Streams) -> Result<Found> {
     let folder = runtime_folder()?;
     let disk = (what == Fuzzed::Services).then(|| disk(folder.path())).transpose()?;
@@ -209,7 +209,7 @@ pub fn run(built: &Built, what: Fuzzed, count: u64, seed: u64, streams: Streams)
     let mut found = Found::read(&String::from_utf8_lossy(&outcome.stdout()));
     found.time = start.elapsed();
     let errors = String::from_utf8_lossy(&outcome.stderr()).into_owned();
-    // What ended, and was started again, would not be noticed by who asks it for the first time.
+    // A client that connects for the first time would not notice that a service has ended and been restarted.
     let service_ended = errors.lines().any(|line| line.contains("the service ") && line.contains(" ended"));
     if outcome.end != End::Exit(0) || service_ended {
         let said: Vec<&str> = outcome.said.iter().map(String::as_str).collect();
@@ -218,8 +218,8 @@ pub fn run(built: &Built, what: Fuzzed, count: u64, seed: u64, streams: Streams)
     Ok(found)
 }
 
-/// The hostile programs that ask services, one after the other: one at whose end services have done everything for the first time, a
-/// pause in which what is in use is counted, and those that make the requests.
+/// The hostile programs that make requests, one after the other. After the first one, services have done everything at
+/// least once. Then a pause follows in which resources in use are counted, and then the programs whose requests count.
 fn askers(count: u64, seed: u64) -> Vec<Vec<String>> {
     let asks = |count: u64, seed: u64| vec!["requests".to_string(), count.to_string(), seed.to_string()];
     let programs = count.div_ceil(REQUESTS_OF_ONE);
@@ -228,7 +228,7 @@ fn askers(count: u64, seed: u64) -> Vec<Vec<String>> {
     all
 }
 
-/// A disk with an empty file system, in a folder.
+/// Creates a disk with an empty file system in a folder.
 fn disk(folder: &Path) -> Result<PathBuf> {
     setup::for_disks(&Ui::new(false))?;
     let path = folder.join("disk.img");
@@ -237,10 +237,10 @@ fn disk(folder: &Path) -> Result<PathBuf> {
     if made.status.success() { Ok(path) } else { bail!("mkfs.vfat: {}", String::from_utf8_lossy(&made.stderr)) }
 }
 
-/// The same calls give the same answers.
+/// Checks that the same calls give the same answers.
 ///
 /// # Errors
-/// They do not, or something went wrong.
+/// The answers differ, or a run failed.
 pub fn replays(built: &Built, what: Fuzzed, count: u64, seed: u64) -> Result<()> {
     let once = || run(built, what, count, seed, Streams::Overheard);
     let runs = [once()?, once()?];

@@ -1,4 +1,4 @@
-//! The BOOTFS image of one boot: libraries, programs, and what `init` is to do with them.
+//! The BOOTFS image of one boot: libraries, programs, and the configuration of `init`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::build::Built;
 use crate::qemu::Devices;
 use crate::system::{Known, Need};
 
-/// What `init` does when the system is up.
+/// The task of `init`.
 #[derive(Clone, Debug)]
 pub enum Mode {
     /// Runs a program: path in the image, then its arguments.
     Run(String, Vec<String>),
-    /// Runs the demonstration programs; then a shell where asked for.
+    /// Runs the demonstration programs; then a shell if requested.
     Tour {
         /// Whether a shell follows.
         shell: bool,
@@ -27,14 +27,14 @@ pub enum Mode {
     Test,
 }
 
-/// An image in the making.
+/// An image under construction.
 #[derive(Debug)]
 pub struct Image {
     writer: Writer,
 }
 
 impl Image {
-    /// Libraries, built-in programs, and the services of a machine with these devices.
+    /// Starts an image with libraries, built-in programs, and the services of a machine with these devices.
     ///
     /// # Errors
     /// A built file cannot be read, or two have one name.
@@ -55,7 +55,7 @@ impl Image {
         }
         let programs = built.programs.iter().chain(if tests { built.test_programs.as_slice() } else { &[] });
         for (name, file) in programs {
-            // The program of a device that is not there would only make the boot longer.
+            // The program of an absent device would only lengthen the boot.
             let of = |service: &Service| service.program == *name;
             if built.services.iter().any(|known| of(&known.service)) && !services.iter().any(of) {
                 continue;
@@ -71,16 +71,16 @@ impl Image {
     /// Adds a file under its path in the image.
     ///
     /// # Errors
-    /// There is one already, or the path is none.
+    /// The path exists already, or it is invalid.
     pub fn add(&mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Result<()> {
         self.writer.add(path, bytes)?;
         Ok(())
     }
 
-    /// Adds the programs that the user installed. A built-in program of the same name stays.
+    /// Adds the programs that the user installed. A built-in program of the same name takes precedence.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// A program cannot be read.
     pub fn add_installed(&mut self, programs: &[(String, PathBuf)]) -> Result<()> {
         for (name, file) in programs {
             let path = format!("bin/{name}");
@@ -94,7 +94,7 @@ impl Image {
     /// Adds all files below a folder, under this path in the image.
     ///
     /// # Errors
-    /// Something cannot be read, or has a name that the image cannot hold.
+    /// A file cannot be read, or has a name that the image cannot hold.
     pub fn add_folder(&mut self, path: &str, folder: &Path) -> Result<()> {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot read the folder {}", folder.display()))? {
             let entry = entry.with_context(|| format!("cannot read the folder {}", folder.display()))?.path();
@@ -110,10 +110,10 @@ impl Image {
         Ok(())
     }
 
-    /// Names the programs that run beside the one of the run: a name in `bin` and arguments for each.
+    /// Names the programs that run beside the main one: for each a name in `bin` and arguments.
     ///
     /// # Errors
-    /// It was said before.
+    /// They were named before.
     pub fn add_beside(&mut self, commands: &[Vec<String>]) -> Result<()> {
         for (index, command) in commands.iter().enumerate() {
             let words = command.iter().enumerate().map(|(place, word)| match place {
@@ -125,10 +125,10 @@ impl Image {
         Ok(())
     }
 
-    /// Names the programs that may find the endpoints of native components.
+    /// Names the programs that may use the endpoints of native components.
     ///
     /// # Errors
-    /// It was said before.
+    /// They were named before.
     pub fn add_trust(&mut self, programs: &[String]) -> Result<()> {
         if programs.is_empty() { Ok(()) } else { self.add("config/endpoints", strings(programs)) }
     }
@@ -138,7 +138,7 @@ impl Image {
         self.add(path, bytes)
     }
 
-    /// Whether a file with this path is in it.
+    /// Whether the image contains a file with this path.
     pub fn has(&self, path: &str) -> bool {
         self.writer.files().any(|(name, _)| name == path)
     }
@@ -148,10 +148,10 @@ impl Image {
         self.writer.files().filter_map(move |(name, _)| name.strip_prefix(folder)?.strip_prefix('/'))
     }
 
-    /// Adds what tells `init` its task, and gives the image's bytes.
+    /// Adds the configuration of `init`, and returns the image's bytes.
     ///
     /// # Errors
-    /// The image is too big for its format.
+    /// The image is too large for its format.
     pub fn finish(mut self, mode: &Mode, variables: &[(String, String)]) -> Result<Vec<u8>> {
         let name = match mode {
             Mode::Run(..) => "run",
@@ -170,7 +170,7 @@ impl Image {
     }
 }
 
-/// Strings, each with its NUL.
+/// Strings, each terminated by a NUL.
 fn strings<'a>(all: impl IntoIterator<Item = &'a String>) -> Vec<u8> {
     all.into_iter().flat_map(|text| text.bytes().chain([0])).collect()
 }

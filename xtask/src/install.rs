@@ -1,7 +1,8 @@
-//! `hafnon install`: programs of packages from the registry, for the system.
+//! `hafnon install`: builds programs from the registry for the system.
 //!
-//! `cargo install` does it all, with a folder of this tree as its root. What lies in that folder's `bin` comes into every
-//! image that `hafnon run` boots, as `/boot/bin/NAME`, without debug information: that stays here, for backtraces.
+//! `cargo install` does the work, with a folder of this tree as its root. Programs in that folder's `bin` become part
+//! of every image that `hafnon run` boots, as `/boot/bin/NAME`, without debug information. The originals with debug
+//! information stay here, for backtraces.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::cli::CargoArgs;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// Installs; gives cargo's exit code.
+/// Installs; returns cargo's exit code.
 ///
 /// # Errors
 /// The system does not build, or cargo cannot be started.
@@ -28,7 +29,7 @@ pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
 /// `cargo install` for the system, into this folder.
 ///
 /// # Errors
-/// This tool does not know its own place.
+/// This tool's own path is unknown.
 pub fn command(paths: &Paths, root: &Path, args: &[OsString]) -> Result<Command> {
     let mut all = vec!["install".into(), "--root".into(), root.into()];
     let has = |name: &str| args.iter().any(|arg| arg.to_string_lossy().split('=').next() == Some(name));
@@ -42,7 +43,7 @@ pub fn command(paths: &Paths, root: &Path, args: &[OsString]) -> Result<Command>
     cargo(paths, all)
 }
 
-/// Removes; gives cargo's exit code.
+/// Removes; returns cargo's exit code.
 ///
 /// # Errors
 /// Cargo cannot be started.
@@ -79,18 +80,18 @@ pub fn names(paths: &Paths) -> Result<Vec<String>> {
     }
 }
 
-/// Name and file of every installed program, as it comes into the image.
+/// Name and file of every installed program, as it is put into the image.
 ///
 /// # Errors
-/// One cannot be read.
+/// A program cannot be read.
 pub fn programs(paths: &Paths) -> Result<Vec<(String, PathBuf)>> {
     programs_in(&root(paths))
 }
 
-/// The same for what [`command`] installed into another folder.
+/// The same for programs that [`command`] installed into another folder.
 ///
 /// # Errors
-/// One cannot be read.
+/// A program cannot be read.
 pub fn programs_in(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let folder = root.join("bin");
     if !folder.is_dir() {

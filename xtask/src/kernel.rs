@@ -1,8 +1,8 @@
 //! Builds the kernel from the tree that cargo fetches: copy, patch, generate, compile.
 //!
-//! seL4's own build is a forest of makefiles around one idea: all C files are one translation unit. That idea is all that is
-//! taken over; `kernel/README.md` tells the steps. A variant is built again only if something that goes into it has changed, which a
-//! stamp beside it records.
+//! seL4's own build is a large set of makefiles around one idea: all C files are one translation unit. This module uses
+//! only that idea; `kernel/README.md` describes the steps. A variant is rebuilt only if one of its inputs has changed,
+//! which a stamp next to it records.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
@@ -17,17 +17,17 @@ use tempfile::NamedTempFile;
 
 use crate::paths::Paths;
 
-/// Which kernel.
+/// The variant of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The one that runs by default.
+    /// The default.
     Release,
-    /// The one that checks itself, prints, and has the debugging system calls.
+    /// With assertions, messages, and the debugging system calls.
     Debug,
 }
 
 impl Variant {
-    /// Its name, which is that of its folder and of its table in `kernel/config.toml`.
+    /// Its name, which is also that of its folder and of its table in `kernel/config.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Release => "release",
@@ -39,13 +39,13 @@ impl Variant {
 /// A built kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What a multiboot loader takes: 32-bit ELF.
+    /// The file for a multiboot loader: 32-bit ELF.
     pub image: PathBuf,
-    /// The folder with its `autoconf.h`; the binding's `HAFNON_SEL4`.
+    /// The folder with its `autoconf.h`; `HAFNON_SEL4` for the binding.
     pub folder: PathBuf,
-    /// The patched tree; the binding's `HAFNON_SEL4_SRC`.
+    /// The patched tree; `HAFNON_SEL4_SRC` for the binding.
     pub source: PathBuf,
-    /// Whether it was built now; otherwise it was there.
+    /// Whether it was built now; otherwise it was up to date.
     pub built: bool,
 }
 
@@ -60,9 +60,9 @@ pub enum Error {
     Failed { step: String, output: String },
     /// The package with the kernel's tree could not be found.
     Package(String),
-    /// A patch does not fit the tree.
+    /// A patch does not apply to the tree.
     Patch { patch: PathBuf, why: String },
-    /// `kernel/config.toml` cannot be used.
+    /// `kernel/config.toml` is invalid.
     Config { path: PathBuf, why: String },
     /// The kernel's interface files could not be read.
     Interfaces(sel4_gen::Error),
@@ -99,7 +99,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::File { source, .. } | Error::Tool { source, .. } => Some(source),
-            // It says itself what its own words say.
+            // The text of the error already contains it.
             Error::Interfaces(error) => error.source(),
             _ => None,
         }
@@ -114,11 +114,11 @@ impl From<sel4_gen::Error> for Error {
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Builds a variant, unless it is there and up to date.
+/// Builds a variant, unless it is up to date.
 ///
 /// # Errors
-/// A tool (gcc, objcopy, python3, cargo) is missing or fails, or a file cannot be read or written. The package is fetched if it
-/// is not in cargo's cache; that needs a network.
+/// A tool (gcc, objcopy, python3, cargo) is missing or fails, or a file cannot be read or written. The package is
+/// fetched if it is not in cargo's cache; that needs a network.
 pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     if let Some(prefix) = prefix() {
         return installed(paths, prefix);
@@ -138,7 +138,7 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     Build { source: &source, folder: folder.join("build"), autoconf: &autoconf }.run(variant)?;
     for file in ["kernel.elf", "kernel64.elf", "autoconf.h"] {
         let (from, to) = (folder.join("build").join(file), folder.join(file));
-        // The binding is generated again whenever this file looks newer.
+        // The binding is regenerated whenever this file has a newer time.
         if file == "autoconf.h" && fs::read(&to).is_ok_and(|old| old == autoconf.as_bytes()) {
             continue;
         }
@@ -148,10 +148,10 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
     Ok(kernel(true))
 }
 
-/// The patched tree of the kernel that is built here, also where the system is to run on somebody's own.
+/// The patched tree of the kernel that is built here, even if the system runs on a user's own kernel.
 ///
 /// # Errors
-/// As [`build`]'s, of the package and of files.
+/// As [`build`], for the package and for files.
 pub fn source(paths: &Paths) -> Result<PathBuf> {
     prepared(paths).map(|(source, _)| source)
 }
@@ -170,17 +170,17 @@ fn prepared(paths: &Paths) -> Result<(PathBuf, String)> {
     Ok((source, stamp))
 }
 
-/// Where somebody's own kernel was installed to, if the system is to run on that.
+/// The path where a user's own kernel is installed, if the system runs on that.
 pub fn prefix() -> Option<PathBuf> {
     std::env::var_os("SEL4_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from)
 }
 
-/// Somebody's own kernel, made ready for a multiboot loader.
+/// Converts a user's own kernel for a multiboot loader.
 ///
 /// # Errors
-/// The prefix is none, or of a kernel that the system cannot run on.
+/// The prefix contains no kernel, or one that the system cannot run on.
 fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
-    // Whether it fits is found out here, before anything is built for it.
+    // A mismatch is found here, before anything is built for it.
     sel4_gen::Kernel::load(&sel4_gen::Location::Prefix(prefix.clone()))?;
     let unsuitable = |why: &str| Err(sel4_gen::Error::Unsuitable { path: prefix.clone(), why: why.into() }.into());
     if !prefix.join("bin/kernel.elf").is_file() {
@@ -201,7 +201,7 @@ fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
             move |source| Error::File { doing, path, source }
         };
         fs::create_dir_all(&folder).map_err(error("make"))?;
-        // What is refused must not take the place of the kernel that was there: that one's stamp stays.
+        // A kernel that is refused must not replace the previous one, whose stamp stays.
         let made = NamedTempFile::new_in(&folder).map_err(error("write to"))?;
         to_32_bits(&from, made.path())?;
         let image = fs::read(made.path()).map_err(error("read what was made in"))?;
@@ -213,7 +213,7 @@ fn installed(paths: &Paths, prefix: PathBuf) -> Result<Kernel> {
         }
         let _ = fs::remove_file(folder.join(STAMP));
         made.persist(&to).map_err(|e| Error::File { doing: "write", path: to.clone(), source: e.error })?;
-        // Debuggers read the names in it.
+        // Debuggers read its symbols.
         write(&folder.join("kernel64.elf"), &file)?;
         write(&folder.join(STAMP), &stamp)?;
     }
@@ -228,20 +228,20 @@ fn is_elf(file: &[u8]) -> bool {
     file.starts_with(START) && file.get(MACHINE..MACHINE + 2) == Some(X86_64)
 }
 
-/// Whether a file has, in its first 8 KiB, the header that a multiboot loader looks for.
+/// Whether the first 8 KiB of a file contain the header of a multiboot loader.
 fn has_multiboot_header(file: &[u8]) -> bool {
     const MAGIC: u32 = 0x1bad_b002;
     file.chunks_exact(4).take(8192 / 4).any(|word| word == MAGIC.to_le_bytes())
 }
 
-/// Multiboot loaders, QEMU's `-kernel` among them, take 32-bit ELF files only.
+/// Converts a file to 32-bit ELF, the only format that multiboot loaders, including QEMU's `-kernel`, accept.
 fn to_32_bits(from: &Path, to: &Path) -> Result<()> {
     let mut convert = Command::new("objcopy");
     convert.args(["-O", "elf32-i386"]).args([from, to]);
     run(&mut convert, "turning it into a 32-bit ELF file").map(drop)
 }
 
-/// Records what a folder was made from.
+/// The file that records what a folder was made from.
 const STAMP: &str = ".made-from";
 
 fn stamp(inputs: &[&str]) -> String {
@@ -256,10 +256,10 @@ fn is_stamped(folder: &Path, stamp: &str) -> bool {
 
 // ---- the tree -------------------------------------------------------------------------------------------------------
 
-/// What of the package's kernel tree is needed; the rest are other architectures' manuals and makefiles.
+/// The parts of the package's kernel tree that are needed; the rest are manuals and makefiles.
 const PARTS: &[&str] = &["include", "libsel4", "src", "tools", "LICENSE_BSD2.txt", "LICENSE_GPLv2.txt", "VERSION"];
 
-/// Where the generators find PLY, the parser library that they import and that the package bundles.
+/// The folder in which the generators find PLY, the parser library that they import and that the package bundles.
 const PYTHON_LIBRARY: &str = "hafnon-python";
 
 fn prepare_source(description: &Path, source: &Path, patches: &[(PathBuf, String)]) -> Result<()> {
@@ -279,16 +279,16 @@ fn prepare_source(description: &Path, source: &Path, patches: &[(PathBuf, String
     write(&library.join("ply/__init__.py"), "")?;
     copy(&package.join("tools/yacc.py"), &library.join("ply/yacc.py"))?;
     copy(&tree.join("tools/lex.py"), &library.join("ply/lex.py"))?;
-    // All that the generators want of `six` is Python 3's own `range`.
+    // The generators use only `range` of `six`, which is Python 3's own.
     write(&library.join("six/__init__.py"), "")?;
     write(&library.join("six/moves.py"), "range = range\n")
 }
 
-/// The folder of the package `sel4-sys`, fetched if need be.
+/// The folder of the package `sel4-sys`, which is fetched if necessary.
 fn package(manifest: &Path) -> Result<PathBuf> {
     let cargo = || {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // The kernel is no part of the workspace's build, whose settings must not leak in.
+        // The kernel is not part of the workspace's build, whose settings must not affect it.
         cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");
         cargo
     };
@@ -356,7 +356,7 @@ fn apply(source: &Path, path: &Path, text: &str) -> Result<()> {
     if files == 0 { Err(error("it changes no file".into())) } else { Ok(()) }
 }
 
-/// Where the part for the next file starts.
+/// Start of the part for the next file.
 fn file_header(text: &str) -> Option<usize> {
     if text.starts_with("--- ") { Some(0) } else { text.find("\n--- ").map(|at| at + 1) }
 }
@@ -388,7 +388,7 @@ fn autoconf(path: &Path, variant: Variant) -> Result<String> {
 
 // ---- the build ------------------------------------------------------------------------------------------------------
 
-/// The tree's bit-field descriptions, and the headers that are generated from them.
+/// The bit-field descriptions of the tree, and the headers that are generated from them.
 const BITFIELDS: [(&str, &str); 3] = [
     ("include/arch/x86/arch/object/structures.bf", "arch/object/structures"),
     ("include/64/mode/api/shared_types.bf", "64/mode/api/shared_types"),
@@ -424,10 +424,10 @@ impl Build<'_> {
         let mut compile = self.gcc(variant);
         compile.args(["-std=gnu99", "-O2", "-ffreestanding", "-fno-pic", "-fno-pie", "-fno-stack-protector"]);
         compile.args(["-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-mcmodel=kernel", "-mno-red-zone"]);
-        // Nothing in assembly calls C and goes on with what it had in registers, so there are none that C has to keep: entries
-        // that never return need not save any.
+        // No assembly code calls C and then relies on its registers, so C need not preserve callee-saved registers, and
+        // kernel entries, which never return, need not save any.
         compile.args(["rbx", "r12", "r13", "r14", "r15"].map(|register| format!("-fcall-used-{register}")));
-        // The kernel's own code must leave the vector registers alone: they are the running thread's.
+        // The kernel's own code must not use the vector registers: they belong to the running thread.
         compile.args(["-mno-mmx", "-mno-sse", "-mno-sse2", "-mno-3dnow"]);
         run(compile.args(["-c", "kernel_all.c", "-o", "kernel_all.o"]), "compiling its C code")?;
 
@@ -452,7 +452,7 @@ impl Build<'_> {
         to_32_bits(&self.folder.join("kernel64.elf"), &self.folder.join("kernel.elf"))
     }
 
-    /// gcc, with what every step of the compiler needs.
+    /// gcc with the options of every compilation step.
     fn gcc(&self, variant: Variant) -> Command {
         let mut gcc = Command::new("gcc");
         gcc.current_dir(&self.folder).args(["-m64", "-nostdinc", "-DHAVE_AUTOCONF", "-DARCH_X86", "-DX86_64"]);
@@ -463,7 +463,7 @@ impl Build<'_> {
         if self.autoconf.lines().any(|line| line == "#define CONFIG_FASTPATH 1") {
             gcc.arg("-DFASTPATH");
         }
-        // Paths in assertions are those of the tree, wherever it lies.
+        // Paths in assertions are relative to the tree, wherever it is.
         gcc.arg(format!("-ffile-prefix-map={}/=", self.source.display()));
         gcc.args(["-I.", "-I64", "-Iplat/64"]);
         let includes = ["", "/64", "/arch/x86", "/arch/x86/arch/64", "/plat/pc99", "/plat/pc99/plat/64"];
@@ -488,7 +488,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// All C files of this architecture and platform in one, in the order of their names.
+    /// A file that includes all C files of this architecture and platform, sorted by name.
     fn all_sources(&self) -> Result<String> {
         let mut text = String::new();
         for path in sources(&self.source.join("src"))? {
@@ -548,7 +548,7 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     written.map_err(|source| Error::File { doing: "write", path: path.into(), source })
 }
 
-/// Copies a file, or a folder with all below it, leaving out what is not text.
+/// Copies a file, or a folder with its content, except files that are not text.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
         for entry in entries(from)? {
@@ -563,7 +563,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     write(to, &read(from)?)
 }
 
-/// Runs a tool; gives what it printed, or on failure the end of it.
+/// Runs a tool; returns its output, or on failure the end of it.
 fn run(command: &mut Command, step: &str) -> Result<String> {
     let tool = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|source| Error::Tool { tool, source })?;
@@ -600,7 +600,7 @@ mod tests {
         prepare_source(&description, &source, &patches).expect("they fit");
         let header = read(&source.join("include/arch/x86/arch/64/mode/kernel/stack.h")).expect("there");
         assert!(header.contains("BIT(CONFIG_KERNEL_STACK_BITS)"));
-        // A second time none of them fits.
+        // No patch applies a second time.
         for (path, text) in &patches {
             assert!(matches!(apply(&source, path, text), Err(Error::Patch { .. })), "{}", path.display());
         }
@@ -636,7 +636,7 @@ mod tests {
         let paths = Paths { workspace: workspace().into(), out: folder.path().into() };
         let (prefix, there) = (folder.path().join("prefix"), folder.path().join("kernel/installed/kernel.elf"));
         copy(&workspace().join("sel4/fixtures/prefix-16"), &prefix).expect("copied");
-        // An ELF file, and nothing that a machine can be started with.
+        // An ELF file that is not a bootable kernel.
         let program = fs::read(std::env::current_exe().expect("it has a file")).expect("readable");
         write(&prefix.join("bin/kernel.elf"), program).expect("writable");
         write(&there, "the last one").expect("writable");

@@ -1,8 +1,9 @@
-//! A serial port of the machine, seen from outside: two named pipes that QEMU opens.
+//! The host's side of a serial port of the machine: two named pipes that QEMU opens.
 //!
-//! Pipes and not a socket, because QEMU writes byte by byte. A socket on Linux accounts hundreds of bytes for each, so
-//! some 300 of them fill it, and then the port stands still until the host has read: a machine that counts its
-//! instructions would hear the host's pace. A pipe holds as many bytes as it has room for, here a megabyte.
+//! It uses pipes instead of a socket, because QEMU writes byte by byte. Linux charges hundreds of bytes of socket
+//! buffer for each byte. So some 300 of them fill a socket, and then the port blocks until the host has read, and a
+//! machine that counts instructions would depend on the host's speed. A pipe holds as many bytes as its capacity, here
+//! one megabyte.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Result, Write};
@@ -14,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, mkfifoat};
 use rustix::pipe::fcntl_setpipe_size;
 
-/// What an ordinary user may ask for.
+/// The maximum that an ordinary user may request, in bytes.
 const ROOM: usize = 1 << 20;
 
 /// The pipes of a port that QEMU has not opened yet.
@@ -33,18 +34,18 @@ pub struct Line {
 }
 
 impl Waiting {
-    /// Makes the pipes in a folder. QEMU's option for them is `-chardev pipe,path=NAME`.
+    /// Creates the pipes in a folder. QEMU's option for them is `-chardev pipe,path=NAME`.
     ///
     /// # Errors
-    /// They are there already, or cannot be made.
+    /// They exist already, or cannot be created.
     pub fn make(folder: &Path, name: &str) -> Result<Waiting> {
         let path = |end| folder.join(format!("{name}.{end}"));
         for end in ["in", "out"] {
             mkfifoat(CWD, path(end), Mode::RUSR | Mode::WUSR)?;
         }
-        // Opened so, it waits for nobody.
+        // A nonblocking open does not wait for the other end.
         let from = nonblocking().read(true).open(path("out"))?;
-        // A user who has very many pipes gets less, which is enough for most.
+        // A user with very many pipes gets a smaller capacity, which is usually enough.
         let _ = fcntl_setpipe_size(&from, ROOM);
         Ok(Waiting { from, to: path("in") })
     }
@@ -52,7 +53,7 @@ impl Waiting {
     /// The port, once QEMU has opened it.
     ///
     /// # Errors
-    /// `WouldBlock`: not yet.
+    /// `WouldBlock`: QEMU has not opened it yet.
     pub fn open(&self) -> Result<Line> {
         let to = nonblocking().write(true).open(&self.to).map_err(|error| match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => ErrorKind::WouldBlock.into(),
@@ -70,7 +71,7 @@ fn nonblocking() -> OpenOptions {
 }
 
 impl Line {
-    /// Another one of the same port; what one reads the others do not.
+    /// Another handle to the same port; bytes that one reads are lost to the others.
     ///
     /// # Errors
     /// Too many files are open.
@@ -78,7 +79,7 @@ impl Line {
         Ok(Line { from: self.from.try_clone()?, to: self.to.try_clone()?, timeout: self.timeout })
     }
 
-    /// From now on reading ends with `TimedOut` where nothing comes for so long.
+    /// From now on, a read fails with `TimedOut` if no byte arrives for this long.
     pub fn set_read_timeout(&mut self, timeout: Duration) {
         self.timeout = Some(timeout);
     }
@@ -86,8 +87,8 @@ impl Line {
 
 impl Read for Line {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        // Before QEMU has opened its end, a read would take that for the port's end. Waiting does not: it is for bytes,
-        // or for the last writer's leaving.
+        // Before QEMU has opened its end, a read would report the end of the port. So this polls for bytes, or for the
+        // close of the last writer.
         let timeout = self.timeout.map(Timespec::try_from).transpose().map_err(std::io::Error::other)?;
         let mut ports = [PollFd::new(&self.from, PollFlags::IN)];
         if poll(&mut ports, timeout.as_ref())? == 0 {
@@ -111,7 +112,7 @@ impl Write for Line {
 mod tests {
     use super::*;
 
-    /// As QEMU opens the pipes.
+    /// Opens the pipes as QEMU does.
     fn other_end(folder: &Path) -> (File, File) {
         let open = |name| OpenOptions::new().read(true).write(true).open(folder.join(name)).unwrap();
         (open("port.in"), open("port.out"))
@@ -140,7 +141,7 @@ mod tests {
     fn a_port_that_is_not_open_yet_has_not_ended() {
         let folder = tempfile::tempdir().unwrap();
         let waiting = Waiting::make(folder.path(), "port").unwrap();
-        // QEMU opens the way in first.
+        // QEMU opens the pipe for input first.
         let input = OpenOptions::new().read(true).write(true).open(folder.path().join("port.in")).unwrap();
         let mut line = waiting.open().unwrap();
         line.set_read_timeout(Duration::from_millis(1));
@@ -148,7 +149,7 @@ mod tests {
         drop(input);
     }
 
-    /// What a report of a crash takes, a byte at a time, while nobody reads.
+    /// The bytes of a crash report are written one at a time, without a reader.
     #[test]
     fn nobody_waits_for_the_reader() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! The host link: how a program's input, output and exit code travel between `init` in the system and this tool.
+//! The host link: transfers a program's input, output and exit code between `init` in the system and this tool.
 //!
-//! Both ways run frames of a type byte, a length (u16, little endian) and that many bytes. The second serial port
-//! carries them, so they may arrive in pieces of any size.
+//! Frames in both directions consist of a type byte, a length (u16, little endian) and that many bytes. The second
+//! serial port carries them, so they may arrive in pieces of any size.
 
 /// A frame from the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,16 +10,16 @@ pub enum Frame {
     Stdout(Vec<u8>),
     /// The program wrote to its standard error.
     Stderr(Vec<u8>),
-    /// The program ended with this code (Zircon's: killed ones have codes below 0).
+    /// The program ended with this code (Zircon's: killed programs have negative codes).
     Exit(i64),
-    /// A piece of the kernel's trace.
+    /// A piece of the system-call trace.
     Trace(Vec<u8>),
-    /// Something happened; a name, then values, tabs between them.
+    /// An event: a name, then values, separated by tabs.
     Event(String),
 }
 
 impl Frame {
-    /// Bytes of what it carries.
+    /// Size of its payload in bytes.
     pub fn size(&self) -> usize {
         match self {
             Frame::Stdout(bytes) | Frame::Stderr(bytes) | Frame::Trace(bytes) => bytes.len(),
@@ -32,18 +32,18 @@ impl Frame {
 /// A frame to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToSystem<'a> {
-    /// Input for the program; empty: its end. At most 65,535 bytes.
+    /// Input for the program; empty for its end. At most 65,535 bytes.
     Stdin(&'a [u8]),
     /// Size of the terminal: columns, rows.
     WindowSize(u16, u16),
     /// Ctrl-C.
     Interrupt,
-    /// The system is to end, in order.
+    /// The system must shut down.
     End,
 }
 
 impl ToSystem<'_> {
-    /// The frame's bytes.
+    /// Encodes the frame.
     pub fn encode(&self) -> Vec<u8> {
         let (kind, payload) = match self {
             ToSystem::Stdin(bytes) => (0x10, bytes.to_vec()),
@@ -59,7 +59,7 @@ impl ToSystem<'_> {
     }
 }
 
-/// The bytes are no frames: both ends are out of step, nothing after them can be trusted.
+/// The bytes are not frames: the two ends are out of step, and later bytes cannot be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfStep(pub u8);
 
@@ -71,28 +71,28 @@ impl std::fmt::Display for OutOfStep {
 
 impl std::error::Error for OutOfStep {}
 
-/// What the root task sends where an instance's link begins anew, in the middle of a frame or not. Programs cannot know
-/// it: it is drawn for each machine.
+/// The root task sends this when an instance's link starts anew, possibly in the middle of a frame. Programs cannot
+/// know it, because it is random for each machine.
 pub type Mark = [u8; 16];
 
-/// Puts frames together from the pieces that arrive.
+/// Reassembles frames from the pieces that arrive.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,
     mark: Option<Mark>,
     /// The last bytes, in which a mark may have begun.
     tail: Vec<u8>,
-    /// What came was no frame: nothing is one before the next mark.
+    /// The received bytes were not a frame; everything up to the next mark is dropped.
     lost: Option<u8>,
 }
 
 impl Decoder {
-    /// One that begins anew behind each mark.
+    /// A decoder that starts anew after each mark.
     pub fn with_mark(mark: Mark) -> Decoder {
         Decoder { mark: Some(mark), ..Decoder::default() }
     }
 
-    /// Drops what came before the last mark, if there is one in this piece or ends in it. What of the piece is left.
+    /// Drops everything before the last mark that ends in this piece. Returns the rest of the piece.
     fn behind_mark<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
         let Some(mark) = self.mark else { return piece };
         let before = self.tail.len();
@@ -109,7 +109,7 @@ impl Decoder {
         &piece[start.saturating_sub(before)..]
     }
 
-    /// Takes a piece; gives the frames that are now whole.
+    /// Takes a piece; returns the frames that are complete now.
     ///
     /// # Errors
     /// [`OutOfStep`].
@@ -229,7 +229,7 @@ mod tests {
             let _ = Decoder::default().push(&bytes);
         }
 
-        /// Frames of the right shape, the longest and the shortest, cut anywhere, with marks in between.
+        /// Frames with valid syntax, of any length, cut anywhere, with marks in between.
         #[test]
         fn no_frames_make_it_panic_or_hold_much(
             frames in proptest::collection::vec((0u8..8, prop_oneof![Just(0u16), Just(8), Just(u16::MAX), any::<u16>()]), 0..20),

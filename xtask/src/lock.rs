@@ -1,4 +1,4 @@
-//! One build at a time: two invocations in one tree must not write the same files.
+//! The build lock: two invocations in one tree must not write the same files.
 
 use std::fs::{self, File, TryLockError};
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// What is said where a build has to wait.
+/// The message if a build must wait.
 pub const WAITING: &str = "waiting for another hafnon that builds in this tree";
 
-/// Held while building; the system releases it when the process ends, however it ends.
+/// Held during a build; the operating system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub struct BuildLock {
     _file: File,
@@ -20,7 +20,7 @@ impl BuildLock {
     /// Waits until no other invocation builds in this tree.
     ///
     /// # Errors
-    /// The lock's file cannot be made.
+    /// The lock's file cannot be created.
     pub fn take(paths: &Paths, ui: &Ui) -> Result<BuildLock> {
         fs::create_dir_all(&paths.out).with_context(|| format!("cannot make the folder {}", paths.out.display()))?;
         let path = paths.out.join("lock");

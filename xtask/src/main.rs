@@ -1,8 +1,8 @@
-//! The host side: what `./hafnon` does once there is a Rust compiler.
+//! The host side: the Rust part of `./hafnon`.
 //!
-//! It sets up what is missing ([`setup`]), builds the parts in their order ([`build`]), puts programs and libraries into
-//! an image ([`image`]), starts QEMU ([`qemu`]) and passes input, output and exit code between the program in the system
-//! and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times over.
+//! It installs what is missing ([`setup`]), builds the parts in order ([`build`]), puts programs and libraries into an
+//! image ([`image`]), starts QEMU ([`qemu`]) and transfers input, output and exit code between the program in the
+//! system and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times.
 #![forbid(unsafe_code)]
 
 mod batch;

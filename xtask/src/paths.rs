@@ -1,23 +1,23 @@
-//! Where things lie: the tree that is built from, and everything that is built.
+//! Paths: the source tree, and all build outputs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The folders that the host tool works in.
+/// The folders that the host tool uses.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// Root of the project's tree.
     pub workspace: PathBuf,
-    /// Everything built that is no cargo target directory: `target/hafnon`.
+    /// All build outputs outside of cargo's target directories: `target/hafnon`.
     pub out: PathBuf,
 }
 
-/// This tool's own file, for who starts it again.
+/// This tool's own file, for code that starts it again.
 ///
 /// # Errors
-/// It is not there any more.
+/// It does not exist any more.
 pub fn own_file() -> Result<PathBuf> {
     let tool = env::current_exe().context("cannot find this tool's own file")?;
     if !tool.exists() {
@@ -30,7 +30,7 @@ impl Paths {
     /// The tree that `./hafnon` named, or the one that this tool was built in.
     ///
     /// # Errors
-    /// Neither is there.
+    /// Neither exists.
     pub fn find() -> Result<Paths> {
         let from_script = env::var_os("HAFNON_ROOT").map(PathBuf::from);
         let from_tool = || {
@@ -44,18 +44,18 @@ impl Paths {
         Ok(Paths { out: workspace.join("target/hafnon"), workspace })
     }
 
-    /// Cargo's target directory for what the system is made of. Not the one that a bare `cargo build` uses, so that
-    /// the two, with their different flags, do not undo each other's work.
+    /// Cargo's target directory for the parts of the system. It is not the one of a plain `cargo build`, so that builds
+    /// with different flags do not invalidate each other.
     pub fn cargo_target(&self) -> PathBuf {
         self.out.join("cargo")
     }
 
-    /// Libraries and start file that programs are linked with.
+    /// Libraries and start file for linking programs.
     pub fn sysroot_lib(&self) -> PathBuf {
         self.out.join("sysroot/lib")
     }
 
-    /// `path` as a person would name it: relative to the tree where it lies in it.
+    /// `path` for messages: relative to the tree if it is inside.
     pub fn short<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.workspace).unwrap_or(path)
     }

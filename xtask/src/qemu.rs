@@ -1,4 +1,4 @@
-//! The machine: QEMU's command line, its start and its end.
+//! The machine: QEMU's command line, start and end.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
@@ -27,37 +27,37 @@ pub struct Machine<'a> {
     pub kernel: &'a Path,
     /// The root task.
     pub root: &'a Path,
-    /// The BOOTFS image, of the main instance.
+    /// The BOOTFS image of the main instance.
     pub image: &'a [u8],
     /// Memory in bytes.
     pub memory: u64,
-    /// What runs the instructions.
+    /// How instructions are executed.
     pub accel: Accel,
     /// Wait for gdb on this TCP port.
     pub gdb: Option<u16>,
-    /// What it has beside the devices of every machine.
+    /// Devices in addition to those of every machine.
     pub devices: Devices,
-    /// The command line of a Linux kernel, where `kernel` is one and `root` its first files: for comparison.
+    /// The command line of a Linux kernel, if `kernel` is one and `root` its initramfs: for comparison.
     pub linux: Option<&'a str>,
 }
 
 /// Devices that only some machines have.
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
-    /// A third serial port, for the terminal of whoever sits in front of it.
+    /// A third serial port, for the user's terminal.
     pub terminal: bool,
-    /// QEMU's device for lessons on the PCI bus: registers, an interrupt by line and by message, memory that it copies to
-    /// and from by itself. The conformance cases `device.*` drive it.
+    /// QEMU's educational PCI device: registers, an interrupt by line and by message, and DMA. The conformance cases
+    /// `device.*` drive it.
     pub teaching: bool,
     /// A disk on the PCI bus whose contents are this file.
     pub disk: Option<PathBuf>,
-    /// A file that each write to that disk, and each flush, is written down in.
+    /// A file that records each write to that disk and each flush.
     pub disk_log: Option<PathBuf>,
-    /// The sector of that disk, of 512 bytes, that takes no writes.
+    /// The sector of that disk, of 512 bytes, whose writes fail.
     pub bad_sector: Option<u64>,
-    /// That disk is a mailbox: no file system is looked for on it.
+    /// That disk is a mailbox and has no file system.
     pub mailbox: bool,
-    /// The instances beside the main one, and the BOOTFS image of each.
+    /// The additional instances, and the BOOTFS image of each.
     pub beside: Vec<(Beside, Vec<u8>)>,
     /// The native components.
     pub components: Vec<Native>,
@@ -74,7 +74,7 @@ pub struct Lines {
     pub link: Option<Line>,
 }
 
-/// A machine that runs; ends when dropped.
+/// A running machine; dropping it ends it.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -82,20 +82,20 @@ pub struct Running {
     pub console: Line,
     /// The host link.
     pub link: Line,
-    /// The third serial port, where there is one.
+    /// The third serial port, if there is one.
     pub terminal: Option<Line>,
-    /// QEMU's own words about the machine (its protocol QMP), where it has a disk.
+    /// QEMU's monitor (QMP), if the machine has a disk.
     pub monitor: Option<Line>,
-    /// Console and link of each instance beside the main one, where it has them.
+    /// Console and link of each additional instance, if it has them.
     pub beside: Vec<Lines>,
-    /// What comes on a host link where another life of its instance begins.
+    /// The mark on a host link at the start of another life of its instance.
     pub mark: Mark,
     /// When QEMU was started.
     pub started: Instant,
     folder: TempDir,
 }
 
-/// Where QEMU is.
+/// The path of QEMU.
 pub fn find() -> Option<PathBuf> {
     find_program(QEMU)
 }
@@ -106,10 +106,10 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 impl Machine<'_> {
-    /// Starts it.
+    /// Starts the machine.
     ///
     /// # Errors
-    /// QEMU is not there or ends at once; its own words are in the error.
+    /// QEMU is missing or ends at once; the error contains its message.
     pub fn start(&self) -> Result<Running> {
         if find().is_none() {
             bail!("{QEMU} is not installed; `./hafnon doctor` says what is missing and how to get it");
@@ -179,13 +179,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether QEMU is asked what becomes of the disk. A machine that counts is not disturbed.
+    /// Whether QEMU reports events of the disk. A machine that counts instructions is not disturbed.
     fn has_monitor(&self) -> bool {
         self.devices.disk.is_some() && self.accel != Accel::Counting
     }
 
-    /// The command line. QEMU takes commas and blanks in some of its paths for separators, so it runs in a folder of
-    /// its own where everything has a plain name.
+    /// The command line. QEMU treats commas and blanks in some of its paths as separators, so it runs in its own folder
+    /// in which everything has a plain name.
     fn command(&self, folder: &Path) -> Command {
         let mut command = mortal();
         let accel = match self.accel {
@@ -195,10 +195,11 @@ impl Machine<'_> {
         let processor = match self.accel {
             Accel::Tcg => "max",
             Accel::Kvm => "host",
-            // Without what the host draws by chance, one run is like another.
+            // Without the processor's random numbers, every run is the same.
             Accel::Counting => "max,-rdrand,-rdseed",
         };
-        // Linux copies by the byte where the processor says that this is fast, and each byte would count.
+        // Linux copies with byte string instructions if the processor reports that they are fast, and each byte would
+        // count.
         let processor = if self.linux.is_some() { format!("{processor},-erms,-fsrm") } else { processor.into() };
         command.args(["-machine", "q35", "-cpu", &processor]);
         command.args(["-accel", accel, "-display", "none", "-no-reboot", "-nodefaults", "-no-user-config"]);
@@ -209,7 +210,7 @@ impl Machine<'_> {
         }
         let beside = || self.devices.beside.iter().map(|(beside, _)| beside);
         for (name, number) in [MAIN].into_iter().chain(beside().map(|beside| beside.name.as_str())).zip(0..) {
-            // A comma in a value is written twice.
+            // A comma in a value is doubled.
             let (name, file) = (name.replace(',', ",,"), image_file(number));
             command.arg("-fw_cfg").arg(format!("name=opt/hafnon/{name}/bootfs,file={file}"));
         }
@@ -222,7 +223,7 @@ impl Machine<'_> {
         command.args(["-chardev", "pipe,id=link,path=link", "-serial", "chardev:link"]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         if self.devices.terminal {
-            // An interrupt of its own: the usual one of a third port is the first port's.
+            // A separate interrupt: by default the third port shares that of the first.
             command.args(["-chardev", "pipe,id=terminal,path=terminal"]);
             command.args(["-device", "isa-serial,chardev=terminal,iobase=0x3e8,irq=5,index=2"]);
         }
@@ -239,13 +240,13 @@ impl Machine<'_> {
                 index += 1;
             }
         }
-        // A comparator for each instance, and one for the root task; three are usual.
+        // A comparator for each instance, and one for the root task; the default is three.
         let comparators = self.devices.beside.len() + 2;
         if comparators > 3 {
             command.args(["-global", &format!("hpet.timers={comparators}")]);
         }
         if self.devices.teaching {
-            // It reaches as far as other devices do, not just the lowest 256 MiB.
+            // It reaches the same addresses as other devices, not only the lowest 256 MiB.
             command.args(["-device", "edu,dma_mask=0xffffffffffffffff"]);
         }
         if self.devices.disk.is_some() {
@@ -257,7 +258,8 @@ impl Machine<'_> {
                 let file = if self.devices.bad_sector.is_some() { "blkdebug:failures:disk.img" } else { "disk.img" };
                 command.args(["-drive", &format!("if=none,id=disk,format=raw,file={file}")]);
             }
-            // What fails on the host, a full disk too, is told to the machine: by itself QEMU would stop it and say nothing.
+            // Errors of the host, including a full disk, are reported to the machine. By default QEMU would stop the
+            // machine silently.
             let errors = "werror=report,rerror=report";
             command.arg("-device").arg(format!("virtio-blk-pci,drive=disk,disable-legacy=on,{errors}"));
         }
@@ -266,19 +268,19 @@ impl Machine<'_> {
         }
         if self.accel == Accel::Counting {
             command.args(["-icount", "shift=0,sleep=off"]);
-            // And without the time of day.
+            // And with a fixed time of day.
             command.args(["-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
         }
         if let Some(port) = self.gdb {
             command.args(["-S", "-gdb", &format!("tcp:127.0.0.1:{port}")]);
         }
-        // Its own process group: a Ctrl-C on the terminal is ours to pass on.
+        // A separate process group: this tool itself passes on a Ctrl-C from the terminal.
         command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         command
     }
 }
 
-/// QEMU, which ends with this tool: one that is killed outright must not leave it behind, and only the kernel can see to that.
+/// A command for QEMU that ends with this tool. If this tool is killed, only the Linux kernel can end QEMU.
 pub fn mortal() -> Command {
     match find_program("setpriv") {
         Some(setpriv) => {
@@ -305,7 +307,7 @@ fn line_file(line: &str, number: usize) -> String {
     format!("{line}{number}")
 }
 
-/// A folder for sockets, whose paths may have no more than about 100 bytes.
+/// A folder for sockets, whose paths are limited to about 100 bytes.
 pub fn runtime_folder() -> Result<TempDir> {
     let make = |at: &Path| tempfile::Builder::new().prefix("hafnon-").tempdir_in(at);
     let at = env::temp_dir();
@@ -342,7 +344,7 @@ fn said(folder: &Path) -> String {
 }
 
 impl Running {
-    /// Waits for its end, at most this long; then ends it. Gives what QEMU itself complained about.
+    /// Waits for its end, at most this long; then kills it. Returns QEMU's own error messages.
     pub fn end(&mut self, patience: Duration) -> String {
         let start = Instant::now();
         while start.elapsed() < patience {

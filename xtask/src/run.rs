@@ -25,16 +25,16 @@ use crate::system::instances::{Beside, Instances, MAIN};
 use crate::trace::Wanted;
 use crate::ui::Ui;
 
-/// What of the machine's memory the kernel, the root task and the server need beside image and programs.
+/// Memory that the kernel, the root task and the server need in addition to image and programs, in bytes.
 const RESERVE: u64 = 48 << 20;
 
-/// Where files of the user lie in the boot image.
+/// The folder of the user's files in the boot image.
 pub const FILES: &str = "files";
-/// When something that should end is taken for hanging: long enough for a slow machine that does much else.
+/// Time after which something that should end is considered hung: long enough for a slow machine under load.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Variables of our own environment that a program gets: what Rust programs and test harnesses are steered by, and what
-/// cargo tells those that it runs.
+/// Variables of our own environment that a program inherits: those that control Rust programs and test harnesses, and
+/// those that cargo sets for programs that it runs.
 fn inherited(name: &str) -> bool {
     matches!(name, "RUST_BACKTRACE" | "RUST_LIB_BACKTRACE" | "RUST_LOG" | "RUST_MIN_STACK" | "NO_COLOR" | "TERM")
         || matches!(name, "CARGO_MANIFEST_DIR" | "CARGO_MANIFEST_PATH" | "CARGO_CRATE_NAME" | "CARGO_BIN_NAME")
@@ -42,13 +42,13 @@ fn inherited(name: &str) -> bool {
         || ["RUST_TEST_", "PROPTEST_", "RAYON_", "CARGO_PKG_", "CARGO_BIN_EXE_"].iter().any(|p| name.starts_with(p))
 }
 
-/// Runs; gives this process' exit code.
+/// Runs; returns this process' exit code.
 ///
 /// # Errors
 /// Something is missing, does not build or cannot be booted.
 pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     let ui = Ui::new(args.verbose);
-    // Looked at before anything is built: a wrong name should not cost a build.
+    // Checked before anything is built: a wrong name should not cost a build.
     match args.program.first().map(Path::new) {
         Some(program) if is_path(program) => drop(elf::read(program)?),
         Some(program) => check_name(paths, &program.to_string_lossy())?,
@@ -61,7 +61,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     }
     let what = What { debug: args.debug, shell: args.program.is_empty() && has_terminal(), ..What::default() };
     let mut built = build(paths, &ui, what)?;
-    // The shell, and what may be one of the programs beside it.
+    // The name of the shell, or of a program that only a build with the shell may contain.
     if let Some(name) = args.program.first().filter(|name| !is_path(Path::new(name))) {
         let installed = install::programs(paths)?;
         let known = built.programs.iter().chain(&installed).any(|(known, _)| known == name);
@@ -72,12 +72,12 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     boot(&ui, paths, &built, args)
 }
 
-/// Whether a user is there to talk with.
+/// Whether a user is at a terminal.
 fn has_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// Boots what was built; gives this process' exit code.
+/// Boots the built system; returns this process' exit code.
 ///
 /// # Errors
 /// The program or the machine cannot be started.
@@ -160,10 +160,10 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     Ok(outcome.end.exit_code())
 }
 
-/// The instances beside the main one, each with an image that says what it runs.
+/// The additional instances, each with an image that says what it runs.
 ///
 /// # Errors
-/// A program is not there or cannot run.
+/// A program does not exist or cannot run.
 pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(Beside, Vec<u8>)>> {
     let image = |beside: Beside| -> Result<(Beside, Vec<u8>)> {
         let (program, args) = beside.program.split_first().context("it says no `program`")?;
@@ -177,11 +177,11 @@ pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(
     instances.beside()?.into_iter().map(|beside| image(beside.clone()).with_context(|| name(&beside))).collect()
 }
 
-/// The root task for a machine of some memory that has these instances, where they are others than in `system.toml`: written to
-/// `file`. What they need is added to the machine's devices.
+/// The root task for a machine with this memory and these instances, if they differ from `system.toml`; it is written
+/// to `file`. Devices that the instances need are added to the machine.
 ///
 /// # Errors
-/// They cannot be, or a program of theirs is missing.
+/// They are invalid, or a program of theirs is missing.
 pub fn described(
     built: &Built,
     instances: Option<&Instances>,
@@ -194,7 +194,7 @@ pub fn described(
     instances.embed(&built.root, file)
 }
 
-/// The trace that is asked for, if any.
+/// The requested trace, if any.
 fn wanted_trace(args: &RunArgs) -> Result<Option<Wanted>> {
     let wanted = Wanted::new(args.trace.as_deref(), args.trace_output.clone(), args.trace_file.clone())?;
     if wanted.is_some() && args.program.is_empty() {
@@ -214,32 +214,33 @@ pub struct Capture<'a> {
     pub variables: Vec<(String, String)>,
     /// Its input.
     pub input: Vec<u8>,
-    /// Send it nothing, not even that.
+    /// Send the program nothing, not even its input.
     pub overheard: bool,
-    /// After this the machine is ended.
+    /// Time limit of the machine.
     pub timeout: Duration,
     /// Memory of the machine in bytes.
     pub memory: u64,
-    /// What runs the instructions.
+    /// How instructions are executed.
     pub accel: Accel,
-    /// End it when there is output.
+    /// End the machine at the first output.
     pub until_first_output: bool,
-    /// What the machine has beside the usual.
+    /// Additional devices of the machine.
     pub devices: Devices,
-    /// Programs in the image beside the built-in ones.
+    /// Programs in the image in addition to the built-in ones.
     pub programs: Vec<(String, PathBuf)>,
-    /// A folder that is carried in, as `run --files` does it.
+    /// A folder whose files are included, as with `run --files`.
     pub files: Option<&'a Path>,
-    /// The instances, where they are others than in `system.toml`.
+    /// The instances, if they differ from `system.toml`.
     pub instances: Option<Instances>,
-    /// Built-in programs that run beside it, one after the other, with their arguments. What they write is its input.
+    /// Built-in programs that run beside it, one after the other, with their arguments. Their output is its input.
     pub beside: Vec<Vec<String>>,
-    /// The programs for tests are in the image, too.
+    /// The image also contains the test programs.
     pub tests: bool,
 }
 
 impl<'a> Capture<'a> {
-    /// The program in a file, without arguments, in a machine as `run` has it, until [`PATIENCE`] ends.
+    /// The program in a file, without arguments, in a machine with the defaults of `run`, with the time limit
+    /// [`PATIENCE`].
     pub fn new(built: &'a Built, program: &'a Path) -> Capture<'a> {
         Capture {
             built,
@@ -261,7 +262,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Boots.
+    /// Boots and runs the program.
     ///
     /// # Errors
     /// The program or the machine cannot be started.
@@ -320,8 +321,8 @@ pub fn example(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// Whether this names a file rather than a built-in program: as a shell tells them apart, by a slash; a file in the
-/// current folder with that name counts too.
+/// Whether this names a file rather than a built-in program: a name with a slash is a path, as in a shell, and so is
+/// the name of a file in the current folder.
 fn is_path(program: &Path) -> bool {
     program.components().count() > 1
         || program.is_absolute()
@@ -342,7 +343,7 @@ fn check_name(paths: &Paths, name: &str) -> Result<()> {
     }
 }
 
-/// Puts the program into the image; gives its path there as programs see it.
+/// Adds the program to the image; returns its path there as programs see it.
 fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String> {
     let Some(file) = is_path(program).then(|| elf::read(program)).transpose()? else {
         let name = program.display().to_string();
@@ -355,16 +356,16 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
     };
     check_program(program, &file, |library| image.has(&format!("lib/{library}")), memory)?;
     let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
-    // A folder of its own: the name may be that of a built-in program.
+    // A separate folder, because the name may be that of a built-in program.
     let path = format!("run/{name}");
     image.add(&path, file.bytes)?;
     Ok(format!("/boot/{path}"))
 }
 
-/// Refuses a program that cannot run: a library is missing, or memory.
+/// Refuses a program that cannot run for lack of a library or of memory.
 ///
 /// # Errors
-/// Says which, and what to do.
+/// The error says which, and what to do.
 pub fn check_program(
     program: &Path,
     file: &elf::Program,
@@ -387,10 +388,10 @@ pub fn check_program(
     Ok(())
 }
 
-/// Refuses what cannot be a disk.
+/// Refuses a file that cannot be a disk.
 ///
 /// # Errors
-/// It is no file, cannot be written, or is not made of whole blocks.
+/// It is not a file, cannot be written, or does not consist of whole blocks.
 fn check_disk(disk: &Path) -> Result<()> {
     let opened = fs::OpenOptions::new().read(true).write(true).open(disk).and_then(|file| file.metadata());
     let data = opened.with_context(|| format!("--disk {}: it cannot be opened for writing", disk.display()))?;
@@ -406,7 +407,7 @@ fn check_disk(disk: &Path) -> Result<()> {
 /// Refuses a boot that cannot succeed.
 ///
 /// # Errors
-/// Image and system need more than the machine has.
+/// Image and system need more memory than the machine has.
 pub fn check_memory(image: u64, memory: u64) -> Result<()> {
     let needed = image.saturating_add(RESERVE);
     if needed > memory {
@@ -423,7 +424,7 @@ pub fn check_memory(image: u64, memory: u64) -> Result<()> {
     Ok(())
 }
 
-/// A program's environment: these, and what it gets of ours.
+/// A program's environment: the given variables, and those that it inherits from ours.
 pub fn variables(given: &[(String, String)]) -> Vec<(String, String)> {
     let inherited = std::env::vars_os().filter_map(|(key, value)| {
         let (key, value) = (key.into_string().ok()?, value.into_string().ok()?);

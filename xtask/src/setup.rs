@@ -1,4 +1,4 @@
-//! What building and booting take from the machine we are on: found out, and on Debian and its kin installed.
+//! Checks what building and booting need on the host, and installs it on Debian and its derivatives.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use crate::paths::Paths;
 use crate::qemu::find_program;
 use crate::ui::Ui;
 
-/// A program that must be on `PATH`, the Debian package that brings it, and what it is for.
+/// A program that must be in `PATH`, the Debian package that contains it, and its purpose.
 #[derive(Clone, Copy, Debug)]
 struct Tool {
     program: &'static str,
@@ -34,26 +34,26 @@ const BUILD_TOOLS: [Tool; 6] = [
     Tool { program: "pip3", package: "python3-pip", purpose: "fetches the C library's sources" },
 ];
 
-/// What tests of the disk's file system make and check images with.
+/// Programs that tests use to create and check images.
 const DISK_TOOLS: [Tool; 3] = [
     Tool { program: "mke2fs", package: "e2fsprogs", purpose: "makes, reads and checks ext4 on disks" },
     Tool { program: "mkfs.vfat", package: "dosfstools", purpose: "makes and checks file systems on disks" },
     Tool { program: "mcopy", package: "mtools", purpose: "reads and writes files in them" },
 ];
 
-/// Components of the toolchain beside its minimal profile.
+/// Components of the toolchain in addition to its minimal profile.
 const COMPONENTS: [&str; 4] = ["clippy", "rustfmt", "rust-src", "llvm-tools"];
 
-/// Sees to it that everything that building takes is there.
+/// Makes sure that everything for building is installed.
 ///
 /// # Errors
-/// Something is missing and cannot be installed from here; the error says what to install.
+/// Something is missing and cannot be installed automatically; the error says what to install.
 pub fn for_building(ui: &Ui) -> Result<()> {
     packages(ui, &BUILD_TOOLS)?;
     toolchain(ui)
 }
 
-/// Sees to it that everything that booting takes is there.
+/// Makes sure that everything for booting is installed.
 ///
 /// # Errors
 /// As [`for_building`].
@@ -61,7 +61,7 @@ pub fn for_booting(ui: &Ui) -> Result<()> {
     packages(ui, &[QEMU])
 }
 
-/// Sees to it that gdb is there.
+/// Makes sure that gdb is installed.
 ///
 /// # Errors
 /// As [`for_building`].
@@ -69,7 +69,7 @@ pub fn for_gdb(ui: &Ui) -> Result<()> {
     packages(ui, &[GDB])
 }
 
-/// Sees to it that everything is there for libFuzzer, which is compiled from C++.
+/// Makes sure that everything for libFuzzer is installed, which is compiled from C++.
 ///
 /// # Errors
 /// As [`for_building`].
@@ -77,10 +77,10 @@ pub fn for_fuzzing(ui: &Ui) -> Result<()> {
     packages(ui, &[Tool { program: "g++", package: "g++", purpose: "compiles libFuzzer" }])
 }
 
-/// Sees to it that a compiler with Miri is there.
+/// Makes sure that a toolchain with Miri is installed.
 ///
 /// # Errors
-/// It cannot be had from here.
+/// It cannot be fetched.
 pub fn for_miri(ui: &Ui, nightly: &str) -> Result<()> {
     let has = || {
         let version = Command::new("cargo").args(["miri", "--version"]).env("RUSTUP_TOOLCHAIN", nightly).output();
@@ -102,7 +102,7 @@ pub fn for_miri(ui: &Ui, nightly: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sees to it that everything is there by which tests make and check disks.
+/// Makes sure that the programs with which tests create and check disks are installed.
 ///
 /// # Errors
 /// As [`for_building`].
@@ -110,14 +110,14 @@ pub fn for_disks(ui: &Ui) -> Result<()> {
     packages(ui, &DISK_TOOLS)
 }
 
-/// Debian's kernel for clouds in a folder: fetched, not installed. Gives its file and its version.
+/// Puts Debian's kernel for clouds into a folder: fetched, not installed. Returns its file and its version.
 ///
 /// # Errors
-/// This is no Debian, or the package cannot be had.
+/// The host is not Debian, or the package cannot be fetched.
 pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
     const META: &str = "linux-image-cloud-amd64";
     let package = unpacked(ui, folder, META, || {
-        // What the package without a version stands for today.
+        // The current version of the package.
         let text = output(Command::new("apt-cache").args(["depends", META]))?;
         Ok(text.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_string())))
     })?;
@@ -129,10 +129,10 @@ pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
     Ok((kernel.context("the package of Linux has no kernel in it")?, version))
 }
 
-/// Debian's busybox without libraries, in a folder: fetched, not installed.
+/// Puts Debian's static busybox into a folder: fetched, not installed.
 ///
 /// # Errors
-/// This is no Debian, or the package cannot be had.
+/// The host is not Debian, or the package cannot be fetched.
 pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
     const PACKAGE: &str = "busybox-static";
     unpacked(ui, folder, PACKAGE, || {
@@ -143,7 +143,8 @@ pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
     places.into_iter().find(|place| place.is_file()).context("the package of busybox has no program in it")
 }
 
-/// A Debian package in a folder, unpacked there unless it is; `newest` tells its name, if apt knows it. Gives the package's file.
+/// Fetches and unpacks a Debian package in a folder, unless it is there; `newest` returns its name, if apt knows it.
+/// Returns the package's file.
 fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Option<String>>) -> Result<PathBuf> {
     let there = || {
         let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -168,7 +169,7 @@ fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Opti
     Ok(package)
 }
 
-/// What a command prints.
+/// The output of a command.
 fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;
@@ -178,10 +179,10 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// For apt: as often again where a connection breaks.
+/// Makes apt retry broken connections.
 const RETRIES: &str = "-oAcquire::Retries=5";
 
-/// Neither apt nor rustup installs two things at once, and tests that run at once may miss the same.
+/// apt and rustup cannot run twice at the same time, and parallel tests may miss the same tool.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
 fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
@@ -228,17 +229,17 @@ fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
     }
 }
 
-/// What to put before a command that root must run; `None` where we cannot.
+/// The prefix of a command that needs root; `None` if we cannot be root.
 fn as_root() -> Option<Vec<PathBuf>> {
     if rustix::process::geteuid().is_root() {
         return Some(Vec::new());
     }
     let sudo = find_program("sudo")?;
-    // Without a terminal nobody could answer its question.
+    // Without a terminal, sudo must not ask for a password.
     Some(if std::io::stdin().is_terminal() { vec![sudo] } else { vec![sudo, "-n".into()] })
 }
 
-/// What is missing of the Rust toolchain, as arguments of `rustup`.
+/// The missing parts of the Rust toolchain, as arguments of `rustup`.
 fn missing_of_toolchain() -> Vec<String> {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).env("RUSTUP_TOOLCHAIN", TOOLCHAIN).output();
     let sysroot = match sysroot {
@@ -279,14 +280,15 @@ fn toolchain(ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that all tests leave behind in a new tree, and what they take afresh in one where they ran.
+/// Disk space of all tests in a new tree, and additional space in a tree where they have run, in bytes.
 const TESTS: u64 = 16 << 30;
 const TESTS_AGAIN: u64 = 3 << 30;
 
-/// Looks for room on the disk before all tests are run: without it a build in the midst of them fails, and what follows from it.
+/// Checks the free disk space before all tests are run. Without enough space, a build fails in the middle, and tests
+/// that need it fail.
 ///
 /// # Errors
-/// There is too little.
+/// There is not enough.
 pub fn room_for_tests(paths: &Paths) -> Result<()> {
     let wanted = if paths.out.join("packages").is_dir() { TESTS_AGAIN } else { TESTS };
     fs::create_dir_all(&paths.out).with_context(|| format!("cannot make {}", paths.out.display()))?;
@@ -303,14 +305,14 @@ pub fn room_for_tests(paths: &Paths) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that are free where a folder lies.
+/// Free space of the file system that contains a folder, in bytes.
 fn room(folder: &Path) -> Result<u64> {
     let told =
         rustix::fs::statvfs(folder).with_context(|| format!("cannot ask how much room {} has", folder.display()))?;
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
-/// Says what is there; gives the number of missing things.
+/// Prints what is there; returns the number of missing things.
 pub fn doctor() -> usize {
     let mut missing = 0;
     let mut line = |there: bool, what: &str, detail: &str| {

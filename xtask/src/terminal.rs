@@ -1,8 +1,8 @@
-//! The user's terminal, while a program inside has the third serial port for its own: every key goes there at once, and
-//! editing, echo and history are the driver's inside, as with any machine at the end of a serial line.
+//! The user's terminal while a program inside has the third serial port: every key is sent there at once. The driver
+//! inside does editing, echo and history, as on any machine at the end of a serial line.
 //!
-//! Two keys stay this tool's. Ctrl-C is passed on, but twice within two seconds it ends the machine; Ctrl-Z stops the
-//! tool as it would any.
+//! This tool handles two keys itself. Ctrl-C is passed on, but twice within two seconds it ends the machine; Ctrl-Z
+//! stops the tool as usual.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::Sender;
@@ -17,31 +17,31 @@ use crate::session::{Happening, Heard, Streams};
 
 /// What Ctrl-C sends.
 pub const INTERRUPT: u8 = 3;
-/// What Ctrl-D sends, and what stands for the end of input.
+/// What Ctrl-D sends, also used for the end of input.
 pub const END: u8 = 4;
 /// What Ctrl-Z sends.
 const SUSPEND: u8 = 26;
 
-/// A terminal that gives key by key; as it was before when dropped. Nothing where there is none.
+/// A terminal in raw mode; dropping it restores the previous mode. It does nothing without a terminal.
 #[derive(Debug)]
 pub struct Raw {
     before: Option<Termios>,
 }
 
 impl Raw {
-    /// Takes over the terminal on standard input.
+    /// Sets raw mode on standard input.
     pub fn take() -> Raw {
         let raw = Raw { before: tcgetattr(stdin()).ok() };
         raw.again();
         raw
     }
 
-    /// Takes it over again, after the tool was stopped and went on.
+    /// Sets it again after the tool was stopped and continued.
     pub fn again(&self) {
         let Some(mut mode) = self.before.clone() else { return };
         mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         mode.input_modes.remove(InputModes::ICRNL | InputModes::INLCR | InputModes::IXON);
-        // Output is processed as before: what others write to this terminal is lines.
+        // Output processing stays on: other programs write lines to this terminal.
         mode.special_codes[SpecialCodeIndex::VMIN] = 1;
         mode.special_codes[SpecialCodeIndex::VTIME] = 0;
         let _ = tcsetattr(stdin(), OptionalActions::Now, &mode);
@@ -71,7 +71,7 @@ pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &
                     return;
                 }
             }
-            // What is left of it is up to the program.
+            // The program decides what to do with the rest.
             return;
         }
         Streams::Captured(input) => {
@@ -97,7 +97,7 @@ pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &
     let _ = to.write_all(&[END]);
 }
 
-/// Passes a key on; says whether anybody is there for the next.
+/// Passes a key on; returns whether the other end is open.
 fn key(byte: u8, to: &mut Line, sender: &Sender<Happening>) -> bool {
     match byte {
         INTERRUPT => sender.send(Happening::Signal(SIGINT)).is_ok(),

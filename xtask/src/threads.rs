@@ -1,7 +1,7 @@
-//! The threads of this tool: the one place that starts them.
+//! The threads of this tool: only this module starts threads.
 //!
-//! Each has a name and a watcher. A thread that panics would otherwise be gone without a word, and whoever waits for it
-//! would wait for ever: the watcher is told, and ends what depends on the thread.
+//! Each thread has a name and a watcher. Without a watcher, a panic of a thread would go unnoticed, and a thread that
+//! waits for it would wait for ever. The watcher is told of the panic, and ends what depends on the thread.
 
 use std::any::Any;
 use std::fmt;
@@ -11,10 +11,10 @@ use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context as _, Result};
 
-/// The variable that names a thread which fails as soon as it runs: so tests see what comes of that.
+/// The variable that names a thread that fails as soon as it runs, for tests.
 pub const TRIAL: &str = "HAFNON_FAILING_THREAD";
 
-/// A thread has panicked. What it said about that is on standard error.
+/// A thread has panicked. The panic's message is on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed(pub &'static str);
 
@@ -26,11 +26,11 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Whom to tell when a thread fails.
+/// Is told when a thread fails.
 #[derive(Clone)]
 pub struct Watcher(Arc<dyn Fn(Failed) + Send + Sync>);
 
-/// A thread that runs.
+/// A running thread.
 #[derive(Debug)]
 pub struct Thread<T> {
     name: &'static str,
@@ -38,12 +38,12 @@ pub struct Thread<T> {
 }
 
 impl Watcher {
-    /// One who does this when a thread fails.
+    /// A watcher that calls this function when a thread fails.
     pub fn new(told: impl Fn(Failed) + Send + Sync + 'static) -> Watcher {
         Watcher(Arc::new(told))
     }
 
-    /// Nobody: for threads whose end shows by what they hold, such as their end of a channel.
+    /// A watcher that does nothing, for threads whose end is visible otherwise, for example by a closed channel.
     pub fn none() -> Watcher {
         Watcher::new(|_| {})
     }
@@ -51,7 +51,7 @@ impl Watcher {
     /// Starts a thread.
     ///
     /// # Errors
-    /// The system has no room for one.
+    /// The operating system cannot create a thread.
     pub fn start<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -82,16 +82,16 @@ impl<T> Thread<T> {
     /// Waits for its end.
     ///
     /// # Errors
-    /// It failed.
+    /// It has panicked.
     pub fn join(self) -> Result<T, Failed> {
         self.handle.join().ok().flatten().ok_or(Failed(self.name))
     }
 }
 
-/// Runs what the main thread does; a panic there is an error like any other.
+/// Runs the main thread's work; a panic there becomes an error.
 ///
 /// # Errors
-/// As `body`, and if it panics.
+/// As `body`, or it panics.
 pub fn main<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     let failed = |_: Box<dyn Any + Send>| Err(Failed("main").into());
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(failed)

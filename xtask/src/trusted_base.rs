@@ -1,7 +1,8 @@
-//! `trusted-base`: how much code has to be right for others to be safe, by part; the table stands in docs/security.md.
+//! `trusted-base`: the amount of code that must be right for others to be safe, by part; docs/security.md contains the
+//! table.
 //!
-//! A line counts if there is something on it that is no comment; tests do not count: what is behind `#[cfg(test)]` at a
-//! file's end, files of tests, and the machine that only tests have. Packages count with all that they have, used or not.
+//! A line counts if it contains anything except comments. Tests do not count: code after `#[cfg(test)]` at a file's
+//! end, files of tests, and the machine that only tests use. Packages count in full, used or not.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,11 +15,11 @@ use crate::cargo::{self, BARE_TARGET};
 use crate::kernel;
 use crate::paths::Paths;
 
-/// The page that has the table.
+/// The page with the table.
 pub const PAGE: &str = "docs/security.md";
 const START: &str = "<!-- made: trusted-base -->\n";
 const END: &str = "<!-- end of what is made -->";
-/// By how much a figure on the page may be off before it must be made anew, in percent.
+/// By how much a figure on the page may deviate before it must be updated, in percent.
 const OFF: u64 = 20;
 
 /// A part of the base.
@@ -26,7 +27,7 @@ struct Part {
     name: &'static str,
     /// Folders and files of the tree.
     places: &'static [&'static str],
-    /// Who is at its mercy.
+    /// What depends on it for its safety.
     whose: &'static str,
 }
 
@@ -64,7 +65,7 @@ const PARTS: [Part; 7] = [
     },
 ];
 
-/// Lines, and how many of them are in unsafe blocks or functions is for `grep unsafe` to tell.
+/// The number of lines of a part. `grep unsafe` shows how many of them are in unsafe blocks or functions.
 struct Row {
     name: String,
     lines: u64,
@@ -74,7 +75,7 @@ struct Row {
 /// Prints the table.
 ///
 /// # Errors
-/// Something cannot be read, or the kernel's tree cannot be fetched.
+/// A file cannot be read, or the kernel's tree cannot be fetched.
 pub fn trusted_base(paths: &Paths) -> Result<u8> {
     for Row { name, lines, whose } in rows(paths)? {
         println!("{lines:>7}  {name} ({whose})");
@@ -82,10 +83,10 @@ pub fn trusted_base(paths: &Paths) -> Result<u8> {
     Ok(0)
 }
 
-/// The page with its table anew; as it is where no figure is off by more than a fifth.
+/// The page with an updated table; unchanged if no figure deviates by more than a fifth.
 ///
 /// # Errors
-/// As [`trusted_base`], and the page does not say where its table belongs.
+/// As [`trusted_base`], or the page does not say where its table belongs.
 pub fn page(paths: &Paths) -> Result<String> {
     let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let (before, rest) = page.split_once(START).with_context(|| format!("{PAGE} has no place for its table"))?;
@@ -101,7 +102,7 @@ pub fn page(paths: &Paths) -> Result<String> {
     Ok(format!("{before}{START}{table}{END}{after}"))
 }
 
-/// Whether a table has these rows, with figures that are nearly these.
+/// Whether a table has these rows, with figures close to these.
 fn is_near(table: &str, rows: &[Row]) -> bool {
     let found: Vec<(&str, u64, &str)> = table.lines().skip(2).filter_map(row).collect();
     found.len() == rows.len()
@@ -151,14 +152,14 @@ fn rows(paths: &Paths) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Files of tests, and the machine that only they have.
+/// Whether it is a file of tests, or the machine that only tests use.
 fn is_test(file: &Path) -> bool {
     let part = |name: &str| file.components().any(|part| part.as_os_str() == name);
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     stem.ends_with("tests") || stem == "fake" || part("fake") || part("model") || part("tests")
 }
 
-/// Lines of a file that count.
+/// Number of lines of a file that count.
 fn lines(file: &Path) -> Result<u64> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(count(&text))
@@ -177,14 +178,14 @@ fn count(text: &str) -> u64 {
     count
 }
 
-/// Lines that a patch adds.
+/// Number of lines that a patch adds.
 fn added(patch: &Path) -> Result<u64> {
     let text = fs::read_to_string(patch).with_context(|| format!("cannot read {}", patch.display()))?;
     let added = text.lines().filter_map(|line| line.strip_prefix('+')).filter(|line| !line.starts_with("++"));
     Ok(count(&added.collect::<Vec<_>>().join("\n")))
 }
 
-/// What is compiled of the kernel: not what is for other processors and boards.
+/// The files of the kernel that are compiled, without those for other processors and boards.
 fn kernel_files(source: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in ["src", "include"] {
@@ -227,13 +228,13 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     read.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// The packages of others that are in one of ours, and their lines.
+/// The third-party packages in one of ours, and their lines.
 fn packages(paths: &Paths, package: &str) -> Result<(String, u64)> {
     let mut command = cargo::command(&paths.workspace);
     command.args(["tree", "--locked", "-p", package, "--target", BARE_TARGET, "-e", "normal,no-proc-macro"]);
     let output = command.args(["--prefix", "none", "--format", "{p}"]).output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Ours are named with their folder.
+    // Our own packages are printed with their folder.
     let named = text.lines().filter(|line| !line.contains('/')).filter_map(|line| line.split_once(" v"));
     let named: BTreeSet<(String, String)> = named
         .map(|(name, version)| (name.to_string(), version.split_whitespace().next().unwrap_or_default().to_string()))

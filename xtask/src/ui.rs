@@ -1,7 +1,7 @@
-//! What a person sees while something takes long.
+//! Progress output for the user.
 //!
-//! A step that has nothing to do says nothing: a step is announced by its first activity. On a terminal it is one line
-//! that changes and then goes away; elsewhere it is one plain line when it begins.
+//! A step that has nothing to do prints nothing: the first activity announces it. On a terminal it is one line that
+//! changes and then disappears; otherwise it is one plain line at the beginning.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::words;
 
-/// How to speak to the person.
+/// How to print messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Ui {
-    /// Show everything that tools say.
+    /// Show the full output of tools.
     pub verbose: bool,
     terminal: bool,
 }
@@ -24,7 +24,7 @@ impl Ui {
         Ui { verbose, terminal: stderr().is_terminal() }
     }
 
-    /// Lines only, on a terminal too.
+    /// Plain lines only, even on a terminal.
     pub fn plain() -> Ui {
         Ui { verbose: false, terminal: false }
     }
@@ -34,13 +34,13 @@ impl Ui {
         Step { ui: *self, title: title.to_string(), begun: None, bar: None }
     }
 
-    /// A line of ours, on standard error.
+    /// Prints a line of ours on standard error.
     pub fn note(&self, text: &str) {
         words::say(&format!("hafnon: {text}"));
     }
 }
 
-/// Something that may take long.
+/// An operation that may take long.
 #[derive(Debug)]
 pub struct Step {
     ui: Ui,
@@ -50,7 +50,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Says that the step is at `what`.
+    /// Shows `what` as the current activity of the step.
     pub fn activity(&mut self, what: &str) {
         if self.begun.is_none() {
             self.begun = Some(Instant::now());

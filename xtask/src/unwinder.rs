@@ -1,7 +1,7 @@
-//! The unwinder that programs are linked with: the one of Rust's target, with the two places changed at which it loses a
-//! part of the unsafe stack (`runtime/crt/src/unwind.rs` tells how).
+//! The unwinder that programs link with: the one of Rust's target, with changes in the two places at which it loses a
+//! part of the unsafe stack (`runtime/crt/src/unwind.rs` explains how).
 //!
-//! Linkers look into our folder before the toolchain's, so an archive of the same name is taken instead of its.
+//! Linkers search our folder before the toolchain's, so an archive with the same name replaces the toolchain's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,16 +14,16 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::{PROGRAM_TARGET, rustc};
 use crate::paths::Paths;
 
-/// Object files of the archive, by how their names end, and what they define that ours define too.
+/// Object files of the archive, by suffix of their names, and the symbols in them that ours define, too.
 const RENAMED: [(&str, &[&str]); 2] = [
     ("UnwindLevel1.o", &["_Unwind_RaiseException", "_Unwind_Resume", "_Unwind_ForcedUnwind"]),
     ("UnwindRegistersRestore.o", &["__libunwind_Registers_x86_64_jumpto"]),
 ];
 
-/// Makes the archive; gives its place.
+/// Builds the archive; returns its path.
 ///
 /// # Errors
-/// The toolchain's unwinder is not there, or not as it was, or a tool fails.
+/// The toolchain's unwinder is missing or has changed, or a tool fails.
 pub fn build(paths: &Paths) -> Result<PathBuf> {
     let output = rustc().args(["--print", "target-libdir", "--target", PROGRAM_TARGET]).output();
     let output = output.context("cannot start rustc")?;
@@ -55,7 +55,7 @@ pub fn build(paths: &Paths) -> Result<PathBuf> {
     Ok(work.join("libunwind.a"))
 }
 
-/// Makes an object file of a source without a package, which cargo does not do.
+/// Compiles a source without a package to an object file, which cargo does not do.
 ///
 /// # Errors
 /// The compiler's messages.

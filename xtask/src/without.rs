@@ -1,4 +1,4 @@
-//! What cannot pass on an installed kernel: `sel4/without.toml`.
+//! The tests that cannot pass on an installed kernel: `sel4/without.toml`.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use serde::Deserialize;
 
 use crate::kernel;
 
-/// What a kernel lacks, and what needs it.
+/// A feature that a kernel lacks, and the tests that need it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lack {
-    /// What it is.
+    /// The lack, as a sentence for messages.
     pub why: String,
-    /// Settings of the kernel: it is only there where the kernel was configured with one of them, or with all of those that `&`
-    /// joins. Where none is named it is on all.
+    /// Settings of the kernel: the lack exists only if the kernel was configured with one of them, or with all of those
+    /// that `&` joins. Without settings, it exists on all kernels.
     #[serde(default)]
     pub with: Vec<String>,
     /// Conformance cases.
     #[serde(default)]
     pub cases: Vec<String>,
-    /// Cases of the programs that attack.
+    /// Cases of the hostile programs.
     #[serde(default)]
     pub attacks: Vec<String>,
-    /// Cases of the program of all C headers.
+    /// Cases of the program that tests all C headers.
     #[serde(default)]
     pub headers: Vec<String>,
     /// Whole tests.
@@ -32,10 +32,10 @@ pub struct Lack {
     pub tests: Vec<String>,
 }
 
-/// What the kernel lacks that the system runs on; nothing, if it is the one that is built here.
+/// The features that the kernel of the system lacks; none, if it is the one that is built here.
 ///
 /// # Errors
-/// The list or the kernel's configuration cannot be read, or the kernel does not fit.
+/// The list or the kernel's configuration cannot be read, or the system cannot run on the kernel.
 pub fn here() -> Result<Vec<Lack>> {
     let Some(prefix) = kernel::prefix() else { return Ok(Vec::new()) };
     let config = Kernel::load(&Location::Prefix(prefix))?.config;

@@ -1,19 +1,20 @@
-//! Words of others, shown to a person: what the system says, and what programs in it have named themselves.
+//! Untrusted text for people: the system's messages, and names that programs in it have chosen.
 //!
-//! A control character in them could move the cursor, change colours, or begin a line that looks like somebody else's. So
-//! it is shown as what it is (`\u{1b}`) and does nothing. A program's own output is no such word: it goes out as it is.
+//! A control character could move the cursor, change colours, or begin a line that seems to come from another source.
+//! So it is shown escaped (`\u{1b}`). A program's own output is not such text: it is passed on unchanged.
 
 use std::borrow::Cow;
 use std::io::Write as _;
 
-/// Whether a character does something else than stand there.
+/// Whether a character has an effect other than being shown.
 fn acts(c: char) -> bool {
-    // Beside control characters: ends of lines and paragraphs, and what changes the direction of the text around it.
+    // In addition to control characters: line and paragraph separators, and characters that change the direction of the
+    // text.
     let directs = matches!(c, '\u{061c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() && c != '\t' || directs
 }
 
-/// A text of one line, with what acts in it made visible.
+/// A text of one line, with active characters escaped.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return text.into();
@@ -25,7 +26,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// The same for a text of several lines: their ends stay.
+/// The same for a text of several lines: newlines stay.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| acts(c) && c != '\n') {
         return text.into();
@@ -33,20 +34,20 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     text.split('\n').map(visible).collect::<Vec<_>>().join("\n").into()
 }
 
-/// Says something on standard error: one line or several. Nobody may be there to read it any more, which is no failure.
+/// Prints text on standard error, one line or several. If standard error is closed, the error is ignored.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", visible_lines(text));
 }
 
-/// Makes lines of pieces. A line that does not end is cut where it becomes too long to keep.
+/// Assembles lines from pieces. A line that is too long to keep is cut.
 #[derive(Debug, Default)]
 pub struct Lines(Vec<u8>);
 
 impl Lines {
-    /// Bytes of the longest line.
+    /// Maximum length of a line in bytes.
     pub const LONGEST: usize = 16 << 10;
 
-    /// Takes a piece; gives each line that is whole now to `line`, without its end.
+    /// Takes a piece; passes each complete line to `line`, without its newline.
     pub fn push(&mut self, piece: &[u8], mut line: impl FnMut(&str)) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
@@ -64,7 +65,7 @@ impl Lines {
         }
     }
 
-    /// The end: what has come of a last line.
+    /// Ends the input; passes an incomplete last line.
     pub fn end(&mut self, mut line: impl FnMut(&str)) {
         if !self.0.is_empty() {
             self.give(&mut line);

@@ -29,7 +29,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Opens the database for one process: the log of mode `wal` then needs no memory that processes share.
+/// Opens the database for one process only: the write-ahead log of mode `wal` then needs no shared memory.
 fn open(file: &str) -> rusqlite::Result<Connection> {
     let database = Connection::open(file)?;
     database.pragma_update(None, "locking_mode", "exclusive")?;

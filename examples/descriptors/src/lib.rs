@@ -1,12 +1,12 @@
-//! A harness of a page: tests by name, each in a thread of its own, told in the form that cargo's own tests are told in.
+//! A small test harness: tests by name, each in its own thread, reported in the format of cargo's own tests.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-/// A test: its name and what panics if it fails.
+/// A test: its name and a function that panics on failure.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests whose names contain one of the arguments that are no options, or all.
+/// Runs the tests whose names contain one of the arguments that are not options, or all tests.
 pub fn run(tests: &[Test]) -> ExitCode {
     let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));

@@ -1,15 +1,15 @@
-//! What `std::fs` promises, as ordinary tests: see `tests/`. They run on any Unix, and so on Hafnon.
+//! What `std::fs` promises, as ordinary tests (`tests/`). They run on any Unix system, and so on Hafnon.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty directory for a test, which is removed with all that is in it.
+/// An empty directory for a test. Dropping it removes it with its content.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one.
+    /// Creates one.
     pub fn new() -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("files-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

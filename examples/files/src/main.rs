@@ -1,11 +1,12 @@
-//! Works on files in a directory and says what it sees: the same on every system and every file system.
+//! Works on files in a directory and prints the results, which are the same on every system and every file system.
 //!
-//! `files fill DIR SEED` makes a tree; `files sum DIR` lists it; `files full DIR` writes until there is no room, and again after
-//! making some; `files poke DIR` does everything to all that is there, whatever the answers; `files hold DIR` writes a file and never ends;
-//! `files errors DIR` writes and syncs until the disk fails, and counts who is told; `files overwrite DIR` writes over a file that is there;
-//! `files beside DIR` works on files while one becomes very large, and gets small again;
-//! `files operations DIR SEED COUNT` carries out operations by lot in a new directory; `files speed DIR` says how long things
-//! take.
+//! `files fill DIR SEED` creates a tree. `files sum DIR` lists it. `files full DIR` writes until there is no room,
+//! makes some room, and writes again. `files poke DIR` makes every kind of call on everything that is there, and
+//! ignores the results. `files hold DIR` writes a file and never ends. `files errors DIR` writes and syncs until the
+//! disk fails, and counts the descriptors that get an error. `files overwrite DIR` writes over an existing file.
+//! `files beside DIR` works on files while another one becomes very large, and small again.
+//! `files operations DIR SEED COUNT` carries out random operations in a new directory. `files speed DIR` prints how
+//! long operations take.
 #![forbid(unsafe_code)]
 
 mod operations;
@@ -18,7 +19,7 @@ use std::path::Path;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -56,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and goes on until it is ended, with the file still open.
+/// Writes a file and runs until it is killed, with the file still open.
 fn hold(dir: &Path) -> Result<()> {
     let mut file = File::create(dir.join("held"))?;
     file.write_all(&[b'h'; 100_000])?;
@@ -67,10 +68,10 @@ fn hold(dir: &Path) -> Result<()> {
     }
 }
 
-/// The number of the error that says that a disk failed.
+/// The number of the error that a failed disk causes.
 const EIO: Option<i32> = Some(5);
 
-/// How many of some syncs of a file say that the disk failed.
+/// How many of several syncs of a file report that the disk failed.
 fn told(file: &File) -> usize {
     (0..4).filter(|_| file.sync_all().is_err_and(|error| error.raw_os_error() == EIO)).count()
 }
@@ -100,7 +101,7 @@ fn errors(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Small requests while a large one goes on: some are done before it is.
+/// Small requests during a large one: some are done before it is.
 fn beside(dir: &Path) -> Result<()> {
     const LARGE: u64 = 150 << 20;
     let (path, small) = (dir.join("large"), dir.join("small"));
@@ -132,7 +133,7 @@ fn beside(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes over the content of a file, piece by piece, beside another one.
+/// Overwrites the content of a file, piece by piece, while another one grows.
 fn overwrite(dir: &Path) -> Result<()> {
     let mut beside = File::create(dir.join("beside"))?;
     beside.write_all(b"beside")?;
@@ -236,7 +237,7 @@ fn full(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whatever the answers are: what matters is that there are some.
+/// Ignores all results: it only matters that the calls return.
 fn poke(dir: &Path, depth: u32) {
     let mut bytes = vec![0; 4096];
     for entry in fs::read_dir(dir).into_iter().flatten().take(500) {

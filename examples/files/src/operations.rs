@@ -1,8 +1,8 @@
-//! Operations by lot on the files below a directory, each with what came of it on a line: the same seed gives the same lines wherever
-//! files behave the same.
+//! Random operations on the files below a directory. Each prints its result on a line. The same seed gives the same
+//! lines on all systems whose files behave the same.
 //!
-//! What is left out differs between file systems that are all right: the length of directories and how many names they have, rights of
-//! others (the umask), the present time.
+//! Values that correct file systems may report differently are left out: the size of directories and their number of
+//! links, permissions of group and others (the umask), the current time.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -14,18 +14,18 @@ use std::time::{Duration, SystemTime};
 
 use crate::Numbers;
 
-/// Names, of which paths are made: few, so that they meet.
+/// Names in paths: few, so that operations hit the same files.
 const FILES: [&str; 5] = ["a", "b", "c", "with blanks in it", "a-name-that-goes-on-for-quite-a-while.txt"];
 const FOLDERS: [&str; 3] = ["folder", "folder.d", "Größe"];
 
 pub struct Operations {
     root: PathBuf,
     numbers: Numbers,
-    /// Files that stay open, whatever becomes of their names.
+    /// Files that stay open, even if their names change or are removed.
     open: Vec<File>,
 }
 
-/// What is told of a file.
+/// The attributes of a file that are printed.
 fn told(metadata: &Metadata) -> String {
     let kind = metadata.file_type();
     let mode = metadata.permissions().mode() & 0o700;
@@ -44,7 +44,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish() & 0xffff_ffff
 }
 
-/// Since 1970, with nanoseconds.
+/// Time since 1970, with nanoseconds.
 fn since(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{}.{:09}", since.as_secs(), since.subsec_nanos())
@@ -55,7 +55,7 @@ impl Operations {
         Ok(Operations { root: root.canonicalize()?, numbers: Numbers(seed), open: Vec::new() })
     }
 
-    /// Carries out so many, and says what came of each.
+    /// Carries out this many operations, and prints the result of each.
     pub fn run(&mut self, count: u64) {
         for number in 1..=count {
             let (what, came) = self.one();
@@ -66,7 +66,7 @@ impl Operations {
         }
     }
 
-    /// A name: now and then a folder's for a file, and the other way round.
+    /// A name: sometimes a folder's name for a file, and vice versa.
     fn name(&mut self, folder: bool) -> &'static str {
         let names: &[&str] = if folder == (self.numbers.next(10) > 0) { &FOLDERS } else { &FILES };
         names[self.numbers.next(names.len() as u64) as usize]
@@ -149,7 +149,7 @@ impl Operations {
             23 => (format!("read_dir {path}"), self.list(&full)),
             24 => {
                 let mode = 0o600 | self.numbers.next(0o100) as u32 & 0o77 | (self.numbers.next(2) as u32) << 6;
-                // Whose directories they are may go on looking for names in them.
+                // The owner must still be able to search directories.
                 let came = fs::metadata(&full).and_then(|found| {
                     let mode = if found.is_dir() { mode | 0o100 } else { mode };
                     fs::set_permissions(&full, Permissions::from_mode(mode))?;
@@ -200,7 +200,7 @@ impl Operations {
         Ok(format!("{} {}", since(found.accessed()?), since(found.modified()?)))
     }
 
-    /// Something with a file that is open for long.
+    /// An operation on a file that stays open for long.
     fn with_open(&mut self, path: &str, full: &Path) -> (String, Result<String>) {
         let index = self.numbers.next(5) as usize;
         if index >= self.open.len() {

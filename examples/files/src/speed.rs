@@ -1,5 +1,5 @@
-//! How long files take, by the clock: a line `figure NAME COUNT NANOSECONDS` for each kind of work. Where the clock counts
-//! instructions, so do the figures.
+//! Measures how long file operations take, by the clock: a line `figure NAME COUNT NANOSECONDS` for each kind of work.
+//! If the clock counts instructions, so do the figures.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Result, Write};
@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use crate::Numbers;
 
-/// Bytes of the large file, and of the pieces that it is read and written by.
+/// Size of the large file, and of the pieces in which it is read and written, in bytes.
 const LARGE: u64 = 16 << 20;
 const PIECE: usize = 64 << 10;
 const SMALL: usize = 4096;
-/// Files that are made, and times that something is done.
+/// Number of files that are created, and of repetitions of an operation.
 const FILES: u64 = 400;
 const TIMES: u64 = 100;
 

@@ -1,4 +1,4 @@
-//! Many files, full file systems, files that others use.
+//! Many files, full file systems, files that other processes use.
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use files::Scratch;
 
-/// How many a program opens at once.
+/// Number of files that a program opens at the same time.
 const MANY: usize = 10_000;
 
 #[test]
@@ -19,7 +19,7 @@ fn ten_thousand_open_files() {
                 file.write_all(&index.to_le_bytes()).unwrap();
                 open.push(file);
             }
-            // A host may allow fewer, and says so.
+            // A host may allow fewer, and returns this error.
             Err(error) if cfg!(not(target_os = "fuchsia")) && error.raw_os_error() == Some(24) => break,
             Err(error) => panic!("file {index}: {error}"),
         }
@@ -36,7 +36,7 @@ fn ten_thousand_open_files() {
     assert_eq!(fs::read(dir.join("17")).unwrap(), 17_usize.to_le_bytes());
 }
 
-/// Only there where the file system may be filled: nobody else's work suffers.
+/// Runs only where the file system may be filled without disturbing other work.
 #[test]
 #[cfg(target_os = "fuchsia")]
 fn a_full_file_system_loses_nothing_and_works_again() {
@@ -54,14 +54,14 @@ fn a_full_file_system_loses_nothing_and_works_again() {
     };
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     assert_eq!(big.metadata().unwrap().len(), written);
-    // Nor can others write; what is there can be read.
+    // Others cannot write either; existing content can be read.
     let other = fs::write(dir.join("other"), vec![2; 1 << 20]);
     assert_eq!(other.unwrap_err().kind(), ErrorKind::StorageFull);
     assert_eq!(fs::read(dir.join("kept")).unwrap(), vec![7; 100_000]);
     let mut tail = [0; 100];
     File::open(dir.join("big")).unwrap().read_exact_at(&mut tail, written - 100).unwrap();
     assert_eq!(tail, [1; 100]);
-    // Room comes back by truncation, and by the last name and the last opening of a file.
+    // Truncation frees room, and so does the removal of a file's last name together with its last descriptor.
     big.set_len(1 << 20).unwrap();
     fs::write(dir.join("other"), vec![2; 1 << 20]).unwrap();
     big.seek(SeekFrom::End(0)).unwrap();
@@ -165,7 +165,7 @@ fn locks() {
     });
 }
 
-/// The variable by which a test of this program, started by another, knows what to do.
+/// The variable that tells a test of this program, started by another one, its task.
 const TASK: &str = "FILES_TASK";
 
 fn child(task: &str) -> Command {
@@ -174,7 +174,7 @@ fn child(task: &str) -> Command {
     command
 }
 
-/// What the tests below start.
+/// The child process of the tests below.
 #[test]
 fn as_a_child() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -216,7 +216,7 @@ fn a_file_as_standard_input() {
     fs::write(dir.join("in"), "__hello").unwrap();
     fs::write(dir.join("out"), "").unwrap();
     let mut input = File::open(dir.join("in")).unwrap();
-    // The child goes on where this one is.
+    // The child continues at this process's position.
     input.seek(SeekFrom::Start(2)).unwrap();
     let task = format!("stdin {}", dir.join("out").display());
     let status = child(&task).stdin(input).stdout(File::create(dir.join("log")).unwrap()).status().unwrap();
@@ -237,7 +237,7 @@ fn a_client_that_is_killed_leaves_nothing_locked() {
     assert!(file.try_lock().is_err());
     started.kill().unwrap();
     started.wait().unwrap();
-    // Its end may be seen a moment later.
+    // The child's end may become visible a moment later.
     file.lock().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"held\n");
 }
@@ -257,7 +257,7 @@ fn a_program_from_a_file() {
 
 #[test]
 fn the_working_directory() {
-    // The one test here that changes it; the others' paths are absolute.
+    // The only test here that changes the working directory; the paths of the others are absolute.
     let dir = Scratch::new();
     let real = fs::canonicalize(dir.path()).unwrap();
     let before = std::env::current_dir().unwrap();

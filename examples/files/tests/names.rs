@@ -77,7 +77,7 @@ fn links() {
     symlink("nothing", dir.join("dangling")).unwrap();
     assert_eq!(fs::metadata(dir.join("dangling")).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(!dir.join("dangling").exists());
-    // Written through, the target comes to be.
+    // Writing through the link creates the target.
     fs::write(dir.join("dangling"), "now").unwrap();
     assert_eq!(fs::read_to_string(dir.join("nothing")).unwrap(), "now");
     fs::create_dir(dir.join("d")).unwrap();

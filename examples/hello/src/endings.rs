@@ -1,14 +1,14 @@
-//! The ways in which a program can end, wanted and unwanted.
+//! The ways in which a program can end, intended and unintended.
 //!
-//! Some of them need `unsafe`: a read through a null pointer, a call of what is no function and an illegal instruction
-//! are exactly what safe Rust excludes, and they are here because a system has to contain them.
+//! Some of them need `unsafe`: safe Rust excludes reads through a null pointer, calls of an address without a function
+//! and illegal instructions. They are here because a system must contain such faults.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::thread;
 
-/// Ends with the code that was given, or explains what is missing.
+/// Exits with the given code, or explains what is missing.
 pub fn exit(code: Option<&str>) -> ExitCode {
     match code.map(str::parse::<i32>) {
         Some(Ok(code)) => std::process::exit(code),
@@ -21,7 +21,7 @@ fn usage(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A panic in a thread unwinds that thread only; whoever joins it gets the payload.
+/// A panic in a thread unwinds only that thread; the thread that joins it gets the payload.
 pub fn thread_panic() -> ExitCode {
     struct Noisy;
     impl Drop for Noisy {
@@ -56,16 +56,16 @@ pub fn thread_panic() -> ExitCode {
 /// Reads through a null pointer; nothing is ever mapped there.
 pub fn null() -> ExitCode {
     let nowhere: *const u64 = black_box(std::ptr::null());
-    // SAFETY: not sound, on purpose: the read faults, and this program shows what the system makes of that. The
-    // volatile access keeps the compiler from using that it may assume no such read.
+    // SAFETY: not sound, on purpose: the read faults, and this program shows how the system handles that. The access is
+    // volatile because the compiler may assume that no such read happens.
     let value = unsafe { nowhere.read_volatile() };
     println!("read {value} through a null pointer");
     ExitCode::FAILURE
 }
 
-/// Calls a function at an address where nothing is.
+/// Calls a function at an unmapped address.
 pub fn wild_call() -> ExitCode {
-    // SAFETY: not sound, on purpose: the call faults, and this program shows what the system makes of that.
+    // SAFETY: not sound, on purpose: the call faults, and this program shows how the system handles that.
     let nowhere: extern "C" fn() -> u64 = unsafe { std::mem::transmute(black_box(0x1000_usize)) };
     println!("no function gave {}", nowhere());
     ExitCode::FAILURE
@@ -94,7 +94,7 @@ pub fn stack_overflow() -> ExitCode {
         if black_box(depth) == u64::MAX {
             return frame[0];
         }
-        // Using the frame after the call keeps the call from becoming a jump.
+        // Using the array after the call prevents a tail call.
         deeper(depth + 1).wrapping_add(black_box(frame)[1])
     }
     println!("the stack held {} frames", deeper(0));
@@ -109,7 +109,7 @@ pub fn run_for_ever() -> ExitCode {
     }
 }
 
-/// Writes exactly `size` bytes: lines of 64 bytes that carry their number, the last one cut.
+/// Writes exactly `size` bytes: numbered lines of 64 bytes, the last one cut.
 pub fn big_output(size: Option<&str>) -> ExitCode {
     let Some(Ok(size)) = size.map(str::parse::<u64>) else {
         return usage("big-output needs a number of bytes");
@@ -136,7 +136,7 @@ fn write_lines(output: &mut impl Write, size: u64) -> io::Result<()> {
     output.flush()
 }
 
-/// Copies standard input to standard output until its end, and tells on standard error how much it was.
+/// Copies standard input to standard output until its end, and prints the number of bytes on standard error.
 pub fn stdin_echo() -> ExitCode {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let mut buffer = [0; 8192];

@@ -1,7 +1,7 @@
-//! An ordinary Rust program that uses what programs use: threads, channels, locks, time, memory, arguments.
+//! An ordinary Rust program that uses common features: threads, channels, locks, time, memory, arguments.
 //!
-//! Without a command it walks through all of that and checks each result; what it prints is the same on every system,
-//! with measured times checked but not printed. With a command as first argument it ends in one particular way
+//! Without a command it walks through all of them and checks each result. Its output is the same on every system:
+//! measured times are checked but not printed. With a command as first argument it ends in one particular way
 //! (`hello help` lists them), which shows how a system reports the end of a program.
 
 mod endings;

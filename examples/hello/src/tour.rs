@@ -1,5 +1,5 @@
-//! The walk through what an ordinary program uses. Each stop computes something whose result is known and returns it
-//! as a line, or what was wrong with it.
+//! The walk through common features. Each stop computes something whose result is known and returns it as a line, or an
+//! error message.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn expect<T: PartialEq + std::fmt::Display>(what: &str, found: T, expected: T) -
     if found == expected { Ok(()) } else { Err(format!("{what} is {found}, expected {expected}")) }
 }
 
-/// The variables differ from system to system, so only one that was set for this is shown.
+/// The variables differ between systems, so only one that was set for this purpose is shown.
 fn environment() -> Outcome {
     let greeting = std::env::var("HELLO").unwrap_or_else(|_| "not set".to_owned());
     Ok(format!("HELLO is {greeting}"))
@@ -79,7 +79,7 @@ fn threads() -> Outcome {
     Ok(format!("{THREADS} threads sent {count} numbers over a channel, their sum is {sum}"))
 }
 
-/// Eight threads fight for one lock.
+/// Eight threads compete for one lock.
 fn mutex() -> Outcome {
     const ROUNDS: u64 = 5_000;
     let total = Mutex::new(0);
@@ -90,7 +90,7 @@ fn mutex() -> Outcome {
                     let mut total = total.lock().expect("nobody panics with the lock");
                     *total += 1;
                     if round % 500 == 0 {
-                        // Holding the lock while others run makes sure that they have to wait for it.
+                        // Holding the lock while other threads run makes sure that they have to wait for it.
                         thread::yield_now();
                     }
                 }
@@ -102,7 +102,7 @@ fn mutex() -> Outcome {
     Ok(format!("{THREADS} threads added up to {total}"))
 }
 
-/// A token goes round a ring of threads, each of which waits until it is its turn.
+/// A token is passed around a ring of threads, each of which waits for its turn.
 fn condvar() -> Outcome {
     const TURNS: u64 = 400;
     let ring = Arc::new((Mutex::new(0), Condvar::new()));
@@ -156,7 +156,7 @@ fn sleep() -> Outcome {
     Ok("50 ms took 50 to 80 ms".to_owned())
 }
 
-/// 64 MiB, zeroed by the system, with each page touched and read again.
+/// 64 MiB, zeroed by the system; each page is touched and read again.
 fn memory() -> Outcome {
     const SIZE: usize = 64 << 20;
     const PAGE: usize = 4096;

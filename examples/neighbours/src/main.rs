@@ -1,9 +1,9 @@
-//! Two kinds of work, to be done side by side.
+//! Two kinds of work that run side by side.
 //!
-//! - `steady SECONDS` has two threads hand numbers to each other, looks at each, and says ten times a second how many
-//!   rounds there were. It ends with 0 if all were right.
-//! - `busy [ROUNDS]` uses all that a system has, again and again: processes, pipes, threads, memory, files. It says after
-//!   each round that it is done, and goes on for ever unless it is told how often.
+//! - `steady SECONDS`: two threads pass numbers to each other and check each. Ten times a second it prints the number
+//!   of rounds. It exits with 0 if all were right.
+//! - `busy [ROUNDS]` uses everything that a system has, repeatedly: processes, pipes, threads, memory, files. It prints
+//!   a message after each round, and runs for ever unless it gets a number of rounds.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A number that follows from another, and from nothing else.
+/// A number that depends only on the previous one.
 fn next(number: u64) -> u64 {
     number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
@@ -94,7 +94,7 @@ fn one_round(round: u64) -> std::io::Result<()> {
     if !child.wait()?.success() || back != text {
         return Err(std::io::Error::other("what the child gave back is something else"));
     }
-    // Threads with memory of their own, and a file each.
+    // Threads with their own memory and one file each.
     let folder = env::temp_dir();
     let workers: Vec<_> = (0..4u64)
         .map(|number| {
@@ -116,7 +116,7 @@ fn one_round(round: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives back what it is given.
+/// Echoes its input.
 fn child() -> ExitCode {
     let copied = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     if copied.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

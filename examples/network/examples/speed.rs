@@ -1,4 +1,5 @@
-//! How fast the loop is: bytes through one connection, round trips over TCP and UDP, new connections.
+//! Measures the speed of the loopback device: bytes through one connection, round trips over TCP and UDP, new
+//! connections.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};

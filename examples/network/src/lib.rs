@@ -1,19 +1,19 @@
-//! What several tests of the network need.
+//! Code shared by the tests of the network.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longer than anything takes that does not hang.
+/// Longer than any operation takes that does not hang.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A listener at a port of the system's choice.
+/// A listener on a port that the system chooses.
 pub fn listener() -> TcpListener {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free")
 }
 
-/// Two ends of a connection: who asked for it, and who accepted.
+/// Two ends of a connection: the connecting one, and the accepted one.
 pub fn connection() -> (TcpStream, TcpStream) {
     let listener = listener();
     let client = TcpStream::connect(listener.local_addr().unwrap()).expect("somebody listens");
@@ -24,17 +24,17 @@ pub fn connection() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// The bytes from `start` on of a stream that never repeats in step with any buffer.
+/// Bytes from `start` on of a pattern whose period does not match any buffer size.
 pub fn pattern(start: u64, bytes: &mut [u8]) {
     for (byte, at) in bytes.iter_mut().zip(start..) {
         *byte = (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
     }
 }
 
-/// Writes that many bytes of the pattern.
+/// Writes this many bytes of the pattern.
 ///
 /// # Errors
-/// As the writer's.
+/// Errors of the writer.
 pub fn write_pattern(to: &mut impl Write, count: u64) -> std::io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     let mut done = 0;
@@ -47,10 +47,10 @@ pub fn write_pattern(to: &mut impl Write, count: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads to the end, comparing with the pattern; gives how many bytes there were.
+/// Reads to the end, comparing with the pattern; returns the number of bytes.
 ///
 /// # Errors
-/// As the reader's.
+/// Errors of the reader.
 pub fn read_pattern(from: &mut impl Read) -> std::io::Result<u64> {
     let (mut buffer, mut expected) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     let mut done = 0;

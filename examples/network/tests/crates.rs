@@ -1,7 +1,8 @@
-//! Programs of others over the network of std and of poll(2): mio, tokio, an HTTP server and an HTTP client, unchanged.
+//! Third-party crates on the network of std and on poll(2): mio, tokio, an HTTP server and an HTTP client, unmodified.
 //!
-//! mio 1.2.4 leaves sockets that it makes itself blocking where the system is Fuchsia's (its list of systems whose `socket`
-//! takes `SOCK_NONBLOCK` lacks it). So they are made here with std, socket2, or tokio's `TcpSocket`, which do not.
+//! On Fuchsia, mio 1.2.4 leaves sockets that it creates itself in blocking mode (its list of systems whose `socket`
+//! accepts `SOCK_NONBLOCK` lacks Fuchsia). So these tests create them with std, socket2, or tokio's `TcpSocket`, which
+//! set nonblocking mode.
 #![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Read, Write};
@@ -18,7 +19,7 @@ mod mio_events {
     use socket2::{Domain, Socket, Type};
     use std::net::SocketAddr;
 
-    /// A listener of mio's.
+    /// A mio listener.
     fn listener() -> TcpListener {
         let listener = network_example::listener();
         listener.set_nonblocking(true).unwrap();
@@ -30,7 +31,7 @@ mod mio_events {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
         if let Err(error) = socket.connect(&to.into()) {
-            // There is no kind for what is in progress.
+            // `ErrorKind` has no kind for EINPROGRESS.
             assert_eq!(error.raw_os_error(), Some(115), "{error}");
         }
         TcpStream::from_std(socket.into())
@@ -42,7 +43,7 @@ mod mio_events {
         UdpSocket::from_std(socket)
     }
 
-    /// Waits for an event of one token that is as wanted.
+    /// Waits for a matching event of one token.
     fn wait_for(poll: &mut Poll, token: Token, wanted: impl Fn(&mio::event::Event) -> bool) {
         let mut events = Events::with_capacity(64);
         for _ in 0..1000 {
@@ -205,8 +206,8 @@ mod tokio_net {
         UdpSocket::from_std(socket).unwrap()
     }
 
-    /// On one thread: with several, mio's selector over `poll`, which this target has, loses wake-ups and registrations
-    /// (see the end of `docs/network.md`).
+    /// On one thread: with several, mio's selector over `poll`, which this target uses, loses wake-ups and
+    /// registrations (see the end of `docs/network.md`).
     #[tokio::test]
     async fn an_echo_for_fifty() {
         let listener = listener();
@@ -260,7 +261,7 @@ mod tokio_net {
 mod http {
     use super::*;
 
-    /// A server that adds up what it is sent, until it is asked for `/stop`.
+    /// A server that adds up the numbers that it receives, until `/stop` is requested.
     fn server() -> (u16, thread::JoinHandle<usize>) {
         let server = tiny_http::Server::http((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = server.server_addr().to_ip().unwrap().port();

@@ -1,8 +1,8 @@
-//! Reads a book with the libraries that programs are made of, and prints a report that is the same on every system.
+//! Analyses a book with common libraries, and prints a report that is the same on every system.
 //!
-//! The book is cut into sentences with `regex`, the sentences are hashed (`sha2`) and counted by a pool of threads
-//! (`rayon`), and the report is JSON (`serde_json`). What the threads do first must not show: everything that they
-//! compute is merged by operations that do not care about order, then sorted.
+//! `regex` splits the book into sentences, a pool of threads (`rayon`) hashes (`sha2`) and counts them, and the report
+//! is JSON (`serde_json`). The order of the threads must not affect the result: everything that they compute is merged
+//! by commutative operations, and then sorted.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What is known about the book in the end.
+/// The results about the book.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Report {
     title: String,
@@ -37,7 +37,7 @@ struct Report {
 type Counts = BTreeMap<String, u64>;
 
 fn main() -> ExitCode {
-    // Four threads everywhere, so that the work is really divided on a machine with one processor too.
+    // Four threads everywhere, so that the work is distributed even on a machine with one processor.
     let pool = match rayon::ThreadPoolBuilder::new().num_threads(4).build() {
         Ok(pool) => pool,
         Err(error) => {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the report and a hash of it; reads it back first, so that the parser has had its turn too.
+/// Prints the report and its hash; parses it first, so that the parser is tested, too.
 fn print(report: &Report) -> Result<(), serde_json::Error> {
     let json = serde_json::to_string_pretty(report)?;
     let again: Report = serde_json::from_str(&json)?;
@@ -90,14 +90,14 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is constant and right")
 }
 
-/// The sentences, with each run of white space made one blank.
+/// The sentences, with each run of white space replaced by one blank.
 fn sentences(book: &str) -> Vec<String> {
     let (end, space) = (pattern(r"[.?!]+\s+"), pattern(r"\s+"));
     let parts: Vec<&str> = end.split(book).filter(|part| !part.trim().is_empty()).collect();
     parts.par_iter().map(|part| space.replace_all(part.trim(), " ").into_owned()).collect()
 }
 
-/// How often each word occurs, in lower case. Each thread counts for itself; the counts are added up.
+/// How often each word occurs, in lower case. Each thread counts separately; the counts are added up.
 fn count_words(sentences: &[String]) -> Counts {
     let word = pattern(r"\p{Alphabetic}+");
     let add = |mut counts: Counts, word: &str| {
@@ -115,7 +115,7 @@ fn count_words(sentences: &[String]) -> Counts {
         })
 }
 
-/// The exclusive-or of all hashes: in whatever order the threads finish, the result is the same.
+/// The exclusive-or of all hashes: the result does not depend on the order of the threads.
 fn hash_all(sentences: &[String]) -> String {
     let all = sentences
         .par_iter()
@@ -137,7 +137,7 @@ fn joined_by_que(counts: &Counts) -> Counts {
     counts.iter().filter_map(|(word, count)| Some((joined(word)?, *count))).collect()
 }
 
-/// Capitalised words inside sentences: names, for the most part.
+/// Capitalised words inside sentences: mostly names.
 fn people(sentences: &[String]) -> Vec<String> {
     let name = pattern(r"[a-z,;] (?<name>\p{Uppercase}\p{Lowercase}{3,})");
     let mut names: Vec<String> = sentences

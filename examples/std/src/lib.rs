@@ -1,4 +1,4 @@
-//! What of std works: a table, and what its tests have in common.
+//! The support for std: a table, and code shared by its tests.
 #![forbid(unsafe_code)]
 
 pub mod table;

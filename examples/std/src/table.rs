@@ -1,39 +1,39 @@
-//! The table. It knows nothing but itself, so that a tool can take it in as it is.
+//! The table. It has no dependencies, so that a tool can include this file as it is.
 
 /// How a part of std behaves on x86_64-unknown-fuchsia here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// As std promises.
     Works,
-    /// It answers `io::ErrorKind::Unsupported`, at once.
+    /// It returns `io::ErrorKind::Unsupported`, at once.
     Unsupported,
-    /// It does something else than on other systems; the note says what.
+    /// It behaves differently from other systems; the note says how.
     Differs,
 }
 
-/// What shows it.
+/// The proof of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// A test of this package, by name.
     Test(&'static str),
     /// A suite of Rust's own tests, or a program of one.
     Rust(&'static str),
-    /// Tests of another example: its name, and what theirs begin with.
+    /// Tests of another example: its name, and the prefix of the tests' names.
     Example(&'static str, &'static str),
 }
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// std's module.
+    /// The module of std.
     pub module: &'static str,
-    /// What of it, in std's own words.
+    /// The part of the module, in std's own terms.
     pub api: &'static str,
     /// How it behaves.
     pub status: Status,
-    /// What shows it.
+    /// The proof.
     pub proof: Proof,
-    /// What is to be known beside.
+    /// A note.
     pub note: &'static str,
 }
 

@@ -1,5 +1,5 @@
-// Processes that have the same memory until one of them writes: each sees its own, in three sub-domains and through generations;
-// also vector registers, files and handlers go to the child.
+// Copy-on-write after fork: processes share memory until one of them writes, and each sees its own content, in three
+// sub-domains and over several generations. Vector registers, open files and signal handlers are inherited, too.
 #include "linux.h"
 
 enum { PAGES = 200 };
@@ -48,7 +48,7 @@ int main(int count_of, char **arguments) {
             MUST(is(1) && stack == 11);
             fill(100 * (n + 1)), stack = n;
             fill_vectors(n << 40);
-            // Says that it has written, and looks again when all have.
+            // Reports its write, and checks again when all have written.
             u64 word = n;
             MUST(call(WRITE, back[1], &word, 8) == 8);
             MUST(call(READ, ends[0], &word, 8) == 8 && word == 77);
@@ -73,13 +73,13 @@ int main(int count_of, char **arguments) {
     fill(1000);
     tell("generations", generation(0));
 
-    // Many, one after the other: what each had must come back.
+    // Many children, one after the other: their resources must be freed.
     for (u64 n = 0; n < 40; n++) {
         long child = call(FORK, 0, 0, 0);
         if (child == 0) fill(n), leave(is(n) ? n : 99);
         MUST(wait_for(child) == (int)n << 8);
     }
-    // A pipe ends with its last writer, and writers hear that nobody reads.
+    // A pipe ends when its last writer closes it, and a write without a reader fails.
     call(CLOSE, back[1], 0, 0);
     MUST(call(READ, back[0], &word, 8) == 0);
     call(CLOSE, ends[0], 0, 0);

@@ -1,5 +1,5 @@
-// What the programs for the test guest share: Linux's calls by their own instruction, no library, and words on standard output.
-// They are the same programs on Linux, and must print the same there.
+// Shared by the programs for the test guest: raw Linux system calls, no library, and messages on standard output. The
+// same programs run on Linux and must print the same there.
 
 typedef unsigned long u64;
 typedef unsigned int u32;
@@ -21,7 +21,7 @@ static inline long call6(long n, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) {
 }
 #define call(n, a, b, c) call6(n, (u64)(a), (u64)(b), (u64)(c), 0, 0, 0)
 
-// The compiler asks for these.
+// The compiler generates calls to these functions.
 void *memset(void *to, int value, u64 count) {
     for (u64 i = 0; i < count; i++) ((volatile u8 *)to)[i] = value;
     return to;
@@ -54,7 +54,7 @@ static _Noreturn void leave(int code) {
     for (;;) call(EXIT, code, 0, 0);
 }
 
-// What does not hold ends the program with the line where it stands.
+// If the condition is false, exits with the line number.
 static void must(int holds, int line) {
     if (holds) return;
     tell("wrong in line", line);
@@ -79,7 +79,7 @@ static void handle(int signal, void (*handler)(int, u8 *, u64 *), u64 flags, u64
     MUST(call6(SIGACTION, signal, (u64)&action, 0, 8, 0, 0) == 0);
 }
 
-// Places in the context that a handler is given.
+// Indices into the context that a handler gets.
 enum { AT_R8 = 5, AT_R12 = 9, AT_RBX = 16, AT_RAX = 18, AT_RSP = 20, AT_RIP = 21, AT_FLAGS = 22, AT_TRAP = 25, AT_CR2 = 27 };
 
 static int wait_for(long pid) {
@@ -90,7 +90,7 @@ static int wait_for(long pid) {
     return status;
 }
 
-// The vector registers hold `from`, `from + 1`, ... in each of their words, also in the upper halves.
+// Fills the vector registers with `from`, `from + 1`, ... word by word, including the upper halves.
 static void fill_vectors(u64 from) {
     u64 words[16][4];
     for (int i = 0; i < 64; i++) words[i / 4][i % 4] = from + i;

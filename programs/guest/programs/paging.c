@@ -1,5 +1,5 @@
-// Memory that comes when it is touched: large areas of which little is used, the stack's growth, mappings that are made, changed and
-// taken away, calls with addresses that are not there, and a program that maps its own pages in a handler.
+// Demand paging: large sparse areas, stack growth, mappings that are created, changed and removed, system calls with
+// invalid addresses, and a program that maps its own pages in a fault handler.
 #include "linux.h"
 
 static u8 large[64 << 20];
@@ -38,7 +38,7 @@ static void unprotect_it(int signal, u8 *info, u64 *context) {
 
 int main(int count, char **arguments) {
     MUST(count == 3 && arguments[2][0] == 'b');
-    // Zeros everywhere, and what was written stays.
+    // Untouched memory reads as zeros, and writes persist.
     for (u64 at = 0; at < sizeof large; at += 1 << 18) {
         MUST(large[at] == 0);
         large[at] = at >> 18;
@@ -50,7 +50,7 @@ int main(int count, char **arguments) {
     say(text);
     tell("\nstack", deep(1000));
 
-    // A call's argument may lie on pages that nobody has touched, or cross to where there is nothing.
+    // A call's argument may be on untouched pages, or extend into unmapped memory.
     u8 *map = (u8 *)call6(MMAP, 0, 16 << 20, 3, 0x22, -1ul, 0);
     MUST((long)map > 0);
     MUST(call(WRITE, 1, map + 5000, 0) == 0);
@@ -67,7 +67,7 @@ int main(int count, char **arguments) {
     MUST(call(MPROTECT, map, 0x2000, 1) == 0 && map[4096] == 9);
     MUST(call(WRITE, ends[1], map, 5) == 5 && call(READ, ends[0], map, 5) == -EFAULT);
 
-    // The program answers its own faults.
+    // The program handles its own faults.
     handle(SIGSEGV, map_it, 0, 0);
     u64 found = 0;
     for (u64 page = 0; page < 100; page++) found += *(volatile u64 *)((u64)fixed + page * 4096 * 3) == (u64)fixed + page * 4096 * 3;
@@ -76,12 +76,12 @@ int main(int count, char **arguments) {
     MUST(call(MPROTECT, fixed, 4096, 1) == 0 && faults == 100);
     fixed[1] = 8;
     MUST(faults == 101 && fixed[1] == 8 && fixed[0] == (u64)fixed);
-    // What was unmapped comes back as zeros.
+    // Memory that was unmapped and mapped again reads as zeros.
     MUST(call(MUNMAP, fixed, 4096, 0) == 0);
     MUST(call6(MMAP, (u64)fixed, 4096, 3, 0x32, -1ul, 0) == (long)fixed && fixed[1] == 0);
     tell("faults", faults);
 
-    // Code that is written, and written anew.
+    // Code that is written and then rewritten.
     u8 *code = (u8 *)call6(MMAP, 0, 4096, 7, 0x22, -1ul, 0);
     for (int i = 0; i < 3; i++) {
         const u8 made[] = { 0xb8, i + 5, 0, 0, 0, 0xc3 };

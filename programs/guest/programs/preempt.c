@@ -1,5 +1,5 @@
-// Three processes that never make a call while they compute, each with its own general and vector registers: without preemption none
-// would ever end.
+// Three processes compute without system calls, each with its own general and vector registers. Without preemption,
+// none of them would ever end.
 #include "linux.h"
 
 static volatile int rang, stop;
@@ -10,7 +10,7 @@ static void ring(int signal, u8 *info, u64 *context) {
 }
 static void end(int signal, u8 *info, u64 *context) { stop = 1; }
 
-// Steps in registers alone; says what is wrong at their end.
+// Computes only in registers, and checks them at the end.
 static u64 steps(u64 own, u64 times) {
     u64 sum = own, n = times;
     fill_vectors(own);
@@ -18,7 +18,7 @@ static u64 steps(u64 own, u64 times) {
         "1: lea 1(%0), %0\n rol $3, %0\n xor %2, %0\n vpxor %%xmm0, %%xmm1, %%xmm0\n vpxor %%xmm0, %%xmm1, %%xmm0\n"
         " dec %1\n jnz 1b"
         : "+r"(sum), "+r"(n) : "r"(own));
-    // The short form of those clears the upper half of the first.
+    // The 128-bit form of these instructions clears the upper half of the register.
     u64 upper[4];
     asm volatile("vmovdqu %%ymm0, (%0)" : : "r"(upper) : "memory");
     MUST(upper[0] == own && upper[1] == own + 1 && upper[2] == 0 && upper[3] == 0);
@@ -58,7 +58,7 @@ int main(int count, char **arguments) {
     MUST(call(SETITIMER, 0, timer, 0) == 0);
     for (int n = 0; n < 2; n++) MUST(call(KILL, children[n], SIGUSR2, 0) == 0);
     for (int n = 0; n < 2; n++) tell("child", wait_for(children[n]) >> 8);
-    // One that is killed while it computes, and one that is asked to sleep.
+    // A process that is killed while it computes, and one that sleeps.
     long child = call(FORK, 0, 0, 0);
     if (child == 0) for (;;) {}
     u64 time[2] = { 0, 30000000 };

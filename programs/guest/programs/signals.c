@@ -1,5 +1,5 @@
-// Signals: handlers that change the registers they were entered with, nested ones, masks, what is usual, calls that a signal ends,
-// and all registers as they were behind a handler.
+// Signals: handlers that change the interrupted registers, nested handlers, masks, default actions, interrupted system
+// calls, and the restoration of all registers after a handler.
 #include "linux.h"
 
 static volatile int seen[65], order;
@@ -26,11 +26,11 @@ static void clobber(int signal, u8 *info, u64 *context) {
     seen[signal]++;
 }
 static void broken(int signal, u8 *info, u64 *context) {
-    // Vector registers that cannot be.
+    // Makes the saved vector state invalid.
     for (int i = 512; i < 576; i++) ((u8 *)context[28])[i] = 0xff;
 }
 
-// Goes on at 2 when the instruction fails, with 5 more in rbx.
+// Continues at label 2 if the instruction fails, with 5 added to rbx.
 #define FAILS(instruction) ({ \
     u64 rbx = 1; \
     fill_vectors(7); \
@@ -70,7 +70,7 @@ static void waits(void) {
     MUST(call(PIPE2, ends, 0, 0) == 0 && call(SETITIMER, 0, timer, 0) == 0);
     char byte;
     MUST(call(READ, ends[0], &byte, 1) == -EINTR);
-    // This one goes on, and the child writes later.
+    // This call is restarted, and the child writes later.
     handle(SIGALRM, note, SA_RESTART, 0);
     MUST(call(SETITIMER, 0, timer, 0) == 0);
     long child = call(FORK, 0, 0, 0);
@@ -94,7 +94,8 @@ int main(int count, char **arguments) {
     MUST(FAILS("int3") && seen[SIGTRAP] == 1);
     say("failures\n");
 
-    // What comes while its signal is masked comes when it is not any more, the lowest number last in.
+    // A signal that arrives while masked is delivered after unmasking. Of several pending signals, the handler of the
+    // lowest one runs last.
     handle(SIGUSR1, outer, 0, 1 << (SIGUSR2 - 1));
     handle(SIGUSR2, note, 0, 0);
     handle(SIGTERM, note, SA_RESETHAND, 0);
@@ -122,12 +123,12 @@ int main(int count, char **arguments) {
     MUST(vectors_are(99) && seen[SIGUSR1] == 3);
     tell("registers", sum);
 
-    // What is usual.
+    // Default actions.
     for (int signal = SIGILL; signal <= SIGSEGV; signal++)
         if (signal != SIGKILL) handle(signal, 0, 0, 0);
     void (*ends[])(void) = { null, jump, kernel, illegal, masked, no_stack, no_vectors, waits };
     for (int i = 0; i < 8; i++) tell("ends by", of_child(ends[i]) & 127);
-    // A child's end is told, and is no end of the parent where nothing is said about it.
+    // The parent gets SIGCHLD at a child's end. Its default action does not end the parent.
     handle(SIGCHLD, note, SA_RESTART, 0);
     MUST(of_child(illegal) && seen[SIGCHLD]);
     say("signalled\n");

@@ -1,4 +1,4 @@
-// Three programs at once, each at the same addresses with other code, and the end of a process that becomes a program.
+// Three programs run at once, at the same addresses with different code; also exec in a running process.
 #include "linux.h"
 
 int main(int count, char **arguments) {
@@ -11,7 +11,7 @@ int main(int count, char **arguments) {
         children[n] = call(FORK, 0, 0, 0);
         if (children[n] == 0) {
             char *none = 0;
-            // Its output comes later, and whole.
+            // Its output is read later, all at once.
             MUST(call(33, ends[n][1], 1, 0) == 1 && call(CLOSE, ends[n][1], 0, 0) == 0);
             call(EXECVE, names[n], words[n], &none);
             leave(97);

@@ -1,12 +1,11 @@
 //! A small kernel as a program: it runs static Linux programs, each process in a sub-domain of one virtual processor
-//! (`docs/virtual-processors.md`), and answers their system calls, faults and exceptions itself.
+//! (`docs/virtual-processors.md`), and handles their system calls, faults and exceptions itself.
 //!
-//! `guest [--must=COUNT,…] [--trace] PROGRAM [ARGUMENT…]` ends with the program's code. What `--must` names must have happened
-//! (`counts`), or the code is 98. With `--trace` each call, fault and signal is told on standard error.
+//! `guest [--must=COUNT,…] [--trace] PROGRAM [ARGUMENT…]` exits with the program's code. If a counter that `--must`
+//! names is zero (`counts`), the code is 98. With `--trace`, each call, fault and signal is reported on standard error.
 //!
-//! What it has of a kernel: memory that comes when it is touched and is copied when it is written (`space`), processes that are
-//! preempted (`kernel`), signals (`signal`), and those calls that the programs of `xtask/programs/guest*.sh` make
-//! (`calls`). Everything else is answered with `ENOSYS`.
+//! It implements demand paging and copy-on-write (`space`), preemptive processes (`kernel`), signals (`signal`), and
+//! the calls that the programs of `xtask/programs/guest*.sh` make (`calls`). Every other call fails with `ENOSYS`.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,4 +1,4 @@
-//! `$((...))`: whole numbers of 64 bits that wrap around.
+//! `$((...))`: arithmetic on 64-bit integers, which wrap around.
 
 use brush_parser::arithmetic;
 use brush_parser::ast::{ArithmeticExpr, ArithmeticTarget, BinaryOperator, UnaryAssignmentOperator, UnaryOperator};
@@ -6,10 +6,10 @@ use brush_parser::ast::{ArithmeticExpr, ArithmeticTarget, BinaryOperator, UnaryA
 use crate::state::{Shell, Stop};
 
 impl Shell {
-    /// The value of an expression in which parameters are still to be expanded.
+    /// Evaluates an expression after expanding its parameters.
     ///
     /// # Errors
-    /// It cannot be read, or it divides by zero; that has been said.
+    /// It cannot be parsed, or it divides by zero; a message has been printed.
     pub fn arithmetic(&mut self, text: &str) -> Result<i64, Stop> {
         let text = self.here_document(text)?;
         self.arithmetic_text(text.trim())
@@ -131,7 +131,7 @@ impl Shell {
             BinaryOperator::BitwiseAnd => left & right,
             BinaryOperator::BitwiseXor => left ^ right,
             BinaryOperator::BitwiseOr => left | right,
-            // Decided before, by their left side.
+            // `evaluate` has already handled these two with short-circuit evaluation.
             BinaryOperator::LogicalAnd => i64::from(left != 0 && right != 0),
             BinaryOperator::LogicalOr => i64::from(left != 0 || right != 0),
         })

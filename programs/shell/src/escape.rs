@@ -1,9 +1,9 @@
-//! Backslashes, as `printf`, `echo -e` and `$'...'` read them.
+//! Backslash escapes of `printf`, `echo -e` and `$'...'`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Reads what follows a backslash; `None` for `\c`, after which nothing comes.
+/// Reads an escape after its backslash; `None` for `\c`, which ends the output.
 fn one(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Option<()> {
     let number = |chars: &mut Peekable<Chars<'_>>, radix: u32, most: usize| {
         let mut value = None;
@@ -43,7 +43,7 @@ fn one(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A text with its backslashes read, up to a `\c`; says whether there was one.
+/// Replaces the escapes of a text up to a `\c`; also returns whether there was one.
 pub fn up_to_end(text: &str) -> (String, bool) {
     let mut out = String::new();
     let mut chars = text.chars().peekable();
@@ -57,12 +57,12 @@ pub fn up_to_end(text: &str) -> (String, bool) {
     (out, false)
 }
 
-/// A text with its backslashes read.
+/// Replaces the escapes of a text.
 pub fn all(text: &str) -> String {
     up_to_end(text).0
 }
 
-/// `printf`: the format is used again for as long as there are arguments. Gives the text, and what was wrong.
+/// `printf`: the format is reused as long as there are arguments. Returns the text, and error messages.
 pub fn printf(format: &str, arguments: &[String]) -> (String, Vec<String>) {
     let (mut out, mut wrong) = (String::new(), Vec::new());
     let mut rest = arguments.iter();
@@ -74,10 +74,10 @@ pub fn printf(format: &str, arguments: &[String]) -> (String, Vec<String>) {
     }
 }
 
-/// No field is wider.
+/// Maximum width of a field.
 const WIDEST: usize = 10_000;
 
-/// Uses a format once; says whether a `\c` came.
+/// Uses a format once; returns whether there was a `\c`.
 fn once<'a>(
     format: &str,
     arguments: &mut impl Iterator<Item = &'a String>,

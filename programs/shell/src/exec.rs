@@ -1,4 +1,4 @@
-//! Commands: lists, pipelines, loops; [`crate::simple`] is what they come to.
+//! Runs commands: lists, pipelines, loops. [`crate::simple`] runs simple commands.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::pattern::Pattern;
 use crate::redirect::{self, pipe};
 use crate::state::{Run, Shell, Stop, reason};
 
-/// Stack of a thread that runs commands: for functions as deep as [`crate::state::DEPTH`].
+/// Stack size of a thread that runs commands: enough for [`crate::state::DEPTH`] nested functions.
 pub const STACK: usize = 32 << 20;
 
 impl Shell {
-    /// Runs commands as a shell of its own that ends with them; gives its status.
+    /// Runs commands in a separate shell that ends with them; returns the status.
     pub fn finish(&mut self, run: impl FnOnce(&mut Shell) -> Run) -> i64 {
         let mut status = match run(self) {
             Ok(status) | Err(Stop::Return(status) | Stop::Exit(status) | Stop::Abort(status)) => status,
@@ -71,7 +71,7 @@ impl Shell {
         let (commands, theirs) = (commands.clone(), job.clone());
         let run = move || {
             let status = copy.finish(|shell| shell.and_or(&commands));
-            // Its ends of pipes first: who waits may look whether they are closed.
+            // Its ends of pipes are closed first: a thread that waits for the status may check them.
             drop(copy);
             theirs.finish(status);
         };
@@ -102,14 +102,14 @@ impl Shell {
         Ok(status)
     }
 
-    /// A pipeline of a list; the failure of one before `&&` or `||`, or after `!`, is no failure of the shell.
+    /// A pipeline of a list. The failure of a pipeline before `&&` or `||`, or after `!`, does not end the shell.
     fn and_or_part(&mut self, pipeline: &Pipeline, decides: bool) -> Run {
         self.conditions += u32::from(decides || pipeline.bang);
         let status = self.pipeline(pipeline);
         self.conditions -= u32::from(decides || pipeline.bang);
         let status = status?;
         self.status = status;
-        // In the last pipeline's own commands this has been looked at.
+        // If the pipeline was in a condition, its failure does not end the shell.
         if status != 0 && self.options.errexit && self.conditions == 0 && !decides && !pipeline.bang {
             return Err(Stop::Exit(status));
         }
@@ -131,7 +131,7 @@ impl Shell {
         }
     }
 
-    /// Runs commands beside each other, each in a subshell of its own, and waits for all.
+    /// Runs commands concurrently, each in its own subshell, and waits for all.
     fn pipe_together(&mut self, commands: &[Command]) -> Run {
         let pipefail = self.options.pipefail;
         let statuses = thread::scope(|scope| {
@@ -139,7 +139,7 @@ impl Shell {
             let mut input = None;
             for (index, command) in commands.iter().enumerate() {
                 let mut copy = self.subshell();
-                // `jobs | ...` shows those of this shell.
+                // `jobs | ...` shows the jobs of this shell.
                 copy.jobs.clone_from(&self.jobs);
                 if let Some(reader) = input.take() {
                     copy.fds.insert(0, reader);
@@ -182,7 +182,7 @@ impl Shell {
         }
     }
 
-    /// Does something with redirections around it.
+    /// Runs something with redirections.
     ///
     /// # Errors
     /// [`Stop`].
@@ -322,10 +322,10 @@ impl Shell {
         result
     }
 
-    /// What a command writes, without the newlines at its end.
+    /// A command's output, without trailing newlines.
     ///
     /// # Errors
-    /// The text is no program; that has been said.
+    /// The text cannot be parsed; a message has been printed.
     pub fn substitution(&mut self, text: &str) -> Result<String, Stop> {
         let program = self.parse(text)?;
         let mut copy = self.subshell();

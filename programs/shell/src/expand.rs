@@ -1,9 +1,9 @@
-//! From the words of a command to what it is run with.
+//! Expands the words of a command into its arguments.
 //!
-//! 1. Braces: one word may be several.
-//! 2. Pieces: variables, command substitutions, arithmetic, quotes; each character keeps whether it was quoted.
-//! 3. Fields: what came out of expansions is cut at blanks.
-//! 4. Names of files in the place of patterns.
+//! 1. Braces: one word may become several.
+//! 2. Pieces: variables, command substitutions, arithmetic, quotes. Each character records whether it was quoted.
+//! 3. Fields: the results of expansions are split at separators.
+//! 4. Patterns are replaced by file names.
 
 use brush_parser::ParserOptions;
 use brush_parser::ast::Word;
@@ -15,36 +15,36 @@ use brush_parser::word::{
 use crate::pattern::{self, Active};
 use crate::state::{Shell, Stop};
 
-/// A part of a word on its way.
+/// A part of a word during expansion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Glyph {
     /// A character that stands for itself.
     Quoted(char),
-    /// A character of the word as it was written: it can be part of a pattern.
+    /// A character of the word as written: it can be part of a pattern.
     Plain(char),
-    /// A character out of an expansion: it can be part of a pattern, or separate fields.
+    /// A character from an expansion: it can be part of a pattern, or separate fields.
     Split(char),
-    /// The end of a field and the beginning of another: between the values of `"$@"`.
+    /// The boundary between two fields: between the values of `"$@"`.
     Break,
-    /// Nothing, in quotes: it makes an empty field.
+    /// Empty quotes: they create an empty field.
     Null,
 }
 
-/// How the words are read.
+/// Options for parsing words.
 pub fn parser_options() -> ParserOptions {
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
 }
 
-/// Characters as they come out of quotes or not.
+/// Converts characters, quoted or not.
 pub fn glyphs(text: &str, quoted: bool) -> impl Iterator<Item = Glyph> {
     text.chars().map(move |char| if quoted { Glyph::Quoted(char) } else { Glyph::Split(char) })
 }
 
 impl Shell {
-    /// The fields of words.
+    /// Expands words into fields.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// A word cannot be expanded; a message has been printed.
     pub fn fields<'a>(&mut self, words: impl IntoIterator<Item = &'a Word>) -> Result<Vec<String>, Stop> {
         let mut fields = Vec::new();
         for word in words {
@@ -65,10 +65,10 @@ impl Shell {
         Ok(fields)
     }
 
-    /// A word as one text: nothing is cut, no names of files.
+    /// A word as one text, without field splitting and file names.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// The word cannot be expanded; a message has been printed.
     pub fn text(&mut self, word: &str) -> Result<String, Stop> {
         Ok(active(&self.word(word)?).into_iter().map(|(char, _)| char).collect())
     }
@@ -76,15 +76,15 @@ impl Shell {
     /// A word as a pattern.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// The word cannot be expanded; a message has been printed.
     pub fn pattern(&mut self, word: &str) -> Result<Vec<Active>, Stop> {
         Ok(active(&self.word(word)?))
     }
 
-    /// The text of a here-document, in which quotes are nothing special.
+    /// The text of a here-document, in which quotes are not special.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// It cannot be expanded; a message has been printed.
     pub fn here_document(&mut self, text: &str) -> Result<String, Stop> {
         let pieces = word::parse_heredoc(text, &parser_options()).map_err(|error| self.bad_word(&error))?;
         let mut out = Vec::new();
@@ -99,10 +99,10 @@ impl Shell {
         Stop::Abort(2)
     }
 
-    /// The pieces of a word, put together.
+    /// Expands a word into its glyphs.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// It cannot be expanded; a message has been printed.
     pub fn word(&mut self, word: &str) -> Result<Vec<Glyph>, Stop> {
         let pieces = word::parse(word, &parser_options()).map_err(|error| self.bad_word(&error))?;
         let mut out = Vec::new();
@@ -112,17 +112,17 @@ impl Shell {
         Ok(out)
     }
 
-    /// A text out of the braces of a parameter, in the quotes around them.
+    /// Expands a text from the braces of a parameter, with the quotes around them.
     ///
     /// # Errors
-    /// What cannot be expanded; it has been said.
+    /// It cannot be expanded; a message has been printed.
     pub fn inner(&mut self, text: &str, quoted: bool, out: &mut Vec<Glyph>) -> Result<(), Stop> {
         let pieces = word::parse(text, &parser_options()).map_err(|error| self.bad_word(&error))?;
         let before = out.len();
         for piece in pieces {
             self.piece(piece.piece, quoted, out)?;
         }
-        // What was written there is the outcome of an expansion now.
+        // Its characters now count as the result of an expansion.
         for glyph in &mut out[before..] {
             if let Glyph::Plain(char) = *glyph {
                 *glyph = Glyph::Split(char);
@@ -144,7 +144,7 @@ impl Shell {
                 out.extend(glyphs(&crate::escape::all(&text), true));
             }
             WordPiece::DoubleQuotedSequence(pieces) | WordPiece::GettextDoubleQuotedSequence(pieces) => {
-                // `"$@"` without any values is no field.
+                // `"$@"` without any values gives no field.
                 let all =
                     |piece: &WordPiece| matches!(piece, WordPiece::ParameterExpansion(parameter) if is_all(parameter));
                 if !(self.positional.is_empty() && pieces.len() == 1 && all(&pieces[0].piece)) {
@@ -206,7 +206,7 @@ fn is_all(parameter: &ParameterExpr) -> bool {
     matches!(parameter, ParameterExpr::Parameter { parameter, .. } if special(parameter))
 }
 
-/// How many words one may become.
+/// Maximum number of words that brace expansion may create from one.
 const ALTERNATIVES: usize = 100_000;
 
 fn alternatives(parts: &[BraceExpressionOrText]) -> Vec<String> {
@@ -244,7 +244,7 @@ fn member(member: &BraceExpressionMember) -> Vec<String> {
     }
 }
 
-/// Takes the backslash from before these.
+/// Removes the backslash before these characters.
 fn unescaped(text: &str, which: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars().peekable();
@@ -257,7 +257,7 @@ fn unescaped(text: &str, which: &str) -> String {
     out
 }
 
-/// Characters, and whether they may be part of a pattern.
+/// Converts glyphs to characters and whether they may be part of a pattern.
 fn active(glyphs: &[Glyph]) -> Vec<Active> {
     let char = |glyph: &Glyph| match glyph {
         Glyph::Quoted(char) => Some((*char, false)),
@@ -268,11 +268,11 @@ fn active(glyphs: &[Glyph]) -> Vec<Active> {
     glyphs.iter().filter_map(char).collect()
 }
 
-/// Cuts at the separators that came out of expansions.
+/// Splits at separators that came from expansions.
 fn cut(glyphs: &[Glyph], separators: &str) -> Vec<Vec<Active>> {
     let mut fields = Vec::new();
     let mut field: Option<Vec<Active>> = None;
-    // A separator that is no blank belongs to the field before it, also over blanks.
+    // A separator other than a blank belongs to the field before it, even after blanks.
     let mut blank_before = false;
     for glyph in glyphs {
         match glyph {

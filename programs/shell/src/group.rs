@@ -1,7 +1,6 @@
-//! What ends together: the commands of a line that runs in the foreground, or of one in the background.
+//! A group: the commands that are killed together, that is, those of one foreground line or of one background job.
 //!
-//! Processes of a group are in a job of its own. Commands that the shell carries out itself look now and then whether
-//! their group has been ended.
+//! The processes of a group are in their own job. Builtins check from time to time whether their group has been killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +14,11 @@ pub struct Group {
     id: u64,
 }
 
-/// What Ctrl-C ends.
+/// The group that Ctrl-C kills.
 static FOREGROUND: Mutex<Option<Arc<Group>>> = Mutex::new(None);
 
 impl Group {
-    /// The group of a shell that does not part what it runs.
+    /// The group of a shell that does not separate its commands.
     pub fn own() -> Arc<Group> {
         Arc::new(Group {
             ended: AtomicBool::new(false),
@@ -29,7 +28,7 @@ impl Group {
         })
     }
 
-    /// A group apart.
+    /// A separate group.
     pub fn new() -> Arc<Group> {
         #[cfg(target_os = "fuchsia")]
         {
@@ -45,18 +44,18 @@ impl Group {
         }
     }
 
-    /// Its number: that of its job.
+    /// Its number: the koid of its job.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The job of its processes, where that is not the shell's.
+    /// The job of its processes, if it is not the shell's.
     #[cfg(target_os = "fuchsia")]
     pub fn job(&self) -> Option<&zx::Job> {
         self.job.as_ref()
     }
 
-    /// Ends all of it.
+    /// Kills all of it.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
         #[cfg(target_os = "fuchsia")]
@@ -65,18 +64,18 @@ impl Group {
         }
     }
 
-    /// Whether it has been ended.
+    /// Whether it has been killed.
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 }
 
-/// Makes a group the one that Ctrl-C ends; gives the one before.
+/// Makes a group the one that Ctrl-C kills; returns the previous one.
 pub fn set_foreground(group: Option<Arc<Group>>) -> Option<Arc<Group>> {
     std::mem::replace(&mut *FOREGROUND.lock().unwrap_or_else(PoisonError::into_inner), group)
 }
 
-/// Ends what runs in the foreground when the user wants it, where `init` gave this shell the means; says whether it did.
+/// Kills the foreground when the user wants it, if `init` gave this shell the event; returns whether it did.
 #[cfg(target_os = "fuchsia")]
 pub fn listen() -> bool {
     use init::given;
@@ -95,7 +94,7 @@ pub fn listen() -> bool {
     std::thread::Builder::new().name("interrupt".to_owned()).spawn(listen).is_ok()
 }
 
-/// Elsewhere the terminal does it.
+/// On the host, the terminal does this.
 #[cfg(not(target_os = "fuchsia"))]
 pub fn listen() -> bool {
     use std::io::IsTerminal;

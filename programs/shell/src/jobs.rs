@@ -1,4 +1,4 @@
-//! What runs in the background.
+//! Background jobs.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::group::{self, Group};
 use crate::state::{Run, Shell};
 
-/// How often one who waits looks whether that was ended.
+/// How often a waiting thread checks whether its group was killed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Commands in the background.
+/// A background job.
 pub struct Background {
-    /// As `jobs` shows it, and `%NUMBER` names it.
+    /// The number that `jobs` shows and `%NUMBER` names.
     pub number: usize,
-    /// What the user wrote.
+    /// The command line.
     pub text: String,
     /// Its processes.
     pub group: Arc<Group>,
@@ -22,13 +22,13 @@ pub struct Background {
 }
 
 impl Background {
-    /// A new one after those that the shell has.
+    /// Creates a job with the number after the shell's existing ones.
     pub fn new(shell: &Shell, text: String, group: Arc<Group>) -> Arc<Background> {
         let number = shell.jobs.iter().map(|job| job.number).max().unwrap_or(0) + 1;
         Arc::new(Background { number, text, group, status: Mutex::new(None), over: Condvar::new() })
     }
 
-    /// It has ended.
+    /// Records its end.
     pub fn finish(&self, status: i64) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
         self.over.notify_all();
@@ -39,7 +39,7 @@ impl Background {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for its end, or for that of the group that waits.
+    /// Waits for its end, or for the end of the waiting group.
     fn wait(&self, waiter: &Group) -> Option<i64> {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         while status.is_none() && !waiter.ended() {
@@ -50,7 +50,7 @@ impl Background {
 }
 
 impl Shell {
-    /// The background job of a `%NUMBER` or an id; without either, the last.
+    /// The job of a `%NUMBER` or an id; without either, the last one.
     pub fn job(&self, which: Option<&str>) -> Option<Arc<Background>> {
         match which {
             None | Some("%" | "%%" | "%+") => self.jobs.last(),
@@ -69,7 +69,7 @@ impl Shell {
         self.say(lines)
     }
 
-    /// Tells a user of those that have ended, and forgets them.
+    /// Reports jobs that have ended to the user, and forgets them.
     pub fn report_jobs(&mut self) {
         for job in self.jobs.iter().filter(|job| job.status().is_some()) {
             self.error_line(line(job).trim_end());
@@ -77,7 +77,7 @@ impl Shell {
         self.jobs.retain(|job| job.status().is_none());
     }
 
-    /// `wait`: for all, or for some.
+    /// `wait`: for all jobs, or for some.
     pub fn wait_for(&mut self, which: &[String]) -> Run {
         let mut status = 0;
         if which.is_empty() {
@@ -100,7 +100,7 @@ impl Shell {
         Ok(status)
     }
 
-    /// `fg`: waits for one, which Ctrl-C ends then.
+    /// `fg`: waits for a job, which Ctrl-C then kills.
     pub fn to_foreground(&mut self, which: Option<&str>) -> Run {
         let Some(job) = self.job(which) else { return self.fail("fg", "there is no such job") };
         self.error_line(&job.text);
@@ -112,7 +112,7 @@ impl Shell {
     }
 }
 
-/// The status of what the user interrupted.
+/// The status of commands that the user interrupted.
 pub const INTERRUPTED: i64 = 130;
 
 fn line(job: &Background) -> String {

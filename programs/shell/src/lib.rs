@@ -1,10 +1,10 @@
-//! The shell inside the system: an ordinary program with a POSIX-like command language.
+//! The shell of the system: an ordinary program with a POSIX-like command language.
 //!
-//! A text is parsed by the crate `brush-parser`; what it means is here. Nothing forks: a subshell is a copy of the shell's
-//! state ([`state`]), and the parts of a pipeline run beside each other in threads of this process, each of which starts
-//! programs and waits for them. What one line starts is a group ([`group`]), with a job of its own, which Ctrl-C ends.
+//! The crate `brush-parser` parses; this crate executes. Nothing forks: a subshell is a copy of the shell's state
+//! ([`state`]). The parts of a pipeline run concurrently in threads of this process, each of which starts programs and
+//! waits for them. The programs of one line form a group ([`group`]) with its own job, which Ctrl-C kills.
 //!
-//! It runs on the host, too, where its tests compare it with the host's shell.
+//! It also runs on the host, where its tests compare it with the host's shell.
 #![forbid(unsafe_code)]
 
 mod arithmetic;

@@ -11,7 +11,7 @@ const USAGE: &str = "usage: sh [-eufxi] [-o OPTION] [FILE [ARGUMENTS...]]
        sh [-eufxi] [-o OPTION] -c COMMANDS [NAME [ARGUMENTS...]]";
 
 fn main() -> ExitCode {
-    // Functions in functions need more of a stack than the first thread has.
+    // Nested functions need a larger stack than the initial thread has.
     let run = thread::Builder::new().name("shell".to_owned()).stack_size(STACK).spawn(run);
     match run.map(thread::JoinHandle::join) {
         Ok(Ok(code)) => exit(code),
@@ -77,7 +77,7 @@ fn run() -> i64 {
     shell.lines()
 }
 
-// A return code has 64 bits here, and the one of the last program is passed on whole.
+// A return code has 64 bits here, and the return code of the last program is passed on in full.
 #[cfg(target_os = "fuchsia")]
 fn exit(code: i64) -> ! {
     zx::process_exit(code)

@@ -1,4 +1,4 @@
-//! Parameters: `$NAME`, `${NAME...}`, and those that the shell itself keeps.
+//! Parameters: `$NAME`, `${NAME...}`, and the special parameters of the shell.
 
 use brush_parser::word::{Parameter, ParameterExpr, ParameterTestType, SpecialParameter, SubstringMatchKind};
 
@@ -6,7 +6,7 @@ use crate::expand::{Glyph, glyphs};
 use crate::pattern::{Active, Pattern};
 use crate::state::{Shell, Stop};
 
-/// What a parameter stands for.
+/// The value of a parameter.
 enum Value {
     One(Option<String>),
     /// The positional parameters: `$@`, or `$*`.
@@ -72,7 +72,7 @@ impl Shell {
         }
     }
 
-    /// A parameter as one text, where only one makes sense.
+    /// A parameter as one text, where only one value makes sense.
     fn one(&mut self, parameter: &Parameter, indirect: bool) -> Result<String, Stop> {
         match self.value(parameter, indirect)? {
             Value::One(Some(value)) => Ok(value),
@@ -87,7 +87,7 @@ impl Shell {
         Stop::Abort(1)
     }
 
-    /// A parameter that is there: `None` where it is not set, or not more than set.
+    /// The value of a parameter; `None` if it is unset or, depending on the test, empty.
     fn present(
         &mut self,
         parameter: &Parameter,
@@ -114,7 +114,7 @@ impl Shell {
     /// Expands a parameter.
     ///
     /// # Errors
-    /// It has no value where it must have one, or is none that this shell knows; that has been said.
+    /// It has no value but needs one, or its form is not supported; a message has been printed.
     pub fn parameter(&mut self, parameter: ParameterExpr, quoted: bool, out: &mut Vec<Glyph>) -> Result<(), Stop> {
         use ParameterExpr as Expr;
         let text = match parameter {
@@ -235,7 +235,7 @@ impl Shell {
         Ok(())
     }
 
-    /// A value without the part that `find` chooses of those that fit the pattern.
+    /// Removes the part of a value that `find` selects from those that match the pattern.
     fn without(
         &mut self,
         parameter: &Parameter,
@@ -260,7 +260,7 @@ fn plain(parameter: &Parameter) -> String {
     }
 }
 
-/// Whether a pattern for single characters is that for all.
+/// Whether a pattern for single characters matches every character.
 fn any(pattern: &Option<String>) -> bool {
     pattern.as_deref().is_none_or(|pattern| matches!(pattern, "" | "?"))
 }
@@ -270,7 +270,7 @@ fn first(text: &str, change: impl Fn(char) -> String) -> String {
     chars.next().map(|char| change(char) + chars.as_str()).unwrap_or_default()
 }
 
-/// Puts `replacement` in the place of what fits: the longest at each place.
+/// Replaces matches: the longest one at each position.
 fn replace(text: &str, pattern: &[Active], replacement: &str, kind: &SubstringMatchKind) -> String {
     let pattern = Pattern::new(pattern);
     let chars: Vec<char> = text.chars().collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// A character, and whether it may mean more than itself.
+/// A character, and whether it may be special.
 pub type Active = (char, bool);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,17 +14,17 @@ enum Part {
     Set { negated: bool, ranges: Vec<(char, char)>, classes: Vec<String> },
 }
 
-/// A pattern ready for use.
+/// A compiled pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern(Vec<Part>);
 
-/// Whether anything in it means more than itself.
+/// Whether it contains special characters.
 pub fn is_pattern(text: &[Active]) -> bool {
     text.iter().any(|(char, active)| *active && matches!(char, '*' | '?' | '['))
 }
 
 impl Pattern {
-    /// Reads a pattern; a bracket that is not closed stands for itself.
+    /// Parses a pattern; an unclosed bracket is literal.
     pub fn new(text: &[Active]) -> Pattern {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -46,9 +46,9 @@ impl Pattern {
         Pattern(parts)
     }
 
-    /// Whether it fits the whole text.
+    /// Whether it matches the whole text.
     pub fn fits(&self, text: &[char]) -> bool {
-        // The last `*` takes one character more each time that what follows it does not fit.
+        // The last `*` takes one more character each time that the rest does not match.
         let (mut part, mut at) = (0, 0);
         let mut again = None;
         loop {
@@ -91,7 +91,7 @@ impl Part {
     }
 }
 
-/// What follows a `[`, up to its `]`.
+/// Parses a bracket expression after its `[`, up to the `]`.
 fn set(text: &[Active]) -> Option<(Part, &[Active])> {
     let mut rest = text;
     let negated = matches!(rest.first(), Some(('!' | '^', true)));
@@ -141,7 +141,7 @@ fn in_class(class: &str, char: char) -> bool {
     }
 }
 
-/// The names of files that fit, in order; none if there are none.
+/// The names of files that match, sorted; empty if there are none.
 pub fn files(pattern: &[Active], cwd: &Path) -> Vec<String> {
     let absolute = matches!(pattern.first(), Some(('/', _)));
     let mut found = vec![if absolute { "/".to_owned() } else { String::new() }];
@@ -219,7 +219,7 @@ mod tests {
         assert!(!Pattern::new(&[('*', false)]).fits(&['x']));
     }
 
-    /// The rule itself, without any care for speed.
+    /// A direct implementation of the rules, without regard to speed.
     fn slow(pattern: &[char], text: &[char]) -> bool {
         match pattern.split_first() {
             None => text.is_empty(),

@@ -1,4 +1,4 @@
-//! `ps`: the tree of jobs, processes and threads, as far as this process may see it.
+//! `ps`: the tree of jobs, processes and threads that this process can inspect.
 
 #[cfg(target_os = "fuchsia")]
 pub use here::{all, handles, kill, koids, name_of, run, size};
@@ -10,17 +10,17 @@ pub use elsewhere::{handles, kill, run};
 mod elsewhere {
     use crate::state::{Run, Shell};
 
-    /// There are no jobs elsewhere.
+    /// The host has no jobs.
     pub fn run(shell: &Shell) -> Run {
         shell.fail("ps", "only on Hafnon")
     }
 
-    /// There is nothing to end elsewhere.
+    /// The host has no Zircon tasks.
     pub fn kill(shell: &Shell, _which: &str) -> Run {
         shell.fail("kill", "only on Hafnon")
     }
 
-    /// There are no handles elsewhere.
+    /// The host has no handles.
     pub fn handles(shell: &Shell, _which: &str) -> Run {
         shell.fail("handles", "only on Hafnon")
     }
@@ -45,7 +45,7 @@ mod here {
         name: String,
     }
 
-    /// The job of all tasks where this shell was given it; otherwise its own.
+    /// The job of all tasks, if this shell was given it; otherwise its own job.
     pub fn all() -> Option<&'static Job> {
         static ALL: OnceLock<Option<Job>> = OnceLock::new();
         ALL.get_or_init(|| {
@@ -56,7 +56,7 @@ mod here {
         .as_ref()
     }
 
-    /// Shows the tree below that job.
+    /// Prints the tree below that job.
     pub fn run(shell: &Shell) -> Run {
         let Some(job) = all() else { return shell.fail("ps", "this program was started without a job") };
         let mut rows = Vec::new();
@@ -77,7 +77,7 @@ mod here {
         Job(Job),
     }
 
-    /// Ends the process or job of this koid, or the first process of this name.
+    /// Kills the process or job with this koid, or the first process with this name.
     pub fn kill(shell: &Shell, which: &str) -> Run {
         let killed = match all().and_then(|job| find(job, which)) {
             Some(Task::Process(process)) => process.kill().is_ok(),
@@ -93,7 +93,7 @@ mod here {
         )
     }
 
-    /// Shows what a process holds, a kind of handle a line.
+    /// Prints the handles of a process, one type per line.
     pub fn handles(shell: &Shell, which: &str) -> Run {
         let Some(Task::Process(process)) = all().and_then(|job| find(job, which)) else {
             return shell.fail("handles", &format!("{which}: there is no such process; `ps` shows which there are"));
@@ -133,7 +133,7 @@ mod here {
         name.to_owned()
     }
 
-    /// The process or job of this koid, or the first process of this name.
+    /// Finds the process or job with this koid, or the first process with this name.
     fn find(job: &Job, which: &str) -> Option<Task> {
         let number: Option<u64> = which.parse().ok();
         let name = format!("{which}\0");
@@ -144,7 +144,7 @@ mod here {
                 return Some(Task::Process(process));
             }
         }
-        // Jobs are no deeper than the kernel lets them be.
+        // The server limits the depth of jobs.
         koids(job, abi::ZX_INFO_JOB_CHILDREN).into_iter().find_map(|koid| {
             let child = Job::from(job.get_child(koid, Rights::SAME_RIGHTS).ok()?);
             if number == Some(koid) { Some(Task::Job(child)) } else { find(&child, which) }
@@ -186,14 +186,14 @@ mod here {
         Row { koid, depth, kind, state, memory: String::new(), handles: String::new(), cpu: String::new(), name }
     }
 
-    /// An object's name, so that it can be shown.
+    /// An object's name, made printable.
     pub fn name_of(object: &impl Info) -> String {
         let name = object.get_name().unwrap_or_default();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(name).escape_default().to_string()
     }
 
-    /// For how long a task has run, where the kernel tells.
+    /// How long a task has run, if the server reports it.
     fn cpu(task: &impl TaskInfo) -> String {
         let Ok(time) = task.runtime().map(|runtime| runtime.cpu_time.max(0)) else { return String::new() };
         format!("{}.{:02} s", time / 1_000_000_000, time / 10_000_000 % 100)
@@ -234,7 +234,7 @@ mod here {
         }
     }
 
-    /// So many bytes, for people.
+    /// A number of bytes in readable form.
     pub fn size(bytes: usize) -> String {
         match bytes {
             0..0x10_0000 => format!("{} KiB", bytes.div_ceil(1 << 10)),
@@ -242,7 +242,7 @@ mod here {
         }
     }
 
-    /// A whole list of koids, however long it is.
+    /// The complete list of koids, however long it is.
     pub fn koids(object: &impl Info, topic: u32) -> Vec<u64> {
         let mut list = vec![0; 64];
         loop {

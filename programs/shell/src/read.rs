@@ -1,4 +1,4 @@
-//! Where commands come from: a text, a file, or a user line by line.
+//! The source of commands: a text, a file, or a user's lines.
 
 use std::fs;
 use std::io::{self, BufReader};
@@ -10,14 +10,14 @@ use crate::expand::parser_options;
 use crate::group::{self, Group};
 use crate::state::{Run, Shell, Stop, reason};
 
-/// A line is no longer; what is, is refused.
+/// Maximum length of a line; longer ones are refused.
 const LONGEST: usize = 1 << 20;
 
 fn parse(text: &str) -> Result<Program, ParseError> {
     Parser::new(BufReader::new(text.as_bytes()), &parser_options()).parse_program()
 }
 
-/// Whether more lines could make a program of it.
+/// Whether more lines could complete the program.
 fn is_unfinished(error: &ParseError) -> bool {
     match error {
         ParseError::ParsingAtEndOfInput => true,
@@ -27,10 +27,10 @@ fn is_unfinished(error: &ParseError) -> bool {
 }
 
 impl Shell {
-    /// Reads a text as commands.
+    /// Parses a text.
     ///
     /// # Errors
-    /// It is none; that has been said.
+    /// It cannot be parsed; a message has been printed.
     pub fn parse(&self, text: &str) -> Result<Program, Stop> {
         parse(text).map_err(|error| {
             self.error_line(&format!("sh: {error}"));
@@ -44,12 +44,12 @@ impl Shell {
     /// [`Stop`].
     pub fn evaluate_text(&mut self, who: &str, text: &str) -> Run {
         let program = self.parse(text)?;
-        // Without any commands the status is that of success.
+        // Without any command the status is 0.
         self.status = if program.complete_commands.is_empty() { 0 } else { self.status };
         self.deeper(who, |shell| shell.program(&program))
     }
 
-    /// Runs a file; gives its status.
+    /// Runs a file; returns its status.
     pub fn file(&mut self, path: &str) -> i64 {
         match fs::read(self.path(path)) {
             Ok(bytes) => {
@@ -63,7 +63,7 @@ impl Shell {
         }
     }
 
-    /// Runs what comes on standard input, line by line, up to its end or `exit`; gives the status.
+    /// Runs standard input line by line, up to its end or `exit`; returns the status.
     pub fn lines(&mut self) -> i64 {
         let interactive = self.options.interactive;
         let mut text = String::new();
@@ -129,7 +129,7 @@ impl Shell {
         self.out(text);
     }
 
-    /// A line without its end; byte by byte, as what follows may be for a program.
+    /// Reads a line without its end, byte by byte, because the following input may be for a program.
     fn line(&self) -> Option<String> {
         let mut bytes = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Redirections: what a command's descriptors are for as long as it runs.
+//! Redirections: the descriptors of a command while it runs.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -13,10 +13,10 @@ use crate::state::{Shell, Stop, reason};
 /// Open files by descriptor.
 pub type Fds = BTreeMap<u32, Arc<File>>;
 
-/// A pipe: where to read, where to write.
+/// Creates a pipe: its reading end and its writing end.
 ///
 /// # Errors
-/// What the system answers.
+/// Errors of the system.
 pub fn pipe() -> io::Result<(Arc<File>, Arc<File>)> {
     let (reader, writer) = io::pipe()?;
     Ok((Arc::new(File::from(OwnedFd::from(reader))), Arc::new(File::from(OwnedFd::from(writer)))))
@@ -25,16 +25,16 @@ pub fn pipe() -> io::Result<(Arc<File>, Arc<File>)> {
 /// A file that is at its end.
 ///
 /// # Errors
-/// What the system answers.
+/// Errors of the system.
 pub fn nothing() -> io::Result<Arc<File>> {
     pipe().map(|(reader, _)| reader)
 }
 
 impl Shell {
-    /// Performs redirections on this shell's descriptors; gives those that were before.
+    /// Applies redirections to this shell's descriptors; returns the previous ones.
     ///
     /// # Errors
-    /// What cannot be opened; that has been said, and the descriptors are as before.
+    /// A file cannot be opened; a message has been printed, and the descriptors are unchanged.
     pub fn redirect<'a>(&mut self, redirections: impl IntoIterator<Item = &'a IoRedirect>) -> Result<Fds, Stop> {
         let before = self.fds.clone();
         for redirection in redirections {
@@ -140,10 +140,10 @@ impl Shell {
         options.open(full).map(Arc::new).map_err(|error| self.refused(path, &reason(&error)))
     }
 
-    /// Text to read, however long it is.
+    /// Provides a text as input, however long it is.
     fn text_input(&mut self, fd: Option<i32>, text: String) -> Result<(), Stop> {
         let made = pipe().and_then(|(reader, writer)| {
-            // Who does not read it all ends the thread by closing the pipe.
+            // If the command closes the pipe early, the write fails and the thread ends.
             let write = move || _ = writer.as_ref().write_all(text.as_bytes());
             std::thread::Builder::new().name("here".to_owned()).spawn(write)?;
             Ok(reader)

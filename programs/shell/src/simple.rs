@@ -1,4 +1,4 @@
-//! A simple command: its words, its redirections, and what it is the name of.
+//! Simple commands: words, redirections, and the lookup of the command's name.
 
 use brush_parser::ast::{
     Assignment, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, FunctionDefinition, IoRedirect,
@@ -28,7 +28,7 @@ impl Shell {
         self.substituted = None;
         let words = self.command_words(&parts.words)?;
         let Some((name, arguments)) = words.split_first() else {
-            // Assignments alone are the shell's own.
+            // Assignments without a command change the shell's variables.
             for assignment in &parts.assignments {
                 let (name, value) = self.assignment(assignment)?;
                 self.trace(&[format!("{name}={value}")]);
@@ -62,7 +62,7 @@ impl Shell {
         result
     }
 
-    /// Runs a command by its name: a function, one of the shell's own, or a program.
+    /// Runs a command by its name: a function, a builtin, or a program.
     fn run_words(&mut self, name: &str, words: &[String], values: &[(String, String)]) -> Run {
         if let Some(function) = self.functions.get(name).cloned() {
             return self.with_values(values, |shell| shell.function(&function, &words[1..]));
@@ -78,7 +78,7 @@ impl Shell {
         if self.group.ended() { Err(Stop::Abort(INTERRUPTED)) } else { Ok(status) }
     }
 
-    /// Does something while variables have other values.
+    /// Runs something while variables have other values.
     fn with_values(&mut self, values: &[(String, String)], run: impl FnOnce(&mut Shell) -> Run) -> Run {
         let mut old = Vec::new();
         for (name, value) in values {
@@ -113,7 +113,7 @@ impl Shell {
         })
     }
 
-    /// Does something one level deeper, as far as that goes.
+    /// Runs something one nesting level deeper, up to the limit.
     ///
     /// # Errors
     /// [`Stop`].
@@ -133,7 +133,7 @@ impl Shell {
         if !declares {
             return self.fields(words.iter().copied());
         }
-        // What stands behind `NAME=` is one text, as in an assignment.
+        // The value after `NAME=` is one text, as in an assignment.
         let mut fields = Vec::new();
         for word in words {
             match word.value.split_once('=') {
@@ -167,7 +167,7 @@ impl Shell {
     }
 }
 
-/// What a simple command is made of.
+/// The parts of a simple command.
 #[derive(Default)]
 struct Parts<'a> {
     assignments: Vec<&'a Assignment>,

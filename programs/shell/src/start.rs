@@ -1,6 +1,6 @@
-//! Running a program: finding its file, handing it descriptors and environment, waiting for its end.
+//! Runs a program: finds its file, passes descriptors and environment, waits for its end.
 //!
-//! A program is in its group's job, which is its default job too. A file that begins with `#!` is given to the program
+//! A program is in its group's job, which is also its default job. A file that begins with `#!` is run by the program
 //! named there.
 
 use std::fs::File;
@@ -11,12 +11,12 @@ use init::program;
 
 use crate::state::{Shell, reason};
 
-/// The return code for a program that there is not, as shells have it.
+/// The return code if there is no such program, as in other shells.
 const NOT_FOUND: i64 = 127;
-/// The return code for a file that cannot be run.
+/// The return code if a file cannot be run.
 const NOT_RUN: i64 = 126;
 
-/// Runs a program to its end, with some variables more; returns its return code.
+/// Runs a program to its end, with additional variables; returns its return code.
 pub fn run(shell: &Shell, words: &[String], values: &[(String, String)]) -> i64 {
     let Some(name) = words.first() else { return 0 };
     let Some(path) = find(shell, name) else {
@@ -28,7 +28,7 @@ pub fn run(shell: &Shell, words: &[String], values: &[(String, String)]) -> i64 
         Some(mut interpreter) => {
             interpreter.push(path.to_string_lossy().into_owned());
             interpreter.extend(words.iter().skip(1).cloned());
-            // `/bin/sh` is this shell, wherever it lies.
+            // `/bin/sh` is this shell, wherever its file is.
             let program = match interpreter[0].as_str() {
                 "/bin/sh" | "/bin/bash" => find(shell, "sh"),
                 other => find(shell, other),
@@ -53,7 +53,7 @@ pub fn run(shell: &Shell, words: &[String], values: &[(String, String)]) -> i64 
     }
 }
 
-/// The file of a program: a path, or a name in one of the directories of `PATH`.
+/// Finds a program's file: by path, or by name in the directories of `PATH`.
 pub fn find(shell: &Shell, name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         let path = shell.path(name);
@@ -64,7 +64,7 @@ pub fn find(shell: &Shell, name: &str) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// Looks whether a file can be run; for a script, what runs it.
+/// Checks whether a file can be run; for a script, returns its interpreter.
 fn check(path: &Path) -> Result<Option<Vec<String>>, String> {
     if path.is_dir() {
         return Err("this is a directory".to_owned());
@@ -97,7 +97,7 @@ fn start(shell: &Shell, path: &Path, words: Vec<String>, values: &[(String, Stri
     for (name, value) in environment(shell, values) {
         spawn.env(&format!("{name}={value}"));
     }
-    // Where a line has no job for what it starts, each program has one of its own: its neighbours are none of its affair.
+    // If the line has no job for its programs, each program gets its own job, so it cannot reach its neighbours.
     let own = match shell.group.job() {
         Some(_) => None,
         None => zx::startup::job_default().and_then(|job| job.create_child().ok()),
@@ -141,9 +141,9 @@ fn environment<'a>(shell: &'a Shell, values: &'a [(String, String)]) -> Vec<(&'a
     own.chain(values.iter().map(|(name, value)| (name.as_str(), value.as_str()))).collect()
 }
 
-/// Words for an end that the program did not choose.
+/// A description of an end that the program did not choose.
 fn ending(code: i64) -> Option<&'static str> {
-    // The range that Zircon keeps for tasks that were killed.
+    // The range that Zircon reserves for tasks that were killed.
     match code {
         -1024 => Some("was killed"),
         -1025 => Some("was killed because memory ran out"),

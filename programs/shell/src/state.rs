@@ -1,7 +1,7 @@
-//! What a shell knows: variables, functions, options, descriptors, where it is.
+//! The state of a shell: variables, functions, options, descriptors, working directory.
 //!
-//! There is no `fork` here. What other shells fork for, a subshell, is a copy of this in the same process: a thread may run
-//! commands with it, and what they change ends with it.
+//! There is no `fork` here. Where other shells fork for a subshell, this one copies its state within the process. A
+//! thread may run commands with the copy, and their changes end with it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,52 +16,52 @@ use brush_parser::ast::FunctionDefinition;
 use crate::group::Group;
 use crate::jobs::Background;
 
-/// How deep functions, sourced files and evaluated texts may be in each other: what each takes of the stack is bounded.
+/// Maximum nesting depth of functions, sourced files and evaluated texts. The stack use of each level is bounded.
 pub const DEPTH: u32 = 200;
 
-/// Why commands do not go on where they were.
+/// Why the sequence of commands is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// `break` out of so many loops.
+    /// `break` out of this many loops.
     Break(u32),
-    /// `continue` the loop that so many are around.
+    /// `continue` the loop at this level.
     Continue(u32),
     /// `return` from a function or a sourced file.
     Return(i64),
     /// The shell ends.
     Exit(i64),
-    /// Something is wrong; a shell that talks with its user goes on with the next line.
+    /// An error; an interactive shell continues with the next line.
     Abort(i64),
 }
 
-/// The status of commands, or why there is more to it.
+/// The status of commands, or the reason for leaving the sequence.
 pub type Run = Result<i64, Stop>;
 
 /// A variable.
 #[derive(Debug, Clone, Default)]
 pub struct Variable {
-    /// `None`: it has properties and no value yet.
+    /// `None`: it has attributes but no value yet.
     pub value: Option<String>,
-    /// Programs get it.
+    /// Programs inherit it.
     pub exported: bool,
-    /// It keeps its value.
+    /// It cannot be changed.
     pub readonly: bool,
 }
 
-/// `set -e` and its like.
+/// The options of `set`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// `-e`: a command that fails ends the shell.
     pub errexit: bool,
     /// `-u`: a variable without a value is an error.
     pub nounset: bool,
-    /// `-x`: commands are shown.
+    /// `-x`: commands are printed.
     pub xtrace: bool,
-    /// `-f`: patterns stand for themselves.
+    /// `-f`: patterns are not expanded to file names.
     pub noglob: bool,
-    /// `-o pipefail`: a pipeline fails with any of its commands.
+    /// `-o pipefail`: a pipeline fails if any of its commands fails.
     pub pipefail: bool,
-    /// It talks with a user.
+    /// The shell is interactive.
     pub interactive: bool,
 }
 
@@ -81,30 +81,30 @@ pub struct Shell {
     pub cwd: PathBuf,
     /// `$?`
     pub status: i64,
-    /// Of the last command substitution in the words of a command.
+    /// The status of the last command substitution in the words of a command.
     pub substituted: Option<i64>,
     /// Open files by descriptor.
     pub fds: BTreeMap<u32, Arc<File>>,
-    /// What ends together with the commands that run.
+    /// The group of the commands that run.
     pub group: Arc<Group>,
-    /// What runs in the background.
+    /// Background jobs.
     pub jobs: Vec<Arc<Background>>,
     /// `$!`
     pub last_background: Option<u64>,
-    /// For each function that runs, the variables that it made its own, as they were.
+    /// For each running function, the variables that it made local, with their previous values.
     pub locals: Vec<Vec<(String, Option<Variable>)>>,
-    /// In a condition, failure is no failure.
+    /// Depth of conditions, in which a failure does not end the shell.
     pub conditions: u32,
-    /// Loops around.
+    /// Depth of loops.
     pub loops: u32,
-    /// How deep in functions and such.
+    /// Depth of functions, sourced files and evaluated texts.
     pub depth: u32,
-    /// What `trap` left to do at the end.
+    /// The commands of `trap` for the exit.
     pub at_exit: Option<String>,
 }
 
 impl Shell {
-    /// A shell with the environment, the standard descriptors and the place of this process.
+    /// A shell with the environment, the standard descriptors and the working directory of this process.
     pub fn new(name: &str) -> Shell {
         let exported = |value| Variable { value: Some(value), exported: true, readonly: false };
         let variables = env::vars_os().filter_map(|(name, value)| {
@@ -149,7 +149,7 @@ impl Shell {
         shell
     }
 
-    /// A copy whose changes this one does not see.
+    /// A copy with independent state.
     pub fn subshell(&self) -> Shell {
         let mut copy = self.clone();
         copy.options.interactive = false;
@@ -169,12 +169,12 @@ impl Shell {
         self.variables.get(name)
     }
 
-    /// All variables by their names.
+    /// All variables by name.
     pub fn variables(&self) -> impl Iterator<Item = (&String, &Variable)> {
         self.variables.iter()
     }
 
-    /// Puts a variable in the place of another, whatever that was.
+    /// Sets a variable, replacing any previous one.
     pub fn put(&mut self, name: &str, variable: Variable) {
         self.variables.insert(name.to_owned(), variable);
     }
@@ -182,7 +182,7 @@ impl Shell {
     /// Gives a variable a value.
     ///
     /// # Errors
-    /// It cannot be changed; that is said.
+    /// It is read-only; a message has been printed.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<(), Stop> {
         let variable = self.variables.entry(name.to_owned()).or_default();
         if variable.readonly {
@@ -193,7 +193,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Removes a variable; says whether it could.
+    /// Removes a variable; returns whether it could.
     pub fn unset(&mut self, name: &str) -> bool {
         if self.variables.get(name).is_some_and(|variable| variable.readonly) {
             return false;
@@ -202,7 +202,7 @@ impl Shell {
         true
     }
 
-    /// Puts a variable back as it was.
+    /// Restores a variable.
     pub fn restore(&mut self, name: &str, old: Option<Variable>) {
         match old {
             Some(variable) => self.put(name, variable),
@@ -210,54 +210,54 @@ impl Shell {
         }
     }
 
-    /// What programs get of the variables.
+    /// The variables that programs inherit.
     pub fn environment(&self) -> impl Iterator<Item = (&str, &str)> {
         let exported = self.variables.iter().filter(|(_, variable)| variable.exported);
         exported.filter_map(|(name, variable)| Some((name.as_str(), variable.value.as_deref()?)))
     }
 
-    /// A path as seen from the working directory.
+    /// A path relative to the working directory.
     pub fn path(&self, path: &str) -> PathBuf {
         self.cwd.join(Path::new(path))
     }
 
-    /// Writes to standard output; says whether somebody took it.
+    /// Writes to standard output; returns whether that succeeded.
     pub fn out(&self, text: impl AsRef<[u8]>) -> bool {
         self.fds.get(&1).is_some_and(|file| file.as_ref().write_all(text.as_ref()).is_ok())
     }
 
-    /// Writes output; gives the status of a command that does just that.
+    /// Writes output; returns the status of a command that only writes.
     pub fn say(&self, text: impl AsRef<[u8]>) -> Run {
         Ok(i64::from(!self.out(text)))
     }
 
-    /// A line on standard error.
+    /// Prints a line on standard error.
     pub fn error_line(&self, line: &str) {
         if let Some(file) = self.fds.get(&2) {
             let _ = file.as_ref().write_all(format!("{line}\n").as_bytes());
         }
     }
 
-    /// A line on standard error: who, and what is wrong.
+    /// Prints a line on standard error: the command, and the problem.
     pub fn complain(&self, who: &str, problem: &str) {
         self.error_line(&format!("sh: {who}: {problem}"));
     }
 
-    /// Complains; gives the status of a command that failed.
+    /// Prints a message; returns the status of a failed command.
     pub fn fail(&self, who: &str, problem: &str) -> Run {
         self.complain(who, problem);
         Ok(1)
     }
 }
 
-/// Whether this can be the name of a variable.
+/// Whether this is a valid name of a variable.
 pub fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|char| char.is_ascii_alphabetic() || char == '_')
         && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
-/// An error in a few words.
+/// A short description of an error.
 pub fn reason(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {

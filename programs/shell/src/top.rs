@@ -1,7 +1,7 @@
-//! `top`: who uses what, again and again.
+//! `top`: shows the resource use of jobs and processes repeatedly.
 //!
-//! Each job with what it and all below it have of what is limited, and of how much; each process with its part of the
-//! processor since the last look, or, at the first, since it was started.
+//! For each job: how much it and all jobs below it use of each limited resource. For each process: its share of the
+//! processor since the last look, or, at the first look, since its start.
 
 #[cfg(target_os = "fuchsia")]
 pub use here::run;
@@ -13,7 +13,7 @@ pub use elsewhere::run;
 mod elsewhere {
     use crate::state::{Run, Shell};
 
-    /// There are no jobs elsewhere.
+    /// The host has no jobs.
     pub fn run(shell: &mut Shell, _words: &[String]) -> Run {
         shell.fail("top", "only on Hafnon")
     }
@@ -29,11 +29,11 @@ mod here {
     use crate::ps::{all, koids, name_of, size};
     use crate::state::{Run, Shell};
 
-    /// What the words ask for.
+    /// The options from the command line.
     struct Options {
-        /// How often to look.
+        /// Number of looks.
         times: u64,
-        /// How long to wait between.
+        /// Time between looks.
         pause: Duration,
     }
 
@@ -51,7 +51,7 @@ mod here {
         Some(options)
     }
 
-    /// Nanoseconds, by the numbers of processes (for which they have run) or jobs.
+    /// Nanoseconds by koid: of processes (run time) or of jobs.
     type Times = BTreeMap<u64, i64>;
 
     struct Line {
@@ -61,17 +61,17 @@ mod here {
         text: String,
     }
 
-    /// Everything at one moment.
+    /// A snapshot of everything.
     struct Look {
         jobs: Vec<String>,
-        /// Nanoseconds for which the kernel has worked for jobs, by their numbers.
+        /// Kernel time of jobs in nanoseconds, by koid.
         kernel: Times,
         processes: Vec<Line>,
         times: Times,
         now: MonotonicInstant,
     }
 
-    /// Shows jobs and processes until it has done so as often as asked, or is interrupted.
+    /// Prints jobs and processes as often as requested, or until it is interrupted.
     pub fn run(shell: &mut Shell, words: &[String]) -> Run {
         let Some(options) = options(&words[1..]) else {
             return shell.fail("top", "takes -n TIMES and -d SECONDS: how often to look, and how long to wait between");
@@ -83,7 +83,7 @@ mod here {
                 return Ok(crate::jobs::INTERRUPTED);
             }
             let look = look(job, before.as_ref());
-            // Several looks are one over the other.
+            // Each of several looks overwrites the previous one.
             let clear = if options.times > 1 { "\x1b[H\x1b[2J" } else { "" };
             let mut text = format!(
                 "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          MESSAGES  QUEUED     KERNEL  JOB\n",
@@ -103,7 +103,7 @@ mod here {
         Ok(0)
     }
 
-    /// Waits, unless it is interrupted.
+    /// Waits; returns whether it was not interrupted.
     fn waits(shell: &Shell, pause: Duration) -> bool {
         const STEP: Duration = Duration::from_millis(100);
         let end = Instant::now() + pause;
@@ -172,7 +172,7 @@ mod here {
         }
     }
 
-    /// A part of a time, in tenths of a percent.
+    /// A fraction of a time, in tenths of a percent.
     fn part(of: i64, time: i64) -> i64 {
         of * 1000 / time.max(1)
     }

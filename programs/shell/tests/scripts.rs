@@ -1,14 +1,14 @@
-//! Scripts, and what they must print: what the host's `bash` prints for them, but for words of the shell's own. The same
+//! Scripts and their expected output: the output of the host's `bash`, except for messages of this shell. The same
 //! scripts run in the booted system (`./hafnon test shell`).
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a script with the shell; compares its output with the file beside it.
+/// Runs a script with the shell; compares its output with the file next to it.
 fn script(name: &str, arguments: &[&str], status: i32) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let shell = Path::new(env!("CARGO_BIN_EXE_sh"));
-    // Scripts that start `sh` mean this one.
+    // Scripts that start `sh` get this shell.
     let path = format!("{}:{}", shell.parent().unwrap().display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new(shell);
     command.arg(folder.join(name).with_extension("sh")).args(arguments).env("PATH", path);

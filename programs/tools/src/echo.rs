@@ -1,9 +1,9 @@
-//! `echo`: its arguments on a line, as POSIX has it, and `-n` for none at its end.
+//! `echo`: prints its arguments on a line, as POSIX specifies, and `-n` for no newline.
 
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Runs it; the first argument is its name. Gives its exit code.
+/// Runs it; the first argument is its name. Returns its exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut words: Vec<OsString> = arguments.skip(1).collect();
     let ends = words.first().is_none_or(|word| word != "-n");

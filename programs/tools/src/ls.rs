@@ -1,4 +1,4 @@
-//! `ls`: names, one a line; with `-l` what they are and how long.
+//! `ls`: lists names, one per line; with `-l` also type and size.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -13,7 +13,7 @@ struct Options {
     itself: bool,
 }
 
-/// Lists the paths; gives the exit code.
+/// Lists the paths; returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut options = Options { long: false, hidden: false, itself: false };
     let mut paths = Vec::new();
@@ -25,7 +25,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
                         'l' => options.long = true,
                         'a' => options.hidden = true,
                         'd' => options.itself = true,
-                        // One name a line is what it does.
+                        // One name per line is the default.
                         '1' => {}
                         _ => {
                             eprintln!("ls: -{flag}: there is no such option\n{USAGE}");
@@ -70,7 +70,7 @@ fn list(path: &Path, options: &Options, several: bool) -> io::Result<()> {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if options.hidden || !name.starts_with('.') {
-                // One that is gone meanwhile is listed without its data.
+                // A file that was removed meanwhile is listed without its metadata.
                 rows.push((name, fs::symlink_metadata(entry.path()).ok()));
             }
         }

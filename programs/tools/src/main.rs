@@ -1,7 +1,8 @@
-//! Small programs for files and text: one program that goes by many names.
+//! Small programs for files and text: one program under many names.
 //!
-//! All but `echo`, `ls` and `sort` are those of the uutils project, unchanged; the last two need calls of Unix systems that there
-//! are not here, and `echo` is a builtin of the shell too: it takes no package. Called by its own name, the first argument is the name.
+//! All except `echo`, `ls` and `sort` come from the uutils project, unchanged. `ls` and `sort` of uutils need Unix
+//! calls that do not exist here. `echo` is also a builtin of the shell and needs no package. When this program is
+//! called by its own name, the first argument is the program's name.
 #![forbid(unsafe_code)]
 
 mod echo;
@@ -12,7 +13,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
-/// Runs the program of a name; `None` if there is none.
+/// Runs the program with this name; `None` if there is none.
 fn run(name: &str, arguments: std::vec::IntoIter<OsString>) -> Option<i32> {
     Some(match name {
         "base64" => uu_base64::uumain(arguments),
@@ -55,7 +56,7 @@ fn run(name: &str, arguments: std::vec::IntoIter<OsString>) -> Option<i32> {
     })
 }
 
-/// The program of a path.
+/// The program's name in a path.
 fn name(path: &OsString) -> String {
     Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! `sort`: lines in order, by bytes or by number.
+//! `sort`: sorts lines by bytes or by number.
 
 use std::cmp::Ordering;
 use std::ffi::OsString;
@@ -12,11 +12,11 @@ struct Options {
     numbers: bool,
     reverse: bool,
     unique: bool,
-    /// From which field on lines are compared; 0: all of the line.
+    /// The field from which lines are compared; 0: the whole line.
     field: usize,
 }
 
-/// Sorts the files; gives the exit code.
+/// Sorts the files; returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut options = Options::default();
     let mut files = Vec::new();
@@ -106,7 +106,7 @@ fn compare(options: &Options, one: &[u8], two: &[u8]) -> Ordering {
     if options.numbers { number(one).total_cmp(&number(two)) } else { one.cmp(two) }
 }
 
-/// What a line is compared by.
+/// The part of a line that is compared.
 fn key<'a>(options: &Options, line: &'a [u8]) -> &'a [u8] {
     let mut rest = line;
     for _ in 1..options.field {
@@ -117,7 +117,7 @@ fn key<'a>(options: &Options, line: &'a [u8]) -> &'a [u8] {
     rest
 }
 
-/// The number that a text begins with, 0 if with none.
+/// The number at the start of a text; 0 if there is none.
 fn number(text: &[u8]) -> f64 {
     let text = String::from_utf8_lossy(text);
     let text = text.trim_start();

@@ -1,4 +1,4 @@
-//! The PC's clock: its registers, and what its driver's clients send and get.
+//! The PC's clock: its registers, and the messages of its driver's clients.
 //!
 //! A request is one byte, [`NOW`] or [`NEXT`]; the answer is [`Time`]. `NEXT` is answered when the next second begins.
 
@@ -7,42 +7,42 @@ pub const NOW: u8 = 0;
 /// Asks for the time when the next second begins.
 pub const NEXT: u8 = 1;
 
-/// Distance of the port that takes a register's number.
+/// Offset of the port that selects a register.
 pub const INDEX: u16 = 0;
-/// Distance of the port that the register is then at.
+/// Offset of the port that accesses the selected register.
 pub const DATA: u16 = 1;
 
-/// Register A: in bit 7, whether the time is being changed.
+/// Register A: bit 7 is set during an update of the time.
 pub const STATUS_A: u8 = 0x0a;
-/// Register B: form of the time, and which events interrupt.
+/// Register B: the format of the time, and which events interrupt.
 pub const STATUS_B: u8 = 0x0b;
-/// Register C: what interrupted; reading it lets the next come.
+/// Register C: the cause of the interrupt. Reading it enables the next one.
 pub const STATUS_C: u8 = 0x0c;
-/// In register A.
+/// In register A: an update is in progress.
 pub const CHANGING: u8 = 0x80;
-/// In registers B and C: the time has just been changed, which it is once a second.
+/// In registers B and C: the update-ended interrupt, once a second.
 pub const CHANGED: u8 = 0x10;
-/// In register B: numbers are binary, not decimal digits.
+/// In register B: numbers are binary, not BCD.
 const BINARY: u8 = 4;
-/// In register B: 24 hours, not twice 12.
+/// In register B: hours count from 0 to 23, not twice to 12.
 const WHOLE_DAY: u8 = 2;
 
-/// The registers of the time: second, minute, hour, day, month, year, and the century where PCs have it.
+/// The registers of the time: second, minute, hour, day, month, year, and the century, where PCs have it.
 pub const FIELDS: [u8; 7] = [0, 2, 4, 7, 8, 9, 0x32];
 
-/// A time as the clock's driver tells it.
+/// A time as the clock's driver reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// Seconds since 1970, UTC.
     pub seconds: i64,
-    /// When the interrupt came that it was read at, in the system's monotonic time; 0 where there was none.
+    /// Monotonic time of the interrupt at which it was read; 0 if there was none.
     pub at: i64,
-    /// Interrupts so far.
+    /// Number of interrupts so far.
     pub interrupts: u64,
 }
 
 impl Time {
-    /// For a message.
+    /// Encodes it for a message.
     pub fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.seconds.to_le_bytes());
@@ -51,7 +51,7 @@ impl Time {
         bytes
     }
 
-    /// From a message.
+    /// Decodes it from a message.
     pub fn from_bytes(bytes: &[u8]) -> Option<Time> {
         let bytes: &[u8; 24] = bytes.try_into().ok()?;
         let word = |at: usize| bytes[at..].first_chunk::<8>().copied();
@@ -63,7 +63,7 @@ impl Time {
     }
 }
 
-/// Seconds since 1970 from the registers [`FIELDS`] and register B. `None` for what is no time.
+/// Converts the registers [`FIELDS`] to seconds since 1970; `form` is register B. `None` if they are not a valid time.
 pub fn seconds(fields: [u8; 7], form: u8) -> Option<i64> {
     let number = |value: u8| {
         if form & BINARY != 0 {
@@ -83,7 +83,7 @@ pub fn seconds(fields: [u8; 7], form: u8) -> Option<i64> {
     fits.then(|| ((days(year, month, day) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
-/// Days from 1970 to a date. The year begins in March here, so that the odd day is its last.
+/// Days from 1970 to a date. Years begin in March here, so that a leap day is the last day of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month < 3 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

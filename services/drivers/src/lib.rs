@@ -1,4 +1,4 @@
-//! What drivers and their clients have in common, and what of the drivers is free of system calls.
+//! Code that drivers share with their clients, and the parts of the drivers that make no system calls.
 #![forbid(unsafe_code)]
 
 pub mod block;

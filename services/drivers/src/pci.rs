@@ -1,10 +1,10 @@
-//! What stands in the configuration registers of PCI devices, and what the bus driver's clients send and get.
+//! The configuration registers of PCI devices, and the messages of the bus driver's clients.
 //!
-//! Each device has 256 bytes of registers (more on PCI Express, which nobody here needs): who made it, the addresses of
-//! its windows (BARs), and a list of capabilities. The bus driver alone can reach them; a device's driver asks it, on a
-//! channel that stands for that one device.
+//! Each device has 256 bytes of registers (more on PCI Express, which no driver here needs): its vendor, the addresses
+//! of its windows (BARs), and a list of capabilities. Only the bus driver can access them. A device's driver asks it on
+//! a channel that stands for that one device.
 
-/// Where a device is on the bus.
+/// The location of a device on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The bus.
@@ -16,25 +16,25 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place as one number of 16 bits.
+    /// The location as one 16-bit number.
     pub fn number(self) -> u16 {
         u16::from(self.bus) << 8 | u16::from(self.device & 31) << 3 | u16::from(self.function & 7)
     }
 }
 
-/// The registers of all devices.
+/// Access to the configuration registers of all devices.
 pub trait Registers {
-    /// Reads four bytes at a multiple of four; ones where no device is.
+    /// Reads four bytes at a multiple of four. Without a device, all bits are ones.
     fn read(&self, place: Place, offset: u8) -> u32;
     /// Writes four bytes.
     fn write(&self, place: Place, offset: u8, value: u32);
 }
 
-/// The register of the command, in the lower half, and the status.
+/// The register with the command in the lower half and the status in the upper half.
 pub const COMMAND: u8 = 0x04;
-/// In the command: the device answers at the addresses of its memory windows.
+/// In the command: the device responds at the addresses of its memory windows.
 pub const MEMORY: u32 = 1 << 1;
-/// In the command: the device may reach memory by itself.
+/// In the command: the device may access memory by itself (bus mastering).
 pub const MASTER: u32 = 1 << 2;
 /// In the command: the device does not use the interrupt pin.
 pub const NO_PIN: u32 = 1 << 10;
@@ -42,9 +42,9 @@ pub const NO_PIN: u32 = 1 << 10;
 const WINDOWS: u8 = 0x10;
 /// In the status: there is a list of capabilities.
 const HAS_CAPABILITIES: u32 = 1 << 20;
-/// The capability MSI-X.
+/// The MSI-X capability.
 const MSIX: u8 = 0x11;
-/// In the upper half of the head of MSI-X: messages are on.
+/// In the upper half of the first word of MSI-X: messages are enabled.
 const MSIX_ON: u32 = 1 << 31;
 /// There: all messages are masked.
 const MSIX_MASKED: u32 = 1 << 30;
@@ -52,17 +52,17 @@ const MSIX_MASKED: u32 = 1 << 30;
 /// A device that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Its location.
     pub place: Place,
-    /// Who made it.
+    /// The number of its vendor.
     pub vendor: u16,
-    /// What it is among its maker's.
+    /// The vendor's number for it.
     pub device: u16,
-    /// What kind of device it is: class and subclass.
+    /// Its class and subclass.
     pub class: u16,
 }
 
-/// Looks for devices, on all busses behind bridges too.
+/// Finds all devices, also those on buses behind bridges.
 pub fn find(registers: &impl Registers) -> Vec<Found> {
     let mut found = Vec::new();
     let mut busses = vec![0];
@@ -85,7 +85,7 @@ pub fn find(registers: &impl Registers) -> Vec<Found> {
                 found.push(Found { place, vendor: id as u16, device: (id >> 16) as u16, class });
                 if registers.read(place, 0x0c) >> 16 & 0x7f == 1 {
                     let behind = (registers.read(place, 0x18) >> 8) as u8;
-                    // Each once, whatever the bridges say.
+                    // Visits each bus once, whatever the bridges report.
                     if !busses.contains(&behind) {
                         busses.push(behind);
                     }
@@ -96,20 +96,20 @@ pub fn find(registers: &impl Registers) -> Vec<Found> {
     found
 }
 
-/// A window of a device: device memory at some address.
+/// A window of a device (BAR): a range of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The number of its register.
     pub index: u8,
-    /// The first byte.
+    /// Its physical address.
     pub address: u64,
-    /// How many bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 /// The memory windows of a device that have an address. Windows of I/O ports are left out.
 pub fn windows(registers: &impl Registers, place: Place) -> Vec<Window> {
-    // To find out how large a window is, ones are written to its register; the device must not answer there meanwhile.
+    // Writing ones to a window's register shows the window's size. The device must not respond there meanwhile.
     let command = registers.read(place, COMMAND) & 0xffff;
     registers.write(place, COMMAND, command & !(MEMORY | 1));
     let sized = |offset: u8| {
@@ -138,16 +138,16 @@ pub fn windows(registers: &impl Registers, place: Place) -> Vec<Window> {
     windows
 }
 
-/// Where a device has its message-signalled interrupts (MSI-X).
+/// The location of a device's message-signalled interrupts (MSI-X).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Its capability's place.
+    /// Offset of the capability.
     pub at: u8,
-    /// How many there are.
+    /// Number of messages.
     pub count: u16,
-    /// The window with their table.
+    /// The window that contains the table.
     pub window: u8,
-    /// Where in it.
+    /// Offset of the table in the window.
     pub offset: u32,
 }
 
@@ -157,7 +157,7 @@ pub fn messages(registers: &impl Registers, place: Place) -> Option<Messages> {
         return None;
     }
     let mut at = registers.read(place, 0x34) as u8 & 0xfc;
-    // No more fit into the registers; so a list that is a circle ends, too.
+    // No more capabilities fit into the registers. The bound also ends a circular list.
     for _ in 0..48 {
         if at < 0x40 {
             return None;
@@ -173,40 +173,41 @@ pub fn messages(registers: &impl Registers, place: Place) -> Option<Messages> {
     None
 }
 
-/// Has a device interrupt by messages, or stops it.
+/// Enables or disables a device's message-signalled interrupts.
 pub fn enable_messages(registers: &impl Registers, place: Place, messages: &Messages, on: bool) {
     let head = registers.read(place, messages.at) & !(MSIX_ON | MSIX_MASKED);
     registers.write(place, messages.at, if on { head | MSIX_ON } else { head });
 }
 
-/// What a driver may change of its device's command: what is dangerous for others is left out.
+/// The new command: `before` with those bits of `wanted` that a driver may change. Bits that could harm other devices
+/// keep their value.
 pub fn command_for_driver(before: u32, wanted: u32) -> u32 {
     let own = MEMORY | MASTER | NO_PIN;
     (before & 0xffff & !own) | (wanted & own)
 }
 
-/// What a driver asks the bus driver for.
+/// A driver's request to the bus driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Four bytes of the device's registers.
+    /// Reads four bytes of the device's registers.
     Read(u8),
-    /// To write four bytes there; the command is all that can be written.
+    /// Writes four bytes there. Only the command can be written.
     Write(u8, u32),
-    /// A window: its address and size, and its memory.
+    /// Asks for a window: its address, its size and its memory.
     Window(u8),
-    /// The handle to give the device memory with.
+    /// Asks for the BTI, with which the driver gives the device access to memory.
     Bti,
-    /// An interrupt.
+    /// Asks for an interrupt.
     Interrupt(u16),
 }
 
-/// Bytes of a request: the kernel's number, what it is, where, a value.
+/// Size of a request in bytes: transaction number, kind, offset, value.
 pub const REQUEST: usize = 12;
-/// Bytes of an answer: the kernel's number, a status, two values.
+/// Size of an answer in bytes: transaction number, status, two values.
 pub const ANSWER: usize = 24;
 
 impl Request {
-    /// For a message; the first four bytes are the kernel's.
+    /// Encodes it for a message. The first four bytes are left for the server's transaction number.
     pub fn to_bytes(self) -> [u8; REQUEST] {
         let (kind, place, value) = match self {
             Request::Read(offset) => (0, u16::from(offset), 0),
@@ -222,7 +223,7 @@ impl Request {
         bytes
     }
 
-    /// From a message: the kernel's number, and the request.
+    /// Decodes a message: the transaction number and the request.
     pub fn from_bytes(bytes: &[u8]) -> Option<([u8; 4], Request)> {
         let &[a, b, c, d, kind, 0, low, high, ref value @ ..] = bytes else { return None };
         let (place, value) = (u16::from_le_bytes([low, high]), u32::from_le_bytes(value.try_into().ok()?));
@@ -238,7 +239,7 @@ impl Request {
     }
 }
 
-/// An answer's bytes.
+/// Encodes an answer.
 pub fn answer(number: [u8; 4], status: i32, one: u64, two: u64) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     bytes[..4].copy_from_slice(&number);
@@ -248,7 +249,7 @@ pub fn answer(number: [u8; 4], status: i32, one: u64, two: u64) -> [u8; ANSWER] 
     bytes
 }
 
-/// Status and values of an answer.
+/// Decodes an answer: its status and values.
 pub fn answered(bytes: &[u8]) -> Option<(i32, u64, u64)> {
     let bytes: &[u8; ANSWER] = bytes.try_into().ok()?;
     let [_, _, _, _, a, b, c, d, rest @ ..] = bytes;
@@ -263,7 +264,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    /// A bus: registers, and of each window's register the bits that can be written.
+    /// A bus: its registers, and for each window's register the bits that can be written.
     #[derive(Default)]
     struct Bus {
         values: RefCell<HashMap<(u16, u8), u32>>,
@@ -294,7 +295,7 @@ mod tests {
         };
         set(bridge, 0, 0x0001_8086);
         set(bridge, 0x0c, 0x0001_0000);
-        // It leads to bus 1, and one that is wired in a circle leads back to 0.
+        // The bridge leads to bus 1, and a bridge there leads back to bus 0.
         set(bridge, 0x18, 0x0000_0100);
         set(DISK, 0, 0x1042_1af4);
         set(DISK, 8, 0x0100_0001);

@@ -1,13 +1,13 @@
-//! What a driver was started with beside what every service is: its parts of the machine.
+//! What a driver gets at its start in addition to what every service gets: its resources.
 
 use std::iter::Peekable;
 
 use zx::Resource;
 
-/// Kind of the start handles that are resources (`PA_USER0`), in the order of the system description.
+/// Type of the start handles that are resources (`PA_USER0`), in the order of the system description.
 const RESOURCES: u32 = 0xf0;
 
-/// Takes the resources, in the order of the system description: ports, interrupts, memory, facilities.
+/// Takes the resources, in the order of the system description: I/O ports, interrupts, memory, facilities.
 pub fn resources() -> Peekable<impl Iterator<Item = Resource>> {
     (0..).map_while(|index| zx::startup::take(RESOURCES, index)).map(Resource::from).peekable()
 }
@@ -15,7 +15,7 @@ pub fn resources() -> Peekable<impl Iterator<Item = Resource>> {
 /// Takes the next resource, which must be of this kind (`ZX_RSRC_KIND_*`).
 ///
 /// # Errors
-/// A sentence for the log.
+/// A message for the log.
 pub fn expect(
     resources: &mut Peekable<impl Iterator<Item = Resource>>,
     kind: u32,

@@ -1,26 +1,25 @@
-//! What makes a terminal of a serial line: echo, editing of the line that is being typed, history, and the two keys with
-//! a meaning of their own.
+//! The line discipline of a serial line: echo, line editing, history, and the two special keys.
 //!
-//! At the other end is a terminal that understands three commands: backspace, cursor left (`ESC [ n D`) and erase to
-//! the end of the line (`ESC [ K`). One character takes one column.
+//! The user's terminal must understand three commands: backspace, cursor left (`ESC [ n D`) and erase to the end of the
+//! line (`ESC [ K`). One character takes one column.
 
-/// How many lines are remembered.
+/// Number of lines in the history.
 const HISTORY: usize = 100;
-/// No line is longer, in characters; more is answered with the bell.
+/// Maximum length of a line in characters. Further characters ring the bell.
 const LONGEST: usize = 4000;
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// A line is whole; its newline is in it.
+    /// A complete line, including its newline.
     Line(Vec<u8>),
     /// The user wants the program to end (Ctrl-C).
     Interrupt,
-    /// There is no more input (Ctrl-D at the start of a line).
+    /// The input ends (Ctrl-D at the start of a line).
     End,
 }
 
-/// Where in a command of the keyboard's the next byte stands.
+/// State of parsing an escape sequence from the keyboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Escape {
     #[default]
@@ -31,26 +30,26 @@ enum Escape {
     Number(u8),
 }
 
-/// The line that is being typed, and those before it.
+/// The line that is being typed, and the history.
 #[derive(Clone, Debug, Default)]
 pub struct Terminal {
     line: Vec<char>,
-    /// Where the cursor stands, in characters from the line's start.
+    /// Cursor position, in characters from the line's start.
     at: usize,
-    /// Bytes of a character that is not whole.
+    /// Bytes of an incomplete character.
     partial: Vec<u8>,
     escape: Escape,
     history: Vec<Vec<char>>,
-    /// Which line of the history is shown; its length for the new one.
+    /// Index of the history line that is shown; the history's length for the new line.
     shown: usize,
-    /// The new line, while another is shown.
+    /// The new line, while a history line is shown.
     kept: Vec<char>,
     /// The last byte was the CR of a CR LF.
     returned: bool,
 }
 
 impl Terminal {
-    /// Takes a byte from the keyboard; what is to be shown for it goes to `echo`.
+    /// Handles a byte from the keyboard; appends what the terminal must show to `echo`.
     pub fn key(&mut self, byte: u8, echo: &mut Vec<u8>) -> Option<Typed> {
         if self.escape != Escape::None {
             self.command(byte, echo);
@@ -89,7 +88,7 @@ impl Terminal {
         None
     }
 
-    /// Output of a program as the terminal wants it: lines end with CR and LF.
+    /// Converts a program's output for the terminal: lines end with CR and LF.
     pub fn output(bytes: &[u8], out: &mut Vec<u8>) {
         for &byte in bytes {
             if byte == b'\n' {
@@ -99,7 +98,7 @@ impl Terminal {
         }
     }
 
-    /// Forgets what was typed of the line.
+    /// Discards the line that is being typed.
     fn clear(&mut self) {
         self.line.clear();
         self.partial.clear();
@@ -119,7 +118,7 @@ impl Terminal {
         text.into_bytes()
     }
 
-    /// A byte of a character of several.
+    /// Handles a byte of a multi-byte character.
     fn part(&mut self, byte: u8, echo: &mut Vec<u8>) {
         self.partial.push(byte);
         match core::str::from_utf8(&self.partial) {
@@ -133,7 +132,7 @@ impl Terminal {
         }
     }
 
-    /// A byte of a command: the arrows, Home, End, Delete.
+    /// Handles a byte of an escape sequence: the arrows, Home, End, Delete.
     fn command(&mut self, byte: u8, echo: &mut Vec<u8>) {
         let escape = core::mem::take(&mut self.escape);
         let Escape::Number(number) = escape else {
@@ -144,7 +143,7 @@ impl Terminal {
         };
         match byte {
             b'0'..=b'9' => self.escape = Escape::Number(number.saturating_mul(10).saturating_add(byte - b'0')),
-            // A modifier follows, which changes nothing here.
+            // A modifier follows. It is ignored.
             b';' => self.escape = Escape::Number(0),
             b'A' => self.recall(self.shown.wrapping_sub(1), echo),
             b'B' => self.recall(self.shown + 1, echo),
@@ -185,7 +184,7 @@ impl Terminal {
         }
     }
 
-    /// Takes out what stands between `start` and the cursor.
+    /// Removes the characters between `start` and the cursor.
     fn cut(&mut self, start: usize, echo: &mut Vec<u8>) {
         left(self.at - start, echo);
         self.line.drain(start..self.at);
@@ -195,7 +194,7 @@ impl Terminal {
         left(self.line.len() - start, echo);
     }
 
-    /// Where the word before the cursor begins.
+    /// Start of the word before the cursor.
     fn word_start(&self) -> usize {
         let before = self.line[..self.at].iter().rposition(|char| *char != ' ').unwrap_or(0);
         self.line[..before].iter().rposition(|char| *char == ' ').map_or(0, |blank| blank + 1)
@@ -206,13 +205,13 @@ impl Terminal {
         if to < self.at {
             left(self.at - to, echo);
         } else {
-            // What stands there is written again, which moves the cursor on any terminal.
+            // Writing the same characters again moves the cursor on any terminal.
             echo.extend(self.line[self.at..to].iter().collect::<String>().into_bytes());
         }
         self.at = to;
     }
 
-    /// Shows another line of the history, or the new one again.
+    /// Shows another line of the history, or the new line again.
     fn recall(&mut self, which: usize, echo: &mut Vec<u8>) {
         if which > self.history.len() {
             return;
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A line of a terminal, as far as [`Terminal`] needs one.
+    /// A simulated terminal with one line, with the commands that [`Terminal`] uses.
     #[derive(Default)]
     struct Screen {
         cells: Vec<char>,
@@ -332,7 +331,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is typed, the screen shows the line and the cursor in it.
+        /// After any input, the screen shows the line and the cursor in it.
         #[test]
         fn the_screen_shows_the_line(keys in proptest::collection::vec(
             prop_oneof![

@@ -1,64 +1,64 @@
-//! The registers of a 16550 UART, as distances from its first port.
+//! The registers of a 16550 UART, as offsets from its first port.
 
-/// Received and to be sent bytes.
+/// Received bytes, and bytes to send.
 pub const DATA: u16 = 0;
 /// Which events interrupt.
 pub const INTERRUPTS: u16 = 1;
-/// What interrupted (read).
+/// Cause of the interrupt (read).
 pub const CAUSE: u16 = 2;
-/// The FIFOs (written).
+/// FIFO control (write).
 pub const FIFO: u16 = 2;
-/// Form of a character.
+/// Line control: the format of a character.
 pub const LINE: u16 = 3;
-/// Lines of the modem, and whether interrupts get out.
+/// Modem control, and whether interrupts are delivered.
 pub const MODEM: u16 = 4;
-/// What is there and what can be sent.
+/// Line status: whether bytes can be read or sent.
 pub const STATUS: u16 = 5;
-/// Changes of the modem's lines.
+/// Modem status.
 pub const MODEM_STATUS: u16 = 6;
 
-/// A byte came.
+/// Interrupt when a byte arrives.
 pub const ON_DATA: u8 = 1;
-/// Bytes can be sent.
+/// Interrupt when bytes can be sent.
 pub const ON_ROOM: u8 = 2;
-/// In [`STATUS`]: a byte is there.
+/// In [`STATUS`]: a byte can be read.
 pub const HAS_DATA: u8 = 1;
-/// In [`STATUS`]: the whole FIFO is free.
+/// In [`STATUS`]: the whole transmit FIFO is free.
 pub const HAS_ROOM: u8 = 0x20;
-/// How many bytes the FIFO takes.
+/// Size of the FIFO in bytes.
 pub const FIFO_SIZE: usize = 16;
 
-/// What to write where for 115,200 characters of eight bits a second, with FIFOs, without interrupts.
+/// Register writes that set 115,200 baud, 8 data bits, FIFOs on, and no interrupts.
 pub const SET_UP: [(u16, u8); 7] = [
     (INTERRUPTS, 0),
-    // The divisor stands where data and interrupts do while bit 7 is set.
+    // While bit 7 is set, the divisor replaces the data and interrupt registers.
     (LINE, 0x80),
     (DATA, 1),
     (INTERRUPTS, 0),
     (LINE, 3),
-    // On and empty; one byte is enough to interrupt.
+    // FIFOs on and empty; one received byte interrupts.
     (FIFO, 7),
-    // Ready, and interrupts get out.
+    // Ready to receive; interrupts are delivered.
     (MODEM, 0x0b),
 ];
 
-/// Why the UART interrupts.
+/// Cause of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It does not.
+    /// No interrupt is pending.
     None,
-    /// Bytes came.
+    /// Bytes arrived.
     Data,
     /// Bytes can be sent.
     Room,
-    /// Something was wrong with a byte: reading [`STATUS`] settles it.
+    /// A receive error. Reading [`STATUS`] acknowledges it.
     Line,
-    /// The modem's lines changed: reading [`MODEM_STATUS`] settles it.
+    /// The modem status changed. Reading [`MODEM_STATUS`] acknowledges it.
     Modem,
 }
 
 impl Cause {
-    /// From the register [`CAUSE`].
+    /// Decodes the register [`CAUSE`].
     pub fn from_register(value: u8) -> Cause {
         match value & 0xf {
             value if value & 1 != 0 => Cause::None,

@@ -1,4 +1,5 @@
-//! A listener's backlog: a queue of the length that it asked for, and a line of connections that wait for a place in the queue.
+//! A listener's backlog: a queue of the requested length, and a waiting line of connections that wait for a place in
+//! the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,7 +34,7 @@ impl<S> Backlog<S> {
         new
     }
 
-    /// Gives the queue another length. What is in it stays.
+    /// Changes the length of the queue. Connections in it stay.
     pub fn set(&mut self, backlog: u32) {
         self.room = backlog.min(BACKLOG_MAX) as usize + 1;
     }
@@ -48,7 +49,7 @@ impl<S> Backlog<S> {
         self.queue.push_back(waiting);
     }
 
-    /// Adds a connection to the line, with a number above all others there.
+    /// Adds a connection to the line, with a number greater than all others there.
     pub fn stand(&mut self, number: u64, waiting: Waiting<S>) {
         self.line.insert(number, waiting);
     }
@@ -95,7 +96,7 @@ mod tests {
         Waiting { socket, name: Vec::new(), program: Program(u64::from(socket)) }
     }
 
-    /// As the service does it: in the line where it must be, by the socket's own number.
+    /// Adds a connection as the service does: to the line if it must wait, numbered by the socket's own number.
     fn come(backlog: &mut Backlog<u32>, socket: u32) -> bool {
         let full = backlog.is_full();
         if full {
@@ -129,7 +130,7 @@ mod tests {
         come(&mut backlog, 0);
         assert!(come(&mut backlog, 1));
         assert_eq!(backlog.take().map(|waiting| waiting.socket), Some(0));
-        // There is room, but somebody was there before.
+        // The queue has room, but a connection in the line comes first.
         assert!(come(&mut backlog, 2));
         assert_eq!(backlog.advance().map(|(number, socket)| (number, *socket)), Some((1, 1)));
         assert!(backlog.advance().is_none());

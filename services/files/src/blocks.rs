@@ -2,29 +2,29 @@
 
 use std::io::Result;
 
-/// A disk. Offsets and lengths are multiples of [`Blocks::block`].
+/// A disk. Offsets and lengths are multiples of [`Blocks::block`], in bytes.
 pub trait Blocks {
-    /// Bytes.
+    /// Size of the disk in bytes.
     fn size(&self) -> u64;
-    /// Bytes of the smallest piece that can be read or written, a power of two.
+    /// Size of a block in bytes, a power of two: the smallest unit of reads and writes.
     fn block(&self) -> u32 {
         512
     }
-    /// Nothing can be written.
+    /// Whether the disk cannot be written.
     fn read_only(&self) -> bool;
     /// Reads whole blocks.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()>;
-    /// Writes whole blocks. They stay only after the next [`Blocks::flush`].
+    /// Writes whole blocks. They are durable only after the next [`Blocks::flush`].
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Has all that was written stay.
+    /// Makes all writes durable.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     fn flush(&mut self) -> Result<()>;
 }

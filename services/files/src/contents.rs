@@ -1,4 +1,4 @@
-//! All that a file system holds, for whoever looks at it from outside.
+//! Reads everything that a file system holds, for tests and power-cut checks.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use file_protocol::{Error, Kind, Result, entries};
 
 use crate::system::{FileSystem, Node};
 
-/// How deep directories may lie in each other.
+/// Maximum depth of nested directories.
 const DEEPEST: usize = 64;
 
 /// The names in a directory, sorted.
 ///
 /// # Errors
-/// The file system's, or a name is not UTF-8.
+/// Errors of the file system, or a name is not UTF-8.
 pub fn names(fs: &mut impl FileSystem, directory: Node) -> Result<Vec<String>> {
     let (mut all, mut cookie) = (Vec::new(), 0);
     loop {
@@ -33,13 +33,13 @@ pub fn names(fs: &mut impl FileSystem, directory: Node) -> Result<Vec<String>> {
 /// Reads a file.
 ///
 /// # Errors
-/// The file system's.
+/// Errors of the file system.
 pub fn content(fs: &mut impl FileSystem, file: Node) -> Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(fs.size(file)?).map_err(|_| Error::TooLarge)?];
     let mut done = 0;
     while done < bytes.len() {
         match fs.read(file, done as u64, &mut bytes[done..])? {
-            // It is shorter than it says.
+            // The file is shorter than its size says.
             0 => return Err(Error::Damaged),
             read => done += read,
         }
@@ -47,10 +47,11 @@ pub fn content(fs: &mut impl FileSystem, file: Node) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The content of all files by their paths, and directories by theirs, which end with a slash. `lost+found` is no part of it.
+/// The content of all files by path. Directories are included with a path that ends with a slash. `lost+found` is left
+/// out.
 ///
 /// # Errors
-/// The file system's, or directories lie too deep in each other.
+/// Errors of the file system, or directories are nested too deep.
 pub fn all(fs: &mut impl FileSystem) -> Result<BTreeMap<String, Vec<u8>>> {
     let (mut tree, root) = (BTreeMap::new(), fs.root());
     walk(fs, root, "", 0, &mut tree)?;

@@ -1,6 +1,7 @@
-//! Images of which some bytes are others: errors, perhaps, but no panic that is not caught, and no call without an end.
+//! Tests with corrupted images. Errors are allowed; uncaught panics and endless calls are not.
 //!
-//! 500 of each kind: a seed each, so that one that does harm can be made again. `HAFNON_IMAGES` says how many.
+//! 500 images of each kind, each with its own seed, so that a harmful one can be reproduced. `HAFNON_IMAGES` sets the
+//! number.
 
 use std::cell::Cell;
 use std::io::Cursor;
@@ -17,22 +18,22 @@ use crate::fat::Fat;
 use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
 
-/// What a call may ask of the disk.
+/// Maximum number of disk accesses of a call.
 const MOST: u64 = 100_000;
 
 thread_local! {
-    /// The most that a call asked of the disk.
+    /// The most disk accesses of a call so far.
     static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Does everything to all that is there, whatever the answers.
+/// Makes every kind of call on everything in the image, and ignores the results.
 struct Poke<'a, F> {
     fs: &'a mut F,
     disk: &'a Memory,
 }
 
 impl<F: FileSystem> Poke<'_, F> {
-    /// A call, of which it is counted what it asks of the disk.
+    /// Makes a call and counts its disk accesses.
     fn call<T>(&mut self, call: impl FnOnce(&mut F) -> T) -> T {
         self.disk.0.borrow_mut().asked = 0;
         let done = call(self.fs);
@@ -75,7 +76,7 @@ impl<F: FileSystem> Poke<'_, F> {
     }
 }
 
-/// Some files, folders and links.
+/// Creates some files, directories and links.
 fn fill(fs: &mut impl FileSystem) {
     let root = fs.root();
     let dir = fs.make(root, b"dir", New::Directory(0o755)).unwrap();
@@ -93,7 +94,7 @@ fn fill(fs: &mut impl FileSystem) {
     fs.sync().unwrap();
 }
 
-/// Mounts damaged images, and uses what can be mounted.
+/// Mounts corrupted images and uses those that can be mounted.
 fn damaged<F: FileSystem>(
     what: &str,
     image: &[u8],
@@ -105,7 +106,7 @@ fn damaged<F: FileSystem>(
     for seed in 0..images {
         let mut lot = Lot::new(seed as u64 * 2_654_435_761 + 88_172_645_463_325_252);
         let mut bytes = image.to_vec();
-        // In some the header, in others what lies behind it.
+        // Some images get damage in the header, others behind it.
         let place = &places[lot.below(places.len())];
         for _ in 0..=lot.below(60) {
             bytes[place.start + lot.below(place.len())] = lot.below(256) as u8;
@@ -154,7 +155,7 @@ fn fat32() {
     fat_images(FatType::Fat32, 36);
 }
 
-/// Without checksums damage gets further.
+/// Without checksums, fewer errors are detected early.
 fn ext4_images(what: &str, options: MkfsOptions) {
     let disk = Memory::of(vec![0; 12 << 20]);
     rsext4::format(Device::new(Box::new(disk.clone())), Now, options).unwrap();

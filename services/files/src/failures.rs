@@ -1,14 +1,14 @@
-//! Errors that come after the answer, and who is told of them.
+//! Reports write errors that occur after the request was answered.
 //!
-//! What is written is answered before it is on the disk: it stays with the next sync. Where the disk fails in between, whoever wrote
-//! must hear of it, as POSIX has had it since 2018: each open description of each file that was changed and may be lost gets one
-//! error, from its next write or sync, and only one. What was written afterwards is another matter.
+//! A write is answered before it is on the disk; the next sync makes it durable. If the disk fails in between, every
+//! writer must learn of it, as POSIX has required since 2018. Each open description of each changed file that may be
+//! lost gets exactly one error, at its next write or sync. Later writes are not affected.
 //!
-//! 1. What a request changes is noted here, where somebody has it open.
-//! 2. When all is on the disk, the notes are forgotten.
-//! 3. When the disk has failed, each noted node has one failure more.
-//! 4. A description knows how many failures of its node it was told of. With more it gets an error. One that is opened
-//!    later is told of the last failure only if nobody was.
+//! 1. A request's changes are recorded here, if the node is open.
+//! 2. When all changes are on the disk, the records are dropped.
+//! 3. When the disk has failed, the failure count of each recorded node rises by one.
+//! 4. A description knows how many failures of its node were reported to it. If there are more, it gets an error. A
+//!    description that is opened later gets the last failure only if no other description got it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,27 +17,27 @@ use file_protocol::{Error, Result};
 
 use crate::system::{FileSystem, Node};
 
-/// A node that is open.
+/// State of an open node.
 #[derive(Debug, Default)]
 struct State {
     descriptions: u64,
-    /// It was changed since all was on the disk.
+    /// The node has changes that may not be on the disk.
     changed: bool,
     failures: u64,
-    /// Somebody was told of the last one.
+    /// The last failure was reported to a description.
     told: bool,
 }
 
-/// What is known of the nodes of a tree.
+/// State of the open nodes of a tree.
 #[derive(Debug, Default)]
 pub struct Failures {
     open: HashMap<Node, State>,
-    /// Those that were changed.
+    /// The nodes with changes.
     changed: Vec<Node>,
 }
 
 impl Failures {
-    /// A description begins; gives the number of failures that it knows of.
+    /// Registers a new description; returns the number of failures that it counts as reported.
     pub fn opened(&mut self, node: Node) -> Cell<u64> {
         let state = self.open.entry(node).or_default();
         state.descriptions += 1;
@@ -45,7 +45,7 @@ impl Failures {
         Cell::new(state.failures - u64::from(untold))
     }
 
-    /// A description ends.
+    /// Unregisters a description.
     pub fn closed(&mut self, node: Node) {
         if let Some(state) = self.open.get_mut(&node) {
             state.descriptions -= 1;
@@ -55,7 +55,7 @@ impl Failures {
         }
     }
 
-    /// Step 1.
+    /// Step 1: records a change.
     pub fn changes(&mut self, node: Node) {
         if let Some(state) = self.open.get_mut(&node)
             && !std::mem::replace(&mut state.changed, true)
@@ -64,7 +64,7 @@ impl Failures {
         }
     }
 
-    /// Steps 2 and 3, behind each request.
+    /// Steps 2 and 3, after each request.
     pub fn note(&mut self, system: &mut impl FileSystem) {
         let lost = system.take_lost();
         if !lost && (self.changed.is_empty() || system.is_pending()) {
@@ -84,17 +84,18 @@ impl Failures {
     /// Step 4.
     ///
     /// # Errors
-    /// `Damaged`: what was written earlier may be lost.
+    /// `Damaged`: earlier writes may be lost.
     pub fn check(&mut self, node: Node, known: &Cell<u64>) -> Result<()> {
         if self.tell(node, known) { Err(Error::Damaged) } else { Ok(()) }
     }
 
-    /// Whether a description was told of all that is known.
+    /// Whether all failures were reported to a description.
     pub fn is_told(&self, node: Node, known: &Cell<u64>) -> bool {
         self.open.get(&node).is_none_or(|state| state.failures == known.get())
     }
 
-    /// A description is told, by whatever error it gets; says whether there was something to tell.
+    /// Marks all failures as reported to a description, by whatever error it gets; returns whether there was a failure
+    /// to report.
     pub fn tell(&mut self, node: Node, known: &Cell<u64>) -> bool {
         match self.open.get_mut(&node) {
             Some(state) if state.failures > known.get() => {

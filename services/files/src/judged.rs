@@ -1,4 +1,5 @@
-//! The file systems as the judge of power cuts sees them ([`cuts::replay`]): over images in memory, whose writes and flushes are logged.
+//! The file systems as the power-cut judge uses them ([`cuts::replay`]): on images in memory, whose writes and flushes
+//! are logged.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Result};
@@ -15,7 +16,7 @@ use crate::ext4::device::Device;
 use crate::fat::{self, Fat};
 use crate::{FileSystem, contents, silently};
 
-/// An image as a disk, and what was written to it.
+/// An image as a disk, and the log of its writes.
 #[derive(Clone, Debug)]
 struct Disk(Rc<RefCell<(Image, Vec<Act>)>>);
 
@@ -59,7 +60,7 @@ impl Blocks for Disk {
     }
 }
 
-/// ext4: read after a mount, which replays its journal.
+/// ext4: read after a mount, which replays the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Ext4Images;
 
@@ -78,8 +79,8 @@ impl System for Ext4Images {
     }
 }
 
-/// FAT: read by a reader that shares nothing with this package. After a start, which looks at it and mends it, a second look finds
-/// nothing.
+/// FAT: read by a reader that shares no code with this package. After a start, which checks and repairs the volume, a
+/// second check finds nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct FatImages;
 

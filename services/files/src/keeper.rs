@@ -1,12 +1,12 @@
-//! Where the content of files lies: memory objects that a process of its own makes, the *keeper*.
+//! The content of files in memory: VMOs that a separate process creates, the *keeper*.
 //!
-//! A memory object is charged to the job of the process that made it, for as long as it lives. So the keeper's job has a
-//! limit, and this is the limit of all files together: a write that would need more finds no memory, by whichever way
-//! it comes (a stream, a mapping), and the kernel sees to it, not a count of ours. The process with the names lives outside of
-//! that job and has all the memory it needs when files have none.
+//! A VMO is charged to the job of the process that created it, for as long as the VMO lives. So the limit of the
+//! keeper's job limits all files together. A write that would exceed it fails for lack of memory, whether it comes
+//! through a stream or a mapping. The server enforces this, not a count here. The process with the names is outside of
+//! that job and still has memory when files have used up theirs.
 //!
-//! 1. The file system sends [`MAKE`] with a number, and gets as many memory objects, or a status.
-//! 2. It sends [`USAGE`] and gets two numbers: the limit, and what of it is used.
+//! 1. The file system sends [`MAKE`] with a number, and gets that many VMOs, or a status.
+//! 2. It sends [`USAGE`] and gets two numbers: the limit, and how much of it is used.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,22 +20,22 @@ use crate::memory::{Content, Source, Tree};
 use crate::serving::Served;
 use crate::system::Node;
 
-/// The request for memory objects: this byte and how many.
+/// The request for VMOs: this byte and their number.
 const MAKE: u8 = 1;
-/// The request for limit and use.
+/// The request for the limit and its use.
 const USAGE: u8 = 2;
-/// How many the file system asks for at once.
+/// Number of VMOs that the file system asks for at once.
 const BATCH: usize = 16;
-/// The most bytes of a file. Memory is taken where it is written, so this costs nothing.
+/// Maximum size of a file in bytes. Memory is committed on the first write to a page, so a large VMO costs nothing.
 pub const FILE_MAX: u64 = 1 << 40;
 const PAGE: u64 = 4096;
-/// A transaction's number and a request, or a status and two numbers.
+/// Size of a message in bytes: a transaction number and a request, or a status and two numbers.
 const MESSAGE: usize = 24;
 
-/// Serves memory objects until nobody is left who could ask.
+/// Creates VMOs until no client is left.
 ///
 /// # Errors
-/// A sentence for the log.
+/// A message for the log.
 pub fn run() -> std::result::Result<(), String> {
     const CLIENTS: u64 = 0;
     let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
@@ -44,7 +44,7 @@ pub fn run() -> std::result::Result<(), String> {
     let port = Port::create().map_err(step("a port"))?;
     let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
     clients.0.wait_async(&port, CLIENTS, signals, 0).map_err(step("clients"))?;
-    // File systems only: init connects nobody else.
+    // All clients are file systems: `init` connects no other program.
     let mut channels: Vec<Option<Channel>> = Vec::new();
     loop {
         let packet = port.wait(MonotonicInstant::INFINITE).map_err(step("the port"))?;
@@ -71,7 +71,7 @@ pub fn run() -> std::result::Result<(), String> {
     }
 }
 
-/// The start handle by which the keeper knows its job (`PA_USER2`).
+/// The start handle for the keeper's job (`PA_USER2`).
 const JOB: u8 = 0xf2;
 
 fn answer(channel: &Channel, job: Option<&Job>) -> zx::Result<()> {
@@ -115,7 +115,7 @@ fn make() -> zx::Result<Vmo> {
     Ok(vmo)
 }
 
-/// The file system's side: memory objects for files, of all trees of the process.
+/// The file system's side: a stock of VMOs for the files of all trees of the process.
 #[derive(Clone)]
 pub struct Keeper(Rc<RefCell<Stock>>);
 
@@ -125,7 +125,7 @@ struct Stock {
 }
 
 impl Keeper {
-    /// Takes memory from the service at the other end.
+    /// Creates the client of the keeper at the other end.
     pub fn new(channel: Channel) -> Keeper {
         Keeper(Rc::new(RefCell::new(Stock { channel, vmos: Vec::new() })))
     }
@@ -153,7 +153,7 @@ impl Source for Keeper {
         if stock.vmos.is_empty() {
             let mut handles: [Option<Handle>; BATCH] = [const { None }; BATCH];
             if stock.ask(&[MAKE, BATCH as u8], &mut handles).is_err() {
-                // There may be memory for one, still.
+                // A whole batch failed; there may be memory for one.
                 stock.ask(&[MAKE, 1], &mut handles).map_err(of_write)?;
             }
             stock.vmos.extend(handles.into_iter().flatten().map(Vmo::from));
@@ -166,7 +166,7 @@ impl Source for Keeper {
     }
 }
 
-/// What a status means to who writes.
+/// The error that a writer gets for a status.
 fn of_write(status: Status) -> Error {
     match status {
         Status::NO_MEMORY | Status::NO_SPACE => Error::Full,
@@ -175,11 +175,11 @@ fn of_write(status: Status) -> Error {
     }
 }
 
-/// What a file holds: a memory object, as large as a file can be, whose content ends where the file does.
+/// A file's content: a VMO of the maximum size, whose content size is the file's size.
 pub struct Memory(pub Vmo);
 
 impl Memory {
-    /// Another handle to the memory, for somebody who maps it.
+    /// Duplicates the VMO's handle for a client that maps it.
     ///
     /// # Errors
     /// `Memory`.
@@ -203,8 +203,8 @@ impl Content for Memory {
         self.0.set_stream_size(size).map_err(of_write)?;
         let rest = size.next_multiple_of(PAGE);
         if rest < FILE_MAX {
-            // Gives back the pages behind the end. They read as zeroes afterwards, as the rest of the last one does by the kernel's
-            // own rule when the content grows.
+            // Frees the pages beyond the end. They read as zeros afterwards. The server zeros the rest of the last page
+            // when the content grows again.
             self.0.op_range(ZX_VMO_OP_ZERO, rest, FILE_MAX - rest).map_err(of_write)?;
         }
         Ok(())
@@ -214,7 +214,7 @@ impl Content for Memory {
         let left = self.size().saturating_sub(offset);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         if len > 0 {
-            // Behind the end there is nothing to read, not even nothing.
+            // Reads beyond the end fail, even reads of zero bytes.
             self.0.read(&mut bytes[..len], offset).map_err(|_| Error::Memory)?;
         }
         Ok(len)
@@ -222,7 +222,7 @@ impl Content for Memory {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= FILE_MAX).ok_or(Error::TooLarge)?;
-        // First the size: the kernel makes zeroes of what a growing content gains.
+        // The size comes first: the server zeros the bytes that a growing content gains.
         let before = self.size();
         if end > before {
             self.0.set_stream_size(end).map_err(of_write)?;

@@ -1,11 +1,11 @@
-//! File systems: a process each, which serves one tree of names to programs.
+//! File services: each is a process that serves one tree of names to programs.
 //!
-//! What the conversation is, says [`file_protocol`]; what a name may lead to and what happens to it, a [`FileSystem`]. In between,
-//! [`serving`] keeps who has what open, [`walk`] goes along paths, and [`locks`] knows who has locked what. There are two
-//! file systems: [`memory`], whose files are memory objects, and [`fat`], on a disk.
+//! [`file_protocol`] defines the protocol. A [`FileSystem`] implements the nodes. In between, [`serving`] manages open
+//! descriptions, [`walk`] resolves paths, and [`locks`] manages file locks. There are two kinds of file system:
+//! [`memory`], whose contents are VMOs, and those on a disk, [`fat`] and ext4.
 //!
-//! Nothing here trusts a client: what it sends is checked, what it makes is counted, and with its channels goes what it
-//! had.
+//! The service does not trust its clients. It checks their messages, limits what they create, and frees it when their
+//! channels close.
 #![forbid(unsafe_code)]
 
 pub mod backlog;
@@ -40,14 +40,14 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says a sentence about a disk on standard error.
+/// Prints a message about a disk to standard error.
 fn say(text: &str) {
     if !SILENT.get() {
         eprintln!("{text}");
     }
 }
 
-/// Carries out `call` without a word about disks: for whoever looks at thousands of damaged ones.
+/// Runs `call` without messages about disks, for tests with thousands of damaged ones.
 pub fn silently<T>(call: impl FnOnce() -> T) -> T {
     let before = SILENT.replace(true);
     let done = call();
@@ -55,7 +55,7 @@ pub fn silently<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Nanoseconds since 1970.
+/// The current time in nanoseconds since 1970.
 pub fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))

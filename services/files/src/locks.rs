@@ -1,7 +1,7 @@
-//! Who has locked what.
+//! File locks.
 //!
-//! A lock is of a whole file and an open description's, or of a range of bytes and a process'. The two kinds do not know of each other.
-//! What becomes free is told, so that those are asked again who waited for that, and no others.
+//! A lock covers either a whole file and belongs to an open description, or a range of bytes and belongs to a process.
+//! The two kinds are independent. Each call returns what it freed, so that only the waiters for that are tried again.
 
 use std::collections::HashMap;
 
@@ -11,58 +11,58 @@ use service::{Ledger, Program};
 /// A file: its tree and its node.
 pub type File = (u64, u64);
 
-/// The most ranges that are locked in one file.
+/// Maximum number of locked ranges in one file.
 const MOST_RANGES: usize = 4096;
-/// The most ranges in all files, and those of one program.
+/// Maximum number of locked ranges in all files, and of one program.
 const RANGES: u64 = 65_536;
 const RANGES_OF_PROGRAM: u64 = 8192;
 
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    /// The process and its program: a program can only speak for itself.
+    /// The program and the process. A program cannot act for another one.
     owner: (Program, u64),
-    /// The open description by which it was locked, with whose end it goes.
+    /// The open description by which it was locked. The lock ends with it.
     by: u64,
     lock: Lock,
     start: u64,
     end: u64,
 }
 
-/// A range as it is asked for.
+/// A request to lock a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// The process' program.
+    /// The program of the process.
     pub program: Program,
     /// The process.
     pub owner: u64,
-    /// How.
+    /// The kind of lock.
     pub lock: Lock,
     /// The first byte.
     pub start: u64,
-    /// The first byte behind it.
+    /// The first byte after the range.
     pub end: u64,
 }
 
-/// A lock that was asked for: of the whole file, or of a range.
+/// A lock request: for the whole file, or for a range.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
-    /// The file.
+    /// For the whole file.
     Whole(Lock),
-    /// The range.
+    /// For a range.
     Range(Wanted),
 }
 
-/// What became free.
+/// The locks that a call freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// The whole file, for somebody.
+    /// The whole file became free, or its lock became shared.
     pub whole: bool,
-    /// Something from this byte on, before that one.
+    /// Some range became free between this first byte and this end.
     pub range: Option<(u64, u64)>,
 }
 
 impl Freed {
-    /// Whether somebody who waits for this may have it now.
+    /// Whether a waiter with this request may succeed now.
     pub fn concerns(&self, asked: &Asked) -> bool {
         match asked {
             Asked::Whole(_) => self.whole,
@@ -77,7 +77,7 @@ impl Freed {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// By open description. One that is exclusive is alone.
+    /// Locks by open description. An exclusive lock is the only one.
     whole: HashMap<u64, Lock>,
     ranges: Vec<Range>,
 }
@@ -86,7 +86,7 @@ struct Held {
 #[derive(Debug)]
 pub struct Locks {
     files: HashMap<File, Held>,
-    /// Ranges.
+    /// Counts ranges per program.
     ledger: Ledger,
 }
 
@@ -100,7 +100,7 @@ impl Locks {
     /// Locks a file for an open description, or a range for a process.
     ///
     /// # Errors
-    /// As [`Locks::whole`] and [`Locks::range`]; `Invalid`: a range without bytes.
+    /// As [`Locks::whole`] and [`Locks::range`]; `Invalid`: the range is empty.
     pub fn ask(&mut self, file: File, by: u64, asked: &Asked) -> (Result<()>, Freed) {
         match asked {
             Asked::Whole(lock) => self.whole(file, by, *lock),
@@ -112,11 +112,11 @@ impl Locks {
         }
     }
 
-    /// Locks a file for an open description, in the place of what it had. Tells what that made free, whether or not it got the
-    /// lock.
+    /// Locks a file for an open description, replacing its previous lock. Returns what that freed, whether or not the
+    /// lock was granted.
     ///
     /// # Errors
-    /// `Locked`: somebody else hinders, and what it had is free now.
+    /// `Locked`: there is a conflicting lock. The previous lock has been released.
     pub fn whole(&mut self, file: File, by: u64, lock: Lock) -> (Result<()>, Freed) {
         let held = self.files.entry(file).or_default();
         let had = held.whole.remove(&by);
@@ -134,7 +134,7 @@ impl Locks {
         (if hindered { Err(Error::Locked) } else { Ok(()) }, Freed { whole: less, range: None })
     }
 
-    /// Who hinders a range's lock: owner, lock, first byte, first byte behind.
+    /// The lock that conflicts with a requested range: owner, kind, first byte, end.
     pub fn hinders(&self, file: File, wanted: &Wanted) -> Option<(u64, Lock, u64, u64)> {
         if wanted.lock == Lock::Free {
             return None;
@@ -148,10 +148,10 @@ impl Locks {
         Some((range.owner.1, range.lock, range.start, range.end))
     }
 
-    /// Locks a range for a process, in the place of what it had there. Gives what that made free.
+    /// Locks a range for a process, replacing its previous locks there. Returns what that freed.
     ///
     /// # Errors
-    /// `Locked`: somebody else hinders; nothing has changed. `Memory`: there are too many.
+    /// `Locked`: there is a conflicting lock, and nothing has changed. `Memory`: there are too many ranges.
     pub fn range(&mut self, file: File, by: u64, wanted: &Wanted) -> Result<Freed> {
         if self.hinders(file, wanted).is_some() {
             return Err(Error::Locked);
@@ -190,7 +190,7 @@ impl Locks {
         if has_room { Ok(freed) } else { Err(Error::Memory) }
     }
 
-    /// An open description has ended: what was locked by it is free.
+    /// An open description has ended: its locks are released.
     pub fn ended(&mut self, file: File, by: u64) -> Freed {
         let mut freed = Freed::default();
         if let Some(held) = self.files.get_mut(&file) {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(locks.whole(FILE, 1, Lock::Shared), (Ok(()), nothing));
         assert_eq!(locks.whole(FILE, 2, Lock::Shared), (Ok(()), nothing));
         assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), (Err(Error::Locked), whole));
-        // It lost what it had when it asked for more.
+        // It lost its previous lock when it asked for a stronger one.
         assert_eq!(locks.whole(FILE, 1, Lock::Exclusive), (Ok(()), nothing));
         assert_eq!(locks.whole(FILE, 2, Lock::Shared), (Err(Error::Locked), nothing));
         assert_eq!(locks.whole(FILE, 1, Lock::Shared), (Ok(()), whole));
@@ -300,13 +300,13 @@ mod tests {
                     }
                 }
             }
-            // A file has no place for more.
+            // The file has reached its limit.
             assert_eq!(locks.range((1, file), 1, &wanted(11, Lock::Shared, 1, 2)), Err(Error::Memory));
         }
         assert_eq!(locked, RANGES_OF_PROGRAM);
         let other = Wanted { program: Program(2), ..wanted(10, Lock::Exclusive, 0, 1) };
         assert!(locks.range((2, 1), 2, &other).is_ok());
-        // Freeing the middle of one makes two of it, which is one too many.
+        // Unlocking the middle of a range splits it in two, which exceeds the limit.
         assert_eq!(locks.range((1, 0), 1, &wanted(10, Lock::Free, 0, 1)), Ok(freed(0, 1)));
         assert!(locks.range((1, 0), 1, &wanted(10, Lock::Exclusive, 20_000, 20_010)).is_ok());
         assert_eq!(locks.range((1, 0), 1, &wanted(10, Lock::Free, 20_001, 20_002)), Err(Error::Memory));

@@ -1,7 +1,7 @@
-//! The file system in memory: what names lead to. What a file holds is a [`Content`], elsewhere.
+//! The file system in memory: directories, links and names. File content is a [`Content`].
 //!
-//! Names, links and directories lie in this process and are counted against a [`Budget`], which all trees of the process share. Each
-//! is paid for by the program that made it, as long as it is there.
+//! Names, links and directories live in this process and count against a [`Budget`], which all trees of the process
+//! share. Each is charged to the program that created it, until it is removed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,28 +16,28 @@ use crate::now;
 use crate::system::{FileSystem, New, Node};
 
 const ROOT: Node = 1;
-/// What a node takes of the budget, beside its names: more than it takes of memory.
+/// Cost of a node in the budget without its names, in bytes: more than its actual memory.
 const NODE_COST: u64 = 512;
-/// What a name takes, beside its bytes, which are there twice.
+/// Cost of a name without its bytes, which are stored twice.
 const NAME_COST: u64 = 256;
-/// The most names of a file.
+/// Maximum number of names of a file.
 const MOST_LINKS: u64 = 65_000;
 /// All permission bits.
 const PERMISSIONS: u32 = 0o7777;
 const BLOCK: u32 = 4096;
 
-/// What a file holds.
+/// The content of a file.
 pub trait Content {
-    /// Bytes.
+    /// Size in bytes.
     fn size(&self) -> u64;
-    /// Bytes of memory that it takes.
+    /// Memory that it takes in bytes.
     fn stored(&self) -> u64;
-    /// Changes the number of bytes.
+    /// Changes the size.
     ///
     /// # Errors
     /// `TooLarge`, `Full`.
     fn resize(&self, size: u64) -> Result<()>;
-    /// Reads; nothing at the end.
+    /// Reads; returns 0 at the end.
     ///
     /// # Errors
     /// `Memory`.
@@ -49,20 +49,20 @@ pub trait Content {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<usize>;
 }
 
-/// Where content comes from.
+/// The source of contents.
 pub trait Source {
-    /// What it gives.
+    /// The type of content.
     type Content: Content;
-    /// Empty content.
+    /// Creates an empty content.
     ///
     /// # Errors
     /// `Full`.
     fn create(&mut self) -> Result<Self::Content>;
-    /// Bytes that all content may take, and those that it takes.
+    /// The limit of all contents in bytes, and how much is used.
     fn usage(&mut self) -> (u64, u64);
 }
 
-/// How much memory the names of all trees may take.
+/// The limit of memory for the names of all trees.
 #[derive(Debug)]
 pub struct Budget {
     most: u64,
@@ -71,7 +71,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes, of which a program may have so many.
+    /// Creates a budget of `most` bytes, of which one program may use `of_program`.
     pub fn new(most: u64, of_program: u64) -> Rc<Budget> {
         Rc::new(Budget { most, ledger: RefCell::new(Ledger::new(most, of_program)), nodes: Cell::new(0) })
     }
@@ -85,23 +85,23 @@ impl Budget {
     }
 }
 
-/// What a name stands for.
+/// The node of a name.
 #[derive(Clone, Copy)]
 struct Named {
     node: Node,
-    /// The number that it got.
+    /// Its number in the directory's order.
     number: u64,
-    /// Who pays for it.
+    /// The program that it is charged to.
     payer: Program,
 }
 
 struct Directory {
     names: BTreeMap<Vec<u8>, Named>,
-    /// Names by the number that each got: the order in which they are told. A number is never used again, so whoever has
-    /// read up to one misses nothing and sees nothing twice.
+    /// Names by number, which is the order of listing. A number is never reused, so a reader that resumes after a
+    /// number misses nothing and sees nothing twice.
     order: BTreeMap<u64, Vec<u8>>,
     next: u64,
-    /// The directory above and the name there; none once it is removed.
+    /// The parent directory and the name there; `None` once it is removed.
     above: Option<(Node, Vec<u8>)>,
 }
 
@@ -125,7 +125,7 @@ impl<C> Body<C> {
 
 struct Inode<C> {
     body: Body<C>,
-    /// Who pays for it.
+    /// The program that it is charged to.
     payer: Program,
     mode: u32,
     links: u64,
@@ -141,9 +141,9 @@ pub struct Tree<S: Source> {
     next: Node,
     source: S,
     budget: Rc<Budget>,
-    /// Who pays for what is made.
+    /// The program that new nodes and names are charged to.
     payer: Program,
-    /// What is left of a tree that has ended, and what is being let go of.
+    /// The remaining nodes of a tree that has ended, and the one that is being freed.
     ending: hash_map::IntoIter<Node, Inode<S::Content>>,
     last: Option<(Node, Inode<S::Content>)>,
 }
@@ -152,13 +152,13 @@ fn name_cost(name: &[u8]) -> u64 {
     NAME_COST + 2 * name.len() as u64
 }
 
-/// What a node takes of the budget, without its names.
+/// The cost of a node in the budget, without its names.
 fn node_cost<C>(body: &Body<C>) -> u64 {
     NODE_COST + if let Body::Link(target) = body { target.len() as u64 } else { 0 }
 }
 
 impl<S: Source> Tree<S> {
-    /// A tree with nothing but a root, which anybody may use.
+    /// A tree with only a root, which every program may use.
     pub fn new(source: S, budget: Rc<Budget>) -> Tree<S> {
         let root = Directory { names: BTreeMap::new(), order: BTreeMap::new(), next: 1, above: None };
         let (nodes, ending, payer) = (HashMap::new(), HashMap::new().into_iter(), Program::INIT);
@@ -201,10 +201,10 @@ impl<S: Source> Tree<S> {
         }
     }
 
-    /// What a file holds.
+    /// The content of a file.
     ///
     /// # Errors
-    /// `IsDirectory`, `Invalid` for a link and a socket.
+    /// `IsDirectory`; `Invalid` for a link or a socket.
     pub fn content(&self, file: Node) -> Result<&S::Content> {
         match &self.get(file)?.body {
             Body::File(content) => Ok(content),
@@ -213,9 +213,9 @@ impl<S: Source> Tree<S> {
         }
     }
 
-    /// Puts a name into a directory that is there.
+    /// Adds a name to an existing directory.
     fn enter(&mut self, directory: Node, name: &[u8], node: Node) -> Result<()> {
-        // In a directory that was removed nothing can be made.
+        // Nothing can be created in a removed directory.
         if directory != ROOT && self.directory(directory)?.above.is_none() {
             return Err(Error::NotFound);
         }
@@ -230,7 +230,7 @@ impl<S: Source> Tree<S> {
         Ok(())
     }
 
-    /// Takes a name out of a directory.
+    /// Removes a name from a directory.
     fn remove(&mut self, directory: Node, name: &[u8]) -> Result<Node> {
         let place = self.directory_mut(directory)?;
         let Named { node, number, payer } = place.names.remove(name).ok_or(Error::NotFound)?;
@@ -265,7 +265,7 @@ impl<S: Source> Tree<S> {
         self.reap(node);
     }
 
-    /// Ends a node that has neither names nor holders.
+    /// Frees a node that has neither names nor holders.
     fn reap(&mut self, node: Node) {
         let Some(inode) = self.nodes.get(&node) else { return };
         if inode.links > 0 || inode.holders > 0 || node == ROOT {
@@ -276,7 +276,7 @@ impl<S: Source> Tree<S> {
         }
     }
 
-    /// A node is gone. The root is nobody's.
+    /// Returns the cost of a freed node. The root is charged to no program.
     fn gone(&self, inode: &Inode<S::Content>, paid: bool) {
         if paid {
             self.budget.give(inode.payer, node_cost(&inode.body));
@@ -375,7 +375,7 @@ impl<S: Source> FileSystem for Tree<S> {
 
     fn link(&mut self, node: Node, directory: Node, name: &[u8]) -> Result<()> {
         match self.get(node)?.links {
-            // Its last name went meanwhile.
+            // Its last name was removed meanwhile.
             0 => return Err(Error::NotFound),
             MOST_LINKS.. => return Err(Error::TooManyLinks),
             _ => {}
@@ -411,7 +411,7 @@ impl<S: Source> FileSystem for Tree<S> {
             return Err(Error::NotEmpty);
         }
         match old {
-            // The name is there and so is its place: nothing can fail.
+            // The name exists, and so does its entry: nothing can fail.
             Some(old) => {
                 if let Some(named) = self.directory_mut(to.0)?.names.get_mut(to.1) {
                     named.node = node;
@@ -510,7 +510,7 @@ impl<S: Source> FileSystem for Tree<S> {
                 directory.order.remove(&named.number);
                 self.budget.give(named.payer, name_cost(&name));
             } else if let Some((node, inode)) = self.last.take() {
-                // The root was paid for by nobody.
+                // The root was charged to no program.
                 self.gone(&inode, node != ROOT);
             }
         }

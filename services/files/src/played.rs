@@ -1,5 +1,5 @@
-//! What tests of file systems on disks share: a disk in memory that logs what is written to it, and operations by lot on a mounted
-//! file system, whose log is [replayed](cuts::replay).
+//! Shared code of the tests of disk file systems: a disk in memory that logs its writes, and random operations on a
+//! mounted file system, whose log is [replayed](cuts::replay).
 
 use std::cell::RefCell;
 use std::io::Result;
@@ -15,22 +15,22 @@ use crate::blocks::Blocks;
 use crate::contents;
 use crate::system::{FileSystem, New, Node};
 
-/// A disk's bytes, and what is done to it.
+/// A disk's bytes, its log, and its failures.
 #[derive(Default)]
 pub struct State {
     pub bytes: Vec<u8>,
     log: Vec<Act>,
     logged: bool,
     pub read_only: bool,
-    /// So many writes and flushes from now on one fails.
+    /// The write or flush with this number from now on fails.
     pub fails_in: Option<u32>,
-    /// And the next ones are fine again.
+    /// After the failure, later accesses succeed.
     pub fails_once: bool,
-    /// How often it was asked to read, write or flush.
+    /// Number of reads, writes and flushes so far.
     pub asked: u64,
 }
 
-/// A disk whose bytes outlive the mount, and whose writes and flushes can be logged.
+/// A disk that outlives the mount and can log its writes and flushes.
 #[derive(Clone, Default)]
 pub struct Memory(pub Rc<RefCell<State>>);
 
@@ -39,7 +39,7 @@ impl Memory {
         Memory(Rc::new(RefCell::new(State { bytes, ..State::default() })))
     }
 
-    /// The log so far; from here on there is one, or none.
+    /// Returns the log so far; starts a new log or stops logging.
     pub fn logged(&self, logged: bool) -> Vec<Act> {
         let mut state = self.0.borrow_mut();
         state.logged = logged;
@@ -105,7 +105,7 @@ pub fn names(fs: &mut impl FileSystem, directory: Node) -> Vec<String> {
     names
 }
 
-/// Writes content, all of it.
+/// Writes all of a content.
 pub fn write_all(fs: &mut impl FileSystem, node: Node, mut offset: u64, content: &[u8]) {
     for piece in content.chunks(60 << 10) {
         assert_eq!(fs.write(node, offset, piece), Ok(piece.len()));
@@ -113,7 +113,7 @@ pub fn write_all(fs: &mut impl FileSystem, node: Node, mut offset: u64, content:
     }
 }
 
-/// Reads content, all of it.
+/// Reads all of a content.
 pub fn content(fs: &mut impl FileSystem, node: Node) -> Vec<u8> {
     contents::content(fs, node).unwrap()
 }
@@ -152,7 +152,7 @@ pub fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation)
             let node = find(fs, path);
             fs.resize(node, *size as u64).unwrap();
         }
-        // Two names of one file: nothing is done, and nobody asks the file system.
+        // Two names of one file: there is nothing to do, and the file service does not call the file system either.
         Operation::Rename(from, to, _) if model.object(from) == model.object(to) => {}
         Operation::Rename(from, to, open) => {
             let held = open.then(|| find(fs, to));
@@ -176,14 +176,14 @@ pub fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation)
     fs.settle();
 }
 
-/// What was played: the image before, the log since, and the trees.
+/// The result of a run: the image before, the log since, and the trees.
 pub struct Played {
     pub base: Image,
     pub acts: Vec<Act>,
     pub trees: Vec<Model>,
 }
 
-/// Operations by lot with a sync after each, and a mark behind it. With `marking` the mark is a file of the disk.
+/// Runs random operations, each followed by a sync and a mark. With `marking`, the mark is a file on the disk.
 pub fn play(disk: &Memory, fs: &mut impl FileSystem, seed: u64, steps: usize, can: Abilities, marking: bool) -> Played {
     let (mut lot, mut model) = (Lot::new(seed), Model::default());
     let root = fs.root();
@@ -214,13 +214,13 @@ pub fn play(disk: &Memory, fs: &mut impl FileSystem, seed: u64, steps: usize, ca
     Played { base, acts: disk.logged(false), trees }
 }
 
-/// How many operations are cut: `HAFNON_CUTS`, or few.
+/// Number of operations that are replayed with power cuts: `HAFNON_CUTS`, or `few`.
 pub fn steps(few: usize) -> usize {
     std::env::var("HAFNON_CUTS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(few)
 }
 
-/// Says what was found; nothing may be bad. There is a cut behind each write, and one within each that is longer than a sector, which
-/// the disk keeps whole.
+/// Prints the result, and fails if any state is bad. There is a cut after each write, and one within each write that is
+/// longer than a sector, the unit that the disk writes atomically.
 pub fn verdict(what: &str, replay: &Replay<'_>, acts: &[Act], steps: usize) {
     let (counts, bad) = (replay.counts, replay.bad);
     println!("{what}: {steps} operations, {counts:?}, {bad} bad");

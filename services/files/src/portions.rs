@@ -1,4 +1,5 @@
-//! What takes long is done by portions: no step asks the disk more than so often, however large the file is.
+//! Tests that long operations run in slices: no step makes more than a fixed number of disk accesses, however large the
+//! file is.
 
 use std::io::Cursor;
 
@@ -11,9 +12,9 @@ use crate::fat::Fat;
 use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
 
-/// The large file: more than any portion.
+/// Size of the large file, more than any slice handles.
 const LARGE: u64 = 100 << 20;
-/// What a step may ask of the disk: reads, writes and flushes.
+/// Maximum number of disk accesses of a step: reads, writes and flushes.
 const MOST: u64 = 6000;
 
 fn ext4() -> (Memory, Ext4) {
@@ -32,7 +33,7 @@ fn fat() -> (Memory, Fat) {
     (disk, fs)
 }
 
-/// A step, which asks the disk no more than it may.
+/// Runs a step and checks its number of disk accesses.
 fn step<T>(disk: &Memory, what: &str, step: impl FnOnce() -> T) -> T {
     disk.0.borrow_mut().asked = 0;
     let done = step();
@@ -41,7 +42,7 @@ fn step<T>(disk: &Memory, what: &str, step: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Gives a file a length by steps; tells how many.
+/// Changes the size of a file in steps; returns their number.
 fn resize(disk: &Memory, fs: &mut impl FileSystem, file: Node, size: u64) -> usize {
     let mut steps = 1;
     while !step(disk, "set_len", || fs.resize_some(file, size)).unwrap() {
@@ -80,7 +81,7 @@ fn play(disk: &Memory, fs: &mut impl FileSystem) {
     fs.settle();
     fs.sync().unwrap();
     assert!(fs.information().used_bytes < used - LARGE + (1 << 20));
-    // Removed, and replaced by a renaming, with nobody there.
+    // Removed, or replaced by a rename, while it is not open.
     for replaced in [false, true] {
         let file = fs.make(root, b"large", New::File(0o644)).unwrap();
         fs.hold(file);
@@ -100,7 +101,7 @@ fn play(disk: &Memory, fs: &mut impl FileSystem) {
             step(disk, "remove", || fs.unlink(root, b"large")).unwrap();
         }
         assert!(fs.has_work(), "a large file is removed at once");
-        // A sync with nothing open does all of it.
+        // A sync while no file is open finishes everything.
         fs.settle();
         while fs.has_work() {
             step(disk, "what was put off", || fs.work());
@@ -132,7 +133,7 @@ fn fat_is_held_by_nobody() {
     assert_eq!(fs.size(large), Ok(0));
 }
 
-/// A directory whose chain of clusters bites its tail is an error soon.
+/// A directory whose chain of clusters has a cycle soon causes an error.
 #[test]
 fn a_directory_that_leads_in_circles_ends() {
     let (disk, mut fs) = fat();

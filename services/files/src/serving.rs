@@ -1,9 +1,9 @@
-//! Serving trees: who has what open, and the port that everything comes through.
+//! Serves trees: connections, open descriptions, and the port on which all packets arrive.
 //!
-//! One thread does all of it. No request waits for anything, but those for locks, which are put aside until they can be had; so no
-//! client keeps others waiting. (Who waits to be accepted by a listener has its answer.) Nor does what a client makes large: all work
-//! is steps that are bounded, and programs take turns with theirs. What a program can have at once has a limit, which is its share;
-//! with its end goes what is left. What stands here in steps is told in [`file_protocol`].
+//! One thread does everything. No request blocks, except that lock requests are queued until they can be granted. So no
+//! client delays the others. (A client that waits to be accepted by a listener already has its answer.) Large objects
+//! do not delay other clients either: all work is done in bounded steps, and programs take turns. Each program has a
+//! quota, and its remaining resources are freed when it ends. [`file_protocol`] defines the numbered steps.
 
 mod content;
 mod fill;
@@ -28,39 +28,40 @@ use open::Open;
 use sockets::Sockets;
 use waiting::Waiting;
 
-/// The packets of new clients; connections have those above it.
+/// Key of the packets for new clients. Connections have greater keys.
 const CLIENTS: u64 = 0;
-/// The most connections at once, and those of one program. They are fewer than a port has waits (50,000).
+/// Maximum number of connections, in total and per program. They are fewer than the waits that a port can have
+/// (50,000).
 const CONNECTIONS: u64 = 40_000;
 const CONNECTIONS_OF_PROGRAM: u64 = 20_000;
-/// The most handles of a message; the protocol needs one.
+/// Maximum number of handles of a message. The protocol needs one.
 const HANDLES: usize = 2;
-/// Packets that are taken from the port before what they ask for is done.
+/// Maximum number of packets that are read from the port before their steps run.
 const BATCH: usize = 1024;
-/// Steps that are done before the port is looked at again.
+/// Maximum number of steps between two reads of the port.
 const STEPS: usize = 16;
-/// What `init` tells that is taken before others have their turn.
+/// Maximum number of events from `init` that are handled before other packets.
 const EVENTS: usize = 8;
-/// Parts of a tree that are let go of in a step.
+/// Parts of an ended tree that one step frees.
 const PARTS: usize = 128;
-/// When a wait that found no memory is tried again.
+/// Delay before a wait that failed for lack of memory is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A file system whose content may be had without asking it.
+/// A file system whose content clients may access directly.
 pub trait Served: FileSystem {
-    /// A stream over a file; `None` where content is read and written by requests.
+    /// A stream over a file; `None` if content is read and written by requests.
     ///
     /// # Errors
     /// `Memory`.
     fn stream(&mut self, file: Node, flags: u32) -> Result<Option<Stream>>;
-    /// The memory that is a file's content.
+    /// The VMO that is a file's content.
     ///
     /// # Errors
     /// `Unsupported`, `Memory`.
     fn memory(&mut self, file: Node, write: bool) -> Result<Vmo>;
 }
 
-/// What a request is answered with.
+/// The result of a request.
 struct Reply {
     answer: Answer,
     data: Vec<u8>,
@@ -81,32 +82,32 @@ struct Connection {
     end: End,
     open: Rc<Open>,
     program: Program,
-    /// Where [`file_protocol::Request::Fetch`] puts what it reads.
+    /// The VMO into which [`file_protocol::Request::Fetch`] reads.
     buffer: Option<Vmo>,
-    /// A request that goes on; the connection's next one waits for its end.
+    /// A long request. The connection's next request waits for its end.
     long: Option<Long>,
-    /// It is to be closed when that has come to its end.
+    /// The connection is closed when the long request ends.
     closing: bool,
 }
 
-/// Something to do for a program.
+/// A step of work for a program.
 #[derive(Clone, Copy)]
 enum Step {
-    /// A connection has a message, or has ended.
+    /// A connection has a message, or its channel has closed.
     Message(u64),
     /// A connection's program has ended.
     Cut(u64),
-    /// A connection's [`Long`] request goes on.
+    /// The next slice of a connection's [`Long`] request.
     Long(u64),
-    /// A tree does some of what it put off.
+    /// The next slice of a tree's postponed work.
     Work(u64),
-    /// What this one waits for may be had.
+    /// A lock that this waiter waits for may be free.
     Lock(File, u64),
-    /// A tree lets go of what it has.
+    /// The next slice of freeing an ended tree.
     End(u64),
-    /// One who stood in line for a listener has given up.
+    /// A connection in a listener's waiting line has given up.
     Leave(u64),
-    /// What waited for a listener that ended is let go of.
+    /// The next slice of freeing the backlog of a listener that has ended.
     Leaving(u64),
 }
 
@@ -114,32 +115,32 @@ struct Tree<F> {
     system: F,
     /// Its number, as clients see it.
     number: u64,
-    /// Whose it is.
+    /// The program that it belongs to.
     program: Program,
-    /// Open descriptions in it.
+    /// Number of open descriptions in it.
     open: u64,
-    /// What of them may be lost.
+    /// Errors of their late writes.
     failures: Failures,
-    /// What it put off has a turn before it.
+    /// A step for its postponed work is queued.
     works: bool,
-    /// It stays without any.
+    /// It stays without open descriptions.
     stays: bool,
 }
 
 impl<F: FileSystem> Tree<F> {
-    /// A request is done.
+    /// Ends a request.
     fn settle(&mut self) {
         self.system.settle();
         self.failures.note(&mut self.system);
     }
 }
 
-/// A service.
+/// A file service.
 pub struct Service<F, M> {
     port: Port,
     ends: Ends,
     connections: HashMap<u64, Connection>,
-    /// Connections.
+    /// Counts connections per program.
     ledger: Ledger,
     trees: HashMap<u64, Tree<F>>,
     /// Trees that have ended.
@@ -148,24 +149,24 @@ pub struct Service<F, M> {
     waiting: Waiting,
     sockets: Sockets,
     turns: Turns<Step>,
-    /// What was fetched last: memory for the next such request.
+    /// The buffer of the last fetch, kept for the next one.
     fetched: Vec<u8>,
-    /// Makes a tree, if there can be one more.
+    /// Creates a tree, if the limit allows one more.
     make: M,
     next: u64,
-    /// What makes this service's trees different from another's.
+    /// Distinguishes this service's trees from those of others.
     koid: u64,
 }
 
-/// The words of a client that wants a tree of its own, which is gone with the last that it has open.
+/// The words of a client that wants its own tree, which exists until the client closes the last description in it.
 const FRESH: &str = "fresh";
 const MAIN: u64 = 0;
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// A service of the tree that `make` makes, and of more such for those who want one of their own.
+    /// A service of the tree that `make` creates, and of further ones for clients that want their own.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn new(make: M) -> zx::Result<Service<F, M>> {
         use zx::Info;
         let koid = zx::startup::process_self().basic_info()?.koid;
@@ -189,7 +190,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(service)
     }
 
-    /// Adds a tree, if there can be one more.
+    /// Adds a tree, if the limit allows one more.
     fn add_tree(&mut self, key: u64, program: Program, stays: bool) {
         if let Some(system) = (self.make)() {
             let number = self.koid << 20 ^ key;
@@ -198,10 +199,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// Serves clients until there will be no more and none is left.
+    /// Serves clients until there are none and no new ones can come.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn run(&mut self, clients: &Clients) -> zx::Result<()> {
         let mut buffer = file_protocol::buffer();
         let (mut more, mut listens) = (true, false);
@@ -232,7 +233,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             for _ in 0..STEPS {
                 let Some((program, step)) = self.turns.pop() else { break };
                 self.step(program, step, &mut buffer);
-                // A portion takes longer than a request: who has come meanwhile is before the next one.
+                // A slice takes longer than a request, so the port is read before the next one.
                 if matches!(step, Step::Long(_) | Step::Work(_)) {
                     break;
                 }
@@ -268,7 +269,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// What `init` tells; says whether it may tell more.
+    /// Handles events from `init`; returns whether more can come.
     fn told(&mut self, clients: &Clients) -> bool {
         for _ in 0..EVENTS {
             match clients.next() {
@@ -287,7 +288,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         true
     }
 
-    /// Gives a client the root: of the tree that is everybody's, or of one that is its own.
+    /// Gives a client the root of the common tree, or of a new tree of its own.
     fn client(&mut self, client: Client) {
         let program = client.program;
         let tree = if client.words == FRESH {
@@ -300,7 +301,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let Some(root) = self.trees.get(&tree).map(|tree| tree.system.root()) else { return };
         for handle in client.handles {
             if let Ok(open) = self.open_node(tree, root, 0) {
-                // One that cannot be served is closed, which says it.
+                // If it cannot be served, its channel is closed.
                 let _ = self.connect(handle, &open, program);
                 self.forget(open);
             }
@@ -308,7 +309,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         self.end_tree(tree);
     }
 
-    /// Ends a tree in which nothing is open, if it is somebody's own.
+    /// Ends a program's own tree in which nothing is open.
     fn end_tree(&mut self, key: u64) {
         if self.trees.get(&key).is_some_and(|tree| tree.open == 0 && !tree.stays)
             && let Some(tree) = self.trees.remove(&key)
@@ -318,7 +319,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// Takes a channel from a client, over which it has what is open.
+    /// Connects a client's channel to an open description.
     fn connect(&mut self, channel: Handle, open: &Rc<Open>, program: Program) -> Result<()> {
         let end = self.ends.take(channel).map_err(|_| Error::Invalid)?;
         if !self.ledger.take(program, 1) {
@@ -344,7 +345,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if let Some(Connection { long: Some(long), closing, .. }) = self.connections.get_mut(&key)
             && long.stop()
         {
-            // First it undoes what it did.
+            // A long request first undoes its changes.
             *closing = true;
             return;
         }
@@ -358,7 +359,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         self.forget(open);
     }
 
-    /// Lets go of a description; with the last reference it ends.
+    /// Drops a reference to a description. The last reference ends it.
     fn forget(&mut self, open: Rc<Open>) {
         let Some(open) = Rc::into_inner(open) else { return };
         let file = (open.tree, open.node);
@@ -374,8 +375,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         self.wake(file, freed);
     }
 
-    /// Steps 1 and 2: takes one request and answers it. Who does not read its answers has its channel closed, as who sends what is
-    /// no message.
+    /// Steps 1 and 2: reads one request and answers it. The channel of a client that does not read its answers or sends
+    /// an invalid message is closed.
     fn message(&mut self, key: u64, buffer: &mut [u8]) -> zx::Result<()> {
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
         let mut handles = [const { None }; HANDLES];
@@ -402,7 +403,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if let Some(tree) = self.trees.get_mut(&open.tree) {
             tree.settle();
             if told && matches!(done, Some(Err(Error::Damaged))) {
-                // What failed meanwhile is what this answer says.
+                // This answer reports the failures that occurred meanwhile.
                 tree.failures.tell(open.node, &open.failures);
             }
         }
@@ -417,7 +418,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// Step 2.
+    /// Step 2: sends the answer.
     fn answer(&self, key: u64, transaction: u32, done: Result<Reply>) -> zx::Result<()> {
         let Some(connection) = self.connections.get(&key).filter(|_| transaction != 0) else { return Ok(()) };
         let (answer, data, handles) = match done {
@@ -428,14 +429,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         connection.end.write_handles(&bytes, handles)
     }
 
-    /// A request changes a node of a description's tree.
+    /// Records that a request changes a node of a description's tree.
     fn changes(&mut self, open: &Open, node: Node) {
         if let Some(tree) = self.trees.get_mut(&open.tree) {
             tree.failures.changes(node);
         }
     }
 
-    /// A request needs all that was written before to be whole.
+    /// Checks that all earlier writes of a description are intact.
     fn check_failures(&mut self, open: &Open) -> Result<()> {
         let tree = self.trees.get_mut(&open.tree).ok_or(Error::NotFound)?;
         tree.failures.check(open.node, &open.failures)

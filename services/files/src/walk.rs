@@ -1,42 +1,42 @@
-//! Going along a path, link by link (step 3 of the protocol).
+//! Resolves a path, link by link (step 3 of the protocol).
 
 use file_protocol::{Error, Kind, LINKS_MAX, NAME_MAX, PATH_MAX, Result};
 
 use crate::system::{FileSystem, Node};
 
-/// The owner's permission to look for names in a directory.
+/// The owner's permission to search a directory.
 pub const SEARCH: u32 = 0o100;
 
-/// Where a path leads.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// To a node that is there.
+    /// An existing node.
     There {
-        /// It.
+        /// The node.
         node: Node,
-        /// The directory and the name by which it was found; none for a path that ends with `.` or `..`, or is empty.
+        /// The directory and the name by which it was found; `None` for a path that ends with `.` or `..`, or is empty.
         entry: Option<(Node, Vec<u8>)>,
     },
-    /// To a name that nothing has in a directory that is there.
+    /// A name that does not exist, in an existing directory.
     Missing {
         /// The directory.
         directory: Node,
         /// The name.
         name: Vec<u8>,
-        /// It was written as a directory's, with a slash behind it.
+        /// A slash follows the name, as for a directory.
         slash: bool,
     },
-    /// Out of the tree.
+    /// Outside of the tree.
     Elsewhere {
-        /// To the directory above its root; else it is absolute.
+        /// The rest starts at the parent of the tree's root; otherwise the rest is absolute.
         above: bool,
-        /// What is left of it.
+        /// The rest of the path.
         rest: Vec<u8>,
     },
 }
 
-/// Goes along `path` from the directory `start`; a symbolic link at its end is followed if `follow` says so, or a slash
-/// behind it.
+/// Resolves `path` from the directory `start`. A symbolic link at its end is followed if `follow` says so or a slash
+/// follows it.
 ///
 /// # Errors
 /// `NotFound`, `NotDirectory`, `Access`, `TooLong`, `Links`.
@@ -48,7 +48,8 @@ pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool
         return Err(Error::Invalid);
     }
     let (mut at, mut entry) = (start, None);
-    // What is left begins at `begin`: nothing is moved for a part, of which there may be two thousand in each of forty links.
+    // The rest of the path begins at `begin`. Nothing is copied per component, of which there may be two thousand in
+    // each of forty links.
     let (mut path, mut begin) = (path.to_vec(), 0);
     let mut links = 0;
     loop {
@@ -104,8 +105,8 @@ pub fn walk(system: &mut impl FileSystem, start: Node, path: &[u8], follow: bool
     }
 }
 
-/// The same for what makes or removes the last name of a path: a symbolic link that has it is meant itself, also with a slash
-/// behind it.
+/// The same for a call that creates or removes the last name of a path: a symbolic link with that name is not followed,
+/// even if a slash follows it.
 ///
 /// # Errors
 /// As [`walk`].
@@ -119,10 +120,10 @@ pub fn walk_to_name(system: &mut impl FileSystem, start: Node, path: &[u8]) -> R
     })
 }
 
-/// The path of a directory from the root of its tree, without a slash at its start.
+/// The path of a directory from the root of its tree, without a leading slash.
 ///
 /// # Errors
-/// `NotFound`: it has been removed. `TooLong`.
+/// `NotFound`: the directory has been removed. `TooLong`.
 pub fn path_of(system: &mut impl FileSystem, directory: Node) -> Result<Vec<u8>> {
     let mut parts = Vec::new();
     let (mut at, mut len) = (directory, 0);
@@ -139,13 +140,13 @@ pub fn path_of(system: &mut impl FileSystem, directory: Node) -> Result<Vec<u8>>
     Ok(parts.join(&b'/'))
 }
 
-/// Whether `directory` is `above` or lies below it.
+/// Whether `directory` is `above` or is below it.
 ///
 /// # Errors
-/// `NotFound`: it has been removed.
+/// `NotFound`: the directory has been removed.
 pub fn is_below(system: &mut impl FileSystem, directory: Node, above: Node) -> Result<bool> {
     let mut at = directory;
-    // A damaged tree may lead in circles.
+    // A damaged tree may have a cycle.
     for _ in 0..PATH_MAX {
         if at == above {
             return Ok(true);

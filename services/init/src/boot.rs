@@ -1,4 +1,4 @@
-//! The boot image, for those who start processes and those who give them libraries.
+//! The boot image: the source of programs and their libraries.
 
 use bootfs::{Directory, HEADER_SIZE, Header};
 use process_builder::loader;
@@ -11,10 +11,10 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// Takes the image that this process was started with.
+    /// Takes the image from the start handles of this process.
     ///
     /// # Errors
-    /// There is none, or it is damaged.
+    /// There is no image, or it is damaged.
     pub fn take() -> zx::Result<Self> {
         let image = zx::startup::take(u32::from(processargs::PA_VMO_BOOTFS), 0).ok_or(Status::NOT_FOUND)?;
         let image = Vmo::from(image);
@@ -24,22 +24,23 @@ impl Boot {
         let header = Header::parse(&header).map_err(|_| Status::IO_DATA_INTEGRITY)?;
         let mut directory = vec![0; header.directory_size()];
         image.read(&mut directory, HEADER_SIZE as u64)?;
-        // For as long as this process lives: it is checked once, and searched for each library of each program.
+        // The directory stays mapped for the life of this process. It is checked once, and searched for each library of
+        // each program.
         let directory = Directory::parse(directory.leak(), size).map_err(|_| Status::IO_DATA_INTEGRITY)?;
         Ok(Self { image, directory })
     }
 
-    /// Another handle to the image, for a process that names files in it. All have it in common: nobody can change it, or leave a
-    /// name or a signal on it.
+    /// Another handle to the image, for a process that opens files in it by name. All processes share the VMO, so the
+    /// handle allows no writes, names or signals.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn image(&self) -> zx::Result<Handle> {
         let rights = Rights::BASIC | Rights::READ | Rights::EXECUTE | Rights::MAP | Rights::GET_PROPERTY;
         self.image.duplicate_handle(Rights::from_bits_retain(self.image.basic_info()?.rights) & rights)
     }
 
-    /// A handle to a file's bytes, by its path in the image.
+    /// A handle to the content of a file, by its path in the image.
     ///
     /// # Errors
     /// `NOT_FOUND`.

@@ -1,4 +1,4 @@
-//! What the system was booted for: the files under `/boot/config`.
+//! The boot configuration: the files under `/boot/config`.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What init does with the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Run one program, pass its return code on.
+    /// Run one program and pass its return code on.
     Run,
     /// Show the tour.
     Tour,
@@ -18,7 +18,7 @@ pub enum Mode {
     Test,
 }
 
-/// What is wrong with a configuration file.
+/// An error in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 
@@ -34,7 +34,7 @@ impl Mode {
     /// Parses `config/mode`.
     ///
     /// # Errors
-    /// If it is not one of the known words.
+    /// It is not one of the known words.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match text.trim() {
             "run" => Ok(Self::Run),
@@ -52,12 +52,12 @@ impl Mode {
 pub struct Command {
     /// Path of the program.
     pub program: String,
-    /// What it gets as arguments 1 and up.
+    /// Its arguments, from number 1 on.
     pub arguments: Vec<String>,
 }
 
 impl Command {
-    /// A command from a path and its arguments.
+    /// Creates a command from a path and its arguments.
     pub fn new(program: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Self { program: program.to_owned(), arguments }
@@ -66,7 +66,7 @@ impl Command {
     /// Parses `config/run`.
     ///
     /// # Errors
-    /// If there is no program in it or a string is not UTF-8.
+    /// There is no program in it, or a string is not UTF-8.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut strings = strings("config/run", bytes)?.into_iter();
         let program = strings.next().filter(|program| !program.is_empty());
@@ -78,7 +78,7 @@ impl Command {
 /// Parses `config/env`.
 ///
 /// # Errors
-/// If a string has no `=` after its first character or is not UTF-8.
+/// A string has no `=` after its first character, or is not UTF-8.
 pub fn environment(bytes: &[u8]) -> Result<Vec<(String, String)>, Error> {
     let split = |text: String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -90,7 +90,7 @@ pub fn environment(bytes: &[u8]) -> Result<Vec<(String, String)>, Error> {
 /// The NUL-terminated strings of a file.
 ///
 /// # Errors
-/// If one is not UTF-8; names the file.
+/// A string is not UTF-8; the error names the file.
 pub fn strings(file: &str, bytes: &[u8]) -> Result<Vec<String>, Error> {
     // The last string ends with NUL like the others, so nothing follows it.
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
@@ -107,20 +107,20 @@ pub fn strings(file: &str, bytes: &[u8]) -> Result<Vec<String>, Error> {
 /// One line of `config/tests`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
-    /// What the result is reported under.
+    /// The name under which the result is reported.
     pub name: String,
     /// The program is killed after this time.
     pub timeout: Duration,
-    /// The return code that makes it pass; `None` for any.
+    /// The return code of a pass; `None` for any.
     pub expect: Option<i64>,
-    /// What runs.
+    /// The command to run.
     pub command: Command,
 }
 
 /// Parses `config/tests` (format: `tests/conformance/README.md`).
 ///
 /// # Errors
-/// Names the line that cannot be read.
+/// A line cannot be parsed; the error names it.
 pub fn tests(text: &str) -> Result<Vec<Test>, Error> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     lines

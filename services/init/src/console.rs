@@ -1,8 +1,8 @@
-//! The console: the user's terminal at a serial port, through the driver of that port.
+//! The console: the user's terminal on a serial port, through the driver of that port.
 //!
-//! A session is a socket, which is the program's standard input, output and error, and a channel. There the driver says
-//! once that the session has begun, and later each time that the user wants the program to end; it closes the channel
-//! when the session is over and all output is out.
+//! A session is a socket, which is the program's standard input, output and error, and a channel. On the channel, the
+//! driver reports once that the session has begun, and later each time that the user wants the program to end. It
+//! closes the channel when the session is over and all output has been sent.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,9 +14,9 @@ use crate::link::Link;
 use crate::services::Names;
 use crate::tasks::Tasks;
 
-/// The driver's service.
+/// The name of the driver's service.
 const SERVICE: &str = "console";
-/// How long the driver's start may take, and the last output.
+/// Maximum time for the driver's start, and for the last output.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session at the console.
@@ -30,7 +30,7 @@ impl Console {
     /// Connects to the console.
     ///
     /// # Errors
-    /// The system has none, its driver does not start, there is no memory.
+    /// There is no console, its driver does not start, or there is no memory.
     pub fn connect(names: &Names, link: &'static Link, tasks: &'static Tasks) -> zx::Result<Console> {
         let (socket, theirs) = Socket::create(0)?;
         let (session, other) = Channel::create()?;
@@ -49,12 +49,12 @@ impl Console {
         Ok(Console { socket: Arc::new(socket), session })
     }
 
-    /// Whether the driver has gone: while the socket is open here, it does not end the session by itself.
+    /// Whether the driver has ended. While this process holds the socket, the driver does not end the session.
     pub fn lost(&self) -> bool {
         self.session.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant(0)).is_ok()
     }
 
-    /// Waits until the output of a program that has ended is out.
+    /// Waits until all output of an ended program has been sent.
     pub fn drain(self) {
         drop(self.socket);
         let deadline = MonotonicInstant::after(PATIENCE.into());

@@ -1,9 +1,9 @@
 //! The frames of the host link: `[type u8][length u16 LE][payload]`.
 //!
-//! The link is a serial line, so what is read comes in arbitrary pieces; [`Decoder`] puts frames together again. A
-//! frame of an unknown type is handed on as it is, so that either side may learn new types before the other.
+//! The link is a serial line, so reads return arbitrary pieces; [`Decoder`] reassembles frames. A frame of an unknown
+//! type is passed on unchanged, so that either side may learn new types before the other.
 
-/// The longest payload that this side sends: long enough to make the header cheap, short enough that output of two
+/// Maximum payload that this side sends: long enough to make the header cheap, short enough that the output of two
 /// programs and an EXIT never wait long for one another.
 pub const MAX_PAYLOAD: usize = 4096;
 
@@ -15,15 +15,15 @@ pub const STDERR: u8 = 2;
 pub const EXIT: u8 = 3;
 /// UTF-8 text, fields separated by tabs.
 pub const EVENT: u8 = 4;
-/// Bytes of the kernel's trace.
+/// Bytes of the system-call trace.
 pub const TRACE: u8 = 5;
-/// Bytes of the host's standard input; empty for its end.
+/// Bytes of the host's standard input; an empty payload marks its end.
 pub const STDIN: u8 = 0x10;
 /// Columns and rows of the host's terminal, u16 each.
 pub const WINDOW_SIZE: u8 = 0x11;
 /// The user wants the foreground program to end.
 pub const INTERRUPT: u8 = 0x12;
-/// The system is to end: what runs is ended, what was written is made to stay, EXIT follows.
+/// The system must end: programs are killed, writes are made durable, and EXIT follows.
 pub const END: u8 = 0x13;
 
 const HEADER: usize = 3;
@@ -33,12 +33,12 @@ const HEADER: usize = 3;
 pub struct Frame {
     /// One of the constants of this module, or a type from a newer host.
     pub kind: u8,
-    /// What it carries.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
-/// Appends one frame to `output`. Longer payloads than [`MAX_PAYLOAD`] are for the caller to cut; what exceeds the
-/// 16-bit length is not sent.
+/// Appends one frame to `output`. The caller splits payloads longer than [`MAX_PAYLOAD`]. Bytes beyond the 16-bit
+/// length are not sent.
 pub fn encode(kind: u8, payload: &[u8], output: &mut Vec<u8>) {
     let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
     output.push(kind);
@@ -46,14 +46,14 @@ pub fn encode(kind: u8, payload: &[u8], output: &mut Vec<u8>) {
     output.extend_from_slice(&payload[..usize::from(length)]);
 }
 
-/// Makes frames out of the bytes of the line.
+/// Reassembles frames from the bytes of the line.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
 }
 
 impl Decoder {
-    /// Adds what was read and returns the frames that are complete now.
+    /// Adds received bytes and returns the frames that are complete now.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Frame> {
         self.bytes.extend_from_slice(bytes);
         let mut frames = Vec::new();

@@ -1,11 +1,10 @@
-//! What some programs are started with beside what every program is: start handles of the kind `PA_USER0`, by their
-//! arguments.
+//! Additional start handles of some programs: handles of type `PA_USER0`, told apart by their arguments.
 
-/// Kind of these handles.
+/// Type of these handles.
 pub const KIND: u32 = 0xf0;
-/// The job of all programs and services, with the rights to look at them and to end them.
+/// The job of all programs and services, with the rights to inspect and kill them.
 pub const TASKS: u16 = 0;
-/// A resource for endpoints of the kernel beneath, for programs that the system description names.
+/// A resource for seL4 endpoints, for programs that the system description names.
 pub const ENDPOINTS: u16 = 2;
-/// An event on which `ZX_USER_SIGNAL_0` says that the user wants what runs in the foreground to end.
+/// An event on which `ZX_USER_SIGNAL_0` means that the user wants the foreground program to end.
 pub const INTERRUPT: u16 = 1;

@@ -1,6 +1,6 @@
-//! What init, the shell and the tests of both share, free of system calls: the frames of the host link, the
-//! configuration, the way of standard input, what the shell is given, clients on their way to services,
-//! and the check of a program before it is started.
+//! Code without system calls that `init`, the shell and their tests share: the frames of the host link, the
+//! configuration, standard input, the shell's start handles, clients on their way to services, and the check of a
+//! program before its start.
 #![forbid(unsafe_code)]
 
 pub mod config;

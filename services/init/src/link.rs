@@ -1,4 +1,4 @@
-//! The host link: frames over the debug line, which nobody else uses.
+//! The host link: frames over the debug line, which only this process uses.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,13 +13,13 @@ use zx::Resource;
 
 use crate::tasks::Tasks;
 
-/// This end of the link. Frames from any number of threads come out whole and in the order of the calls.
+/// This end of the link. Frames from several threads are sent whole and in the order of the calls.
 pub struct Link {
     /// Bytes of the frame being sent; the lock is held until they are on the line.
     line: Mutex<Vec<u8>>,
     /// Columns in the upper half, rows in the lower; zero while unknown.
     window: AtomicU32,
-    /// What the host sent for the foreground program.
+    /// Input from the host for the foreground program.
     pub stdin: Stdin,
 }
 
@@ -28,7 +28,7 @@ impl Link {
         Self { line: Mutex::new(Vec::new()), window: AtomicU32::new(0), stdin: Stdin::default() }
     }
 
-    /// Sends one frame. There is nobody to tell when the line fails, so that is not reported.
+    /// Sends one frame. An error of the line is ignored, because there is no other way to report it.
     pub fn send(&self, kind: u8, payload: &[u8]) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         line.clear();
@@ -36,14 +36,14 @@ impl Link {
         let _ = zx::debug_write(&line);
     }
 
-    /// Sends bytes as frames of the longest length.
+    /// Sends bytes as frames of the maximum length.
     pub fn send_all(&self, kind: u8, bytes: &[u8]) {
         for piece in bytes.chunks(frames::MAX_PAYLOAD) {
             self.send(kind, piece);
         }
     }
 
-    /// Sends an event; its fields must not contain tabs but where one separates them.
+    /// Sends an event. Tabs separate the fields, so tabs in a field are replaced.
     pub fn event(&self, fields: &[&str]) {
         let clean: Vec<String> = fields.iter().map(|field| field.replace(['\t', '\n', '\r'], " ")).collect();
         let text = clean.join("\t");
@@ -51,17 +51,17 @@ impl Link {
         self.send(frames::EVENT, &text.as_bytes()[..end]);
     }
 
-    /// A line on the host's standard output, for init's own words.
+    /// Prints a line of `init`'s own on the host's standard output.
     pub fn say(&self, text: &str) {
         self.send_all(frames::STDOUT, format!("{text}\n").as_bytes());
     }
 
-    /// A line on the host's standard error, for init's own words.
+    /// Prints a line of `init`'s own on the host's standard error.
     pub fn complain(&self, text: &str) {
         self.send_all(frames::STDERR, format!("init: {}\n", visible(text)).as_bytes());
     }
 
-    /// Columns and rows of the host's terminal, if it has told them.
+    /// Columns and rows of the host's terminal, if they are known.
     pub fn window(&self) -> Option<(u32, u32)> {
         match self.window.load(Ordering::Relaxed) {
             0 => None,
@@ -69,10 +69,10 @@ impl Link {
         }
     }
 
-    /// Receives frames in a thread of its own for as long as the system runs.
+    /// Receives frames in a separate thread for as long as the system runs.
     ///
     /// # Errors
-    /// If no thread can be made.
+    /// The thread cannot be created.
     pub fn receive(&'static self, resource: &'static Resource, tasks: &'static Tasks) -> io::Result<()> {
         let receive = move || {
             let mut decoder = Decoder::default();
@@ -82,7 +82,7 @@ impl Link {
                     Ok(0) => thread::sleep(Duration::from_millis(5)),
                     Ok(length) => decoder.push(&bytes[..length]).into_iter().for_each(|frame| self.take(frame, tasks)),
                     Err(status) => {
-                        // Without a line nothing can arrive: programs read the end of their input.
+                        // Without the line no input can arrive, so programs read the end of their input.
                         self.complain(&format!("the host link cannot be read: {status}"));
                         self.stdin.end();
                         return;
@@ -109,7 +109,7 @@ impl Link {
                 self.event(&["ending"]);
                 tasks.end();
             }
-            // A newer host may know more types than this side.
+            // The host may be newer and know more types.
             _ => {}
         }
     }

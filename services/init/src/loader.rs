@@ -1,12 +1,12 @@
-//! The loader service: gives the dynamic linkers of all programs their libraries out of BOOTFS.
+//! The loader service: gives the dynamic linkers of all programs their libraries from BOOTFS.
 //!
-//! A dynamic linker holds a channel to this service and asks for libraries by name. Programs that start others clone
-//! their connection (`Clone` brings the server's end of a new channel), so that there are as many connections as
-//! processes: one thread waits for all of them on a port, where a connection's key is its number here.
+//! A dynamic linker holds a channel to this service and asks for libraries by name. A program that starts another one
+//! clones its connection (`Clone` brings the server's end of a new channel), so there are as many connections as
+//! processes. One thread waits for all of them on a port. A connection's key is its number here.
 //!
-//! Each connection is a program's, clones included: a program has so many, and with the program's end all are closed. A
-//! client that does not read its answers is cut off. A library's memory object is made once; everybody gets
-//! handles to the same, so that what a program hoards it pays for itself.
+//! Each connection belongs to a program, clones included. A program's connections are limited, and they are closed when
+//! the program ends. A client that does not read its answers is disconnected. A library's VMO is created once, and all
+//! clients get handles to it, so hoarded handles are charged to the program that hoards them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,16 +18,17 @@ use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Port, Rights
 
 use crate::boot::Boot;
 
-/// Where libraries lie in BOOTFS.
+/// The directory of libraries in BOOTFS.
 const DIRECTORY: &str = "lib";
-/// The most connections: fewer than a port can wait for.
+/// Maximum number of connections: fewer than a port can wait for.
 const CONNECTIONS: u64 = 40_000;
-/// The most connections of a program. It may have 256 processes, each of which has one for good and one more while it starts another.
+/// Maximum number of connections of a program. It may have 256 processes. Each of them has one permanent connection and
+/// one more while it starts another process.
 const OF_A_PROGRAM: u64 = 1024;
-/// Of the packet that tells of a new program.
+/// Key of the packet for a new program.
 const NEW: u64 = 0;
 
-/// The way to the loader service, for who starts programs.
+/// Gives access to the loader service to the code that starts programs.
 pub struct Loader {
     port: Port,
     new: Mutex<Vec<New>>,
@@ -36,14 +37,14 @@ pub struct Loader {
 /// A program's first connection.
 struct New {
     channel: Channel,
-    /// Whose it is; `None`: of `init` itself.
+    /// The job of its program; `None` for `init` itself.
     job: Option<Job>,
 }
 
-/// Becomes the loader service of this process and, with that, of all that it starts.
+/// Starts the loader service of this process and of all processes that it starts.
 ///
 /// # Errors
-/// When the old service cannot be replaced; that one stays then.
+/// The old service cannot be replaced; it stays in use.
 pub fn serve(boot: Arc<Boot>) -> zx::Result<Arc<Loader>> {
     let loader = Arc::new(Loader { port: Port::create()?, new: Mutex::new(Vec::new()) });
     let connections = Connections {
@@ -61,10 +62,10 @@ pub fn serve(boot: Arc<Boot>) -> zx::Result<Arc<Loader>> {
 }
 
 impl Loader {
-    /// A connection for the program of this job; for `init` itself without one.
+    /// A connection for the program of this job, or for `init` itself.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn connect(&self, job: Option<&Job>) -> zx::Result<Channel> {
         let (client, channel) = Channel::create()?;
         let job = job.map(|job| job.duplicate(Rights::SAME_RIGHTS)).transpose()?;
@@ -83,17 +84,17 @@ struct Service {
     loader: Arc<Loader>,
     libraries: Libraries,
     connections: Connections,
-    /// By the key of their packets, which [`Connections`] draws for both.
+    /// Programs by the key of their packets. [`Connections`] assigns all keys.
     programs: HashMap<u64, (Program, Job)>,
 }
 
-/// Memory objects that somebody has asked for; at most all that are in the image.
+/// VMOs of libraries that were asked for; at most all that are in the image.
 struct Libraries {
     boot: Arc<Boot>,
     made: HashMap<String, Vmo>,
 }
 
-/// The connections by the key of their packets.
+/// Connections by the key of their packets.
 struct Connections {
     loader: Arc<Loader>,
     all: HashMap<u64, Connection>,
@@ -108,7 +109,7 @@ impl Service {
             if packet.key == NEW {
                 let new = std::mem::take(&mut *self.loader.new.lock().unwrap_or_else(PoisonError::into_inner));
                 for new in new {
-                    // What cannot be served is closed, which its owner sees.
+                    // If it cannot be served, its channel is closed, and the client sees that.
                     let _ = self.begin(new);
                 }
             } else if let Some((program, _)) = self.programs.remove(&packet.key) {
@@ -132,7 +133,7 @@ impl Service {
         self.connections.add(channel.into_handle(), program)
     }
 
-    /// Answers one request of a connection, or notices its end.
+    /// Answers one request of a connection, or handles its end.
     fn serve(&mut self, key: u64) {
         let Some(connection) = self.connections.all.remove(&key) else { return };
         let find = |name: &str| self.libraries.find(name);
@@ -148,7 +149,7 @@ impl Service {
 }
 
 impl Libraries {
-    /// A handle to a library's memory object, which nobody can change.
+    /// A read-only handle to a library's VMO.
     fn find(&mut self, name: &str) -> zx::Result<Vmo> {
         if let Some(vmo) = self.made.get(name) {
             return vmo.duplicate(Rights::SAME_RIGHTS);

@@ -1,8 +1,9 @@
-//! The first ordinary program: runs what the system was booted for, connects it with the host, shuts the system down.
+//! The first ordinary program. It runs the programs that the system was booted for, connects them with the host, and
+//! shuts the system down.
 //!
-//! See the README for the files that it reads and the frames that it exchanges with the host. Threads: the main one
-//! decides what runs; one reads the host link; one gives libraries; one connects programs with services and minds those;
-//! for each program two carry its output and one its input.
+//! The README describes the files that it reads and the frames that it exchanges with the host. Its threads: the main
+//! thread decides what runs; one reads the host link; one is the loader service; one connects programs with services
+//! and supervises the services; each program has two for its output and one for its input.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,7 +1,7 @@
-//! Making processes: all that `init` starts is made here, from the boot image.
+//! Creates processes from the boot image, for everything that `init` starts.
 //!
-//! What a program can do is what its start message carries. Every one has a job of its own, by which nobody else's
-//! processes can be reached; what goes with that is said by those who start it: [`crate::runner`] for programs,
+//! A program can do only what its start handles allow. Each program has its own job, through which it cannot reach
+//! processes of other programs. The caller decides about further handles: [`crate::runner`] for programs,
 //! [`crate::services`] for services.
 
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use zx::{AsHandleRef, Channel, Handle, Info, Job, Process, Rights, Socket, Statu
 use crate::boot::Boot;
 use crate::loader::Loader;
 
-/// What processes are made from.
+/// The parts from which processes are created.
 pub struct Maker {
     pub boot: Arc<Boot>,
     vdso: Vmo,
-    /// Where libraries come from; without it, from the starter of the system still.
+    /// The loader service; without it, libraries still come from the loader service of `userboot`.
     loader: Option<Arc<Loader>>,
-    /// The job of all there is.
+    /// The koid of the job of all programs and services.
     all: Option<u64>,
 }
 
 /// A service that runs.
 pub struct Running {
     pub process: Process,
-    /// In which it runs; ended with it.
+    /// Its job, which is killed with it.
     pub job: Job,
-    /// Its clients' ends of channels are sent here.
+    /// The service receives its clients' channels here.
     pub clients: Channel,
 }
 
@@ -40,7 +40,7 @@ pub struct Running {
 pub struct Strings<'a> {
     pub arguments: Vec<&'a str>,
     pub environment: Vec<String>,
-    /// What handles of the name space refer to, by their places.
+    /// The paths of the handles in the name space, in order.
     pub names: Vec<&'a str>,
 }
 
@@ -50,17 +50,18 @@ fn step(what: &str) -> impl FnOnce(Status) -> String {
 }
 
 impl Maker {
-    /// Takes the vDSO that this process was started with.
+    /// Takes the vDSO from the start handles of this process.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// A message for the user.
     pub fn new(boot: Arc<Boot>, loader: Option<Arc<Loader>>) -> Result<Maker, String> {
         let vdso = zx::startup::take(u32::from(processargs::PA_VMO_VDSO), 0).ok_or("there is no vDSO")?;
         let all = zx::startup::job_default().and_then(|job| job.koid().ok());
         Ok(Maker { boot, vdso: vdso.into(), loader, all })
     }
 
-    /// A connection to the loader service for what runs in this job. What runs in the job of all has no job to end.
+    /// A connection to the loader service for the programs of this job. Programs in the job of all are not tied to the
+    /// end of a job.
     fn libraries(&self, job: &Job) -> zx::Result<Channel> {
         match &self.loader {
             Some(loader) => loader.connect(if job.koid().ok() == self.all { None } else { Some(job) }),
@@ -71,7 +72,7 @@ impl Maker {
     /// Starts a process in a job.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// A message for the user.
     pub fn start(
         &self,
         job: &Job,
@@ -105,11 +106,11 @@ impl Maker {
         Ok(started.process)
     }
 
-    /// What every program has, whatever it is for: its job, the boot files, the time of day. The job it cannot give other limits
-    /// than it has; policies it could not either, being in it.
+    /// The start handles of every program: its job, the boot files, the time of day. The program cannot change the
+    /// limits of its job. It cannot change the job's policies either, because the job contains a process.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// A message for the user.
     pub fn usual(&self, job: &Job) -> Result<Vec<(HandleInfo, Handle)>, String> {
         let same = |object: &dyn Fn() -> zx::Result<Handle>, what: &str| object().map_err(step(what));
         let held = Rights::from_bits_retain(job.basic_info().map_err(step("its job"))?.rights);
@@ -122,16 +123,16 @@ impl Maker {
         Ok(handles)
     }
 
-    /// Starts a service in `job`. `connections` are those to the services that it uses, `root` is the root resource. Gives
-    /// what it says, too.
+    /// Starts a service in `job`. `connections` are its connections to services that it uses, `root` is the root
+    /// resource. Also returns the socket with its output.
     ///
-    /// A service gets a resource for each part of the machine that the system description gives it, a channel on which it
-    /// is told of its clients, its connections, and the time of day. One whose memory is limited can ask its job how much
-    /// that is. It gets no files, and its output goes to the host, each line with its name. `names` is what it reaches the
-    /// services that it uses by, should they have ended.
+    /// A service gets a resource for each part of the machine that the system description assigns to it, a channel for
+    /// its clients, its connections, and the time of day. A service with a memory limit can ask its job for it. A
+    /// service gets no files. Its output goes to the host, with its name on each line. Through `names` it reaches the
+    /// services that it uses again if they have ended.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// A message for the user.
     pub fn start_service(
         &self,
         job: Job,
@@ -153,7 +154,7 @@ impl Maker {
             handles.push((HandleInfo::with_arg(PA_USER1, index), connection.into()));
         }
         if service.memory.is_some() {
-            // A handle that nothing can be started or ended with.
+            // With this handle it can neither start nor kill processes.
             let account = job.duplicate_handle(Rights::GET_PROPERTY | Rights::TRANSFER).map_err(step("its job"))?;
             handles.push((HandleInfo::new(PA_USER2), account));
         }
@@ -173,7 +174,7 @@ impl Maker {
     }
 }
 
-/// The clock of the time of day, which all have in common: to be read, and for nobody to leave a name or a signal on.
+/// The clock of the time of day, which all programs share. The handle allows no changes, names or signals.
 fn time_of_day() -> Result<Option<(HandleInfo, Handle)>, String> {
     let Some(clock) = zx::startup::utc_reference() else { return Ok(None) };
     let shared = clock.basic_info().and_then(|info| {
@@ -183,7 +184,7 @@ fn time_of_day() -> Result<Option<(HandleInfo, Handle)>, String> {
     Ok(Some((HandleInfo::new(PA_CLOCK_UTC), shared.map_err(step("the clock"))?)))
 }
 
-/// The resource for one part of the machine and nothing else. Ranges are the driver's alone.
+/// A resource for one part of the machine only. Ranges are exclusive to the driver.
 fn resource(root: &zx::Resource, part: &Resource, name: &str) -> zx::Result<zx::Resource> {
     let system = abi::ZX_RSRC_KIND_SYSTEM;
     let (options, base, size) = match *part {

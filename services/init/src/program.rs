@@ -1,14 +1,14 @@
 //! The check of a program before it is started.
 //!
-//! Starting a process answers with a status, which says little to whoever built the program; and the dynamic linker
-//! runs inside the new process, where its complaints come too late. So the file is looked at first, and what is wrong
-//! with it said in a sentence. What passes here can still fail to start.
+//! A failed process start returns only a status, which tells a developer little. The dynamic linker runs inside the new
+//! process, so its messages come too late. So the file is checked first, and an error is reported as a sentence. A
+//! program that passes can still fail to start.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 const INTERPRETER: &str = "ld.so.1";
 
-/// What is read of one table at most; a program with more is refused.
+/// Maximum size of one table in bytes. A program with a larger one is refused.
 const MAX_TABLE: u64 = 4 << 20;
 
 const PT_LOAD: u32 = 1;
@@ -24,13 +24,13 @@ struct Segment {
     size: u64,
 }
 
-/// The library that is no file: every process has it mapped.
+/// This library is not a file: it is mapped into every process.
 const VDSO: &str = "libzircon.so";
 
-/// Looks whether `file` is a program for this system and whether all its libraries are there.
+/// Checks whether `file` is a program for this system and whether all its libraries exist.
 ///
 /// # Errors
-/// A sentence, without the program's name, for the user.
+/// A message for the user, without the program's name.
 pub fn check(file: &mut (impl Read + Seek), has_library: impl Fn(&str) -> bool) -> Result<(), String> {
     let length = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
     let header = read(file, length, 0, 64.min(length))?;
@@ -103,7 +103,7 @@ fn needed(file: &mut (impl Read + Seek), length: u64, segments: &[Segment]) -> R
     let table = read(file, length, dynamic.offset, dynamic.size)?;
     let rows: Vec<(u64, u64)> = table.chunks_exact(16).map(|row| (long(row, 0), long(row, 8))).collect();
     let Some(&(_, strings)) = rows.iter().find(|(tag, _)| *tag == DT_STRTAB) else { return Ok(Vec::new()) };
-    // The table is given by its address in memory; the segment that holds it says where it lies in the file.
+    // The table is given by its memory address. The segment that contains it gives its position in the file.
     let inside = |segment: &&Segment| {
         segment.kind == PT_LOAD && strings >= segment.address && strings - segment.address < segment.size
     };

@@ -1,4 +1,4 @@
-//! A program from its start to the last byte of its output.
+//! Runs a program, from its start to the last byte of its output.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use crate::trace::{self, Tracer};
 
 const _: () = assert!(given::KIND == PA_USER0 as u32);
 
-/// Sees the standard output of a program go by.
+/// Receives a copy of a program's standard output.
 pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// How a program is connected.
@@ -28,22 +28,22 @@ pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub struct Connection {
     /// It gets the host's input; otherwise its input is empty.
     pub input: bool,
-    /// It is told of an INTERRUPT instead of being killed by it: a shell.
+    /// An INTERRUPT is reported to it instead of killing it: it is a shell.
     pub shell: bool,
     /// It is killed after this time.
     pub timeout: Option<Duration>,
-    /// Sees its output too.
+    /// Receives a copy of its output.
     pub observer: Option<Observer>,
-    /// Its input and output are this socket, and not the host link's.
+    /// Its input and output are this socket instead of the host link.
     pub console: Option<Arc<Socket>>,
-    /// Its input comes from here: from a program beside it.
+    /// Its input comes from this socket: from a program that runs beside it.
     pub from: Option<Arc<Socket>>,
-    /// It runs beside another program, and its output goes there. Its end is no other's.
+    /// It runs beside another program, and its output goes to this socket. Its end does not end the other program.
     pub beside: Option<Arc<Socket>>,
 }
 
 impl Connection {
-    /// What is a descriptor of the program already, if it is not the host link's.
+    /// The socket that becomes this descriptor of the program, if it is not connected to the host link.
     fn given(&self, fd: usize) -> Option<&Arc<Socket>> {
         let own = match fd {
             0 => &self.from,
@@ -57,34 +57,34 @@ impl Connection {
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// By itself or because it was killed.
+    /// By itself, or it was killed by another program.
     Returned(i64),
-    /// By init, at its timeout.
+    /// `init` killed it at its timeout.
     TimedOut(Duration),
     /// It never ran, for this reason.
     NotStarted(String),
 }
 
-/// What is needed to run programs.
+/// What running programs needs.
 #[derive(Clone)]
 pub struct Runner {
     pub link: &'static Link,
     pub tasks: &'static Tasks,
     pub maker: Arc<Maker>,
     pub environment: Vec<(String, String)>,
-    /// Programs that may look at all tasks, and end all, by their paths.
+    /// Paths of the programs that may inspect and kill all tasks.
     pub trusted: Vec<String>,
-    /// Programs that may find endpoints of native components, by their names, and what that takes.
+    /// Names of the programs that may use endpoints of native components, and the resource for that.
     pub endpoints: (Vec<String>, Option<&'static zx::Resource>),
-    /// The way to services, where they are served.
+    /// The services, where they are available.
     pub names: Option<Arc<Names>>,
-    /// For programs that may do whatever they like with the machine: tests.
+    /// For programs that may do anything with the machine: tests.
     pub resource: Option<&'static zx::Resource>,
-    /// Traces each program and what it starts, where that was asked for.
+    /// Traces each program and its children, if tracing was requested.
     pub tracer: Option<Tracer>,
 }
 
-/// A program that runs, and the other ends of its input and output.
+/// A running program, and the other ends of its input and output.
 struct Child {
     process: Process,
     job: Job,
@@ -94,11 +94,11 @@ struct Child {
     trace: Option<trace::Running>,
 }
 
-/// A process that was started, the other ends of its descriptors, and its trace.
+/// A started process, the other ends of its descriptors, and its trace.
 type Started = (Process, [Option<Socket>; 3], Option<trace::Running>);
 
 impl Runner {
-    /// Runs a program to its end and sends everything that it writes.
+    /// Runs a program to its end and sends its output.
     pub fn run(&self, command: &config::Command, connection: &Connection) -> End {
         let child = match self.start(command, connection) {
             Ok(child) => child,
@@ -121,14 +121,14 @@ impl Runner {
         let errors = pump("stderr", frames::STDERR, &child.errors);
         let end = wait(&child.process, connection.timeout);
         self.tasks.set_shell(None);
-        // What the program left running has ended with it, and with that all that may write.
+        // Killing the job ends the processes that the program left running, and with them all that may write.
         if connection.beside.is_some() {
             let _ = child.job.kill();
         } else {
             self.tasks.kill_foreground();
         }
-        // Others may hold the ends that were its own: who got them from it must not keep the run from ending. What has been
-        // written is still read.
+        // Other programs may hold duplicates of its sockets. They must not keep the run from ending. Output that is
+        // already written is still read.
         for socket in child.output.iter().chain(&child.errors) {
             let _ = socket.set_disposition(0, abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED);
         }
@@ -165,7 +165,7 @@ impl Runner {
                 Ok(Child { process, job, input, output, errors, trace })
             }
             Err(reason) => {
-                // Nothing runs there, and those who were told of the program are to forget it.
+                // The job is empty. Killing it makes services drop the program's resources.
                 if self.resource.is_none() {
                     let _ = job.kill();
                 }
@@ -230,7 +230,7 @@ impl Runner {
         variables
     }
 
-    /// What only some programs are given: [`given`].
+    /// The additional handles of some programs: [`given`].
     fn extras(&self, path: &str, connection: &Connection) -> zx::Result<Vec<(HandleInfo, Handle)>> {
         let mut extras = Vec::new();
         if self.trusted.iter().any(|trusted| trusted == path) {
@@ -255,7 +255,7 @@ impl Runner {
         Ok(extras)
     }
 
-    /// Gives the program the host's input until one of them ends.
+    /// Feeds the host's input to the program until the input or the program ends.
     fn feed(&self, input: Arc<Socket>) {
         let link = self.link;
         let claim = link.stdin.claim();
@@ -263,7 +263,7 @@ impl Runner {
             let mut open = true;
             let mut taken = 0;
             while let Some(bytes) = link.stdin.take(claim, frames::MAX_PAYLOAD) {
-                // What a program that has closed its input does not read is gone, as with a pipe.
+                // Input that a program does not read after closing its input is lost, as with a pipe.
                 open = open && write_all(&input, &bytes).is_ok();
                 taken += bytes.len();
                 if taken >= init::stdin::WINDOW / 4 || bytes.len() < frames::MAX_PAYLOAD {
@@ -271,13 +271,13 @@ impl Runner {
                     taken = 0;
                 }
             }
-            // The end of the host's input is the program's: this end of the socket is open for as long as the program runs.
+            // Passes the end of the host's input on. This end of the socket stays open while the program runs.
             let _ = input.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
         };
         let _ = thread::Builder::new().name("stdin".to_owned()).spawn(feed);
     }
 
-    /// Sends what a program writes until its end.
+    /// Sends a program's output until its end.
     fn pump(&self, name: &str, kind: u8, socket: Arc<Socket>, connection: &Connection) -> Option<JoinHandle<()>> {
         let link = self.link;
         let observer = connection.observer.clone().filter(|_| kind == frames::STDOUT);
@@ -303,7 +303,7 @@ impl Runner {
     }
 }
 
-/// Reads what there is, waiting for something; 0 when all who could write have gone.
+/// Reads available bytes, or waits for some; returns 0 when all writers have closed their ends.
 fn read(socket: &Socket, bytes: &mut [u8]) -> zx::Result<usize> {
     loop {
         match socket.read(bytes) {

@@ -1,4 +1,4 @@
-//! What init does with the system: reads the configuration, runs what it says, ends the system.
+//! A session of the system: reads the configuration, runs the programs that it names, ends the system.
 
 use std::fs;
 use std::io;
@@ -20,10 +20,10 @@ use crate::tasks::Tasks;
 use crate::trace::Tracer;
 use crate::{loader, services, tour};
 
-/// The return code for what could not be started or configured, as shells have it.
+/// The return code when a program could not be started or configured, as in shells.
 const NOT_STARTED: i64 = 127;
 
-/// How often the shell is started, should its console die under it.
+/// Maximum number of starts of the shell, if its console fails.
 const SHELLS: u32 = 5;
 
 const SHELL: &str = "/boot/bin/sh";
@@ -34,7 +34,8 @@ pub fn main() {
     let tasks: &'static Tasks = Box::leak(Box::new(Tasks::new()));
     let resource = zx::startup::resource().and_then(|resource| resource.duplicate(zx::Rights::SAME_RIGHTS).ok());
     let resource = resource.map(|resource| &*Box::leak(Box::new(resource)));
-    // Programs write to channels of this process's and let them fill up: that must not end it.
+    // Programs write to channels of this process and may let them fill up. With this property, a full queue returns a
+    // status and does not kill this process.
     let statuses = zx::startup::process_self().set_overflow_status(true);
     let result = statuses.map_err(|status| io::Error::other(format!("full queues cannot be made statuses: {status}")));
     let result = result.and_then(|()| session(link, tasks, resource));
@@ -46,7 +47,8 @@ pub fn main() {
     if let Some(resource) = resource {
         let _ = zx::system_powerctl(resource, abi::ZX_SYSTEM_POWERCTL_SHUTDOWN);
     }
-    // Nothing works without the right to shut down; the host has its EXIT frame and ends the machine.
+    // Without the right to shut down, nothing else works either. The host has received the EXIT frame and stops the
+    // machine.
 }
 
 fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static zx::Resource>) -> io::Result<i64> {
@@ -57,7 +59,7 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
     }
     match resource {
         Some(resource) => {
-            // No other program can pretend to be this one.
+            // From now on, no other program can write to the link.
             if let Err(status) = zx::debug_send_command(resource, "link") {
                 link.complain(&format!("other programs can write to the host, too: {status}"));
             }
@@ -87,7 +89,7 @@ fn session(link: &'static Link, tasks: &'static Tasks, resource: Option<&'static
         runner.tracer = resource.map(|resource| Tracer { link, resource });
     }
     if mode == Mode::Test {
-        // A test may take the whole machine apart: it has all there is, and no services.
+        // A test may do anything with the machine: it has the root resource, and no services run.
         runner.resource = resource;
     } else {
         let services = description::services::decode(&read("/boot/config/services")?).map_err(io::Error::other)?;
@@ -133,7 +135,7 @@ fn run(runner: &Runner) -> io::Result<i64> {
     Ok(code(runner, &command, runner.run(&command, &connection)))
 }
 
-/// The programs that run beside the one of the run, one after the other: `config/beside/0` and so on.
+/// The programs that run beside the main one, one after the other: `config/beside/0` and so on.
 fn beside() -> io::Result<Vec<Command>> {
     let mut commands = Vec::new();
     loop {
@@ -145,7 +147,7 @@ fn beside() -> io::Result<Vec<Command>> {
     }
 }
 
-/// Runs programs beside another one, whose input is then what they write, and ends when they have ended.
+/// Runs programs beside another one, whose input is their output. The input ends when they have ended.
 fn run_beside(runner: &Runner, commands: Vec<Command>) -> io::Result<Arc<Socket>> {
     let (input, output) = Socket::create(0).map_err(|status| io::Error::other(format!("a socket: {status}")))?;
     let (runner, output) = (runner.clone(), Arc::new(output));
@@ -154,7 +156,7 @@ fn run_beside(runner: &Runner, commands: Vec<Command>) -> io::Result<Arc<Socket>
             let connection = Connection { beside: Some(output.clone()), ..Connection::default() };
             code(&runner, &command, runner.run(&command, &connection));
         }
-        // Whoever may hold it still.
+        // Ends the output even if a process still holds this socket.
         let _ = output.set_disposition(abi::ZX_SOCKET_DISPOSITION_WRITE_DISABLED, 0);
     };
     thread::Builder::new().name("beside".to_owned()).spawn(run)?;
@@ -177,14 +179,14 @@ fn shell(runner: &Runner) -> i64 {
             console.drain();
             return code(runner, &command, end);
         }
-        // The shell ended because its console did: another of both.
+        // The shell ended because its console failed: both are started again.
     }
     runner.link.event(&["no-console"]);
     let connection = Connection { input: true, shell: true, ..Connection::default() };
     code(runner, &command, runner.run(&command, &connection))
 }
 
-/// The return code of a program; says why when it has none.
+/// The return code of a program; prints the reason if there is none.
 fn code(runner: &Runner, command: &Command, end: End) -> i64 {
     match end {
         End::Returned(code) => code,
@@ -243,7 +245,7 @@ fn rounded(time: Duration) -> u128 {
     time.as_millis()
 }
 
-/// Turns the `case` lines of a program's output into events.
+/// Converts the `case` lines of a program's output into events.
 fn case_observer(link: &'static Link, test: String) -> Observer {
     let line = Mutex::new(Vec::new());
     Arc::new(move |bytes| {
@@ -254,7 +256,7 @@ fn case_observer(link: &'static Link, test: String) -> Observer {
                     case_event(link, &test, &String::from_utf8_lossy(&line));
                     line.clear();
                 }
-                // No line of interest is longer; the rest of one that is stays out of memory.
+                // No line of interest is longer, so the rest of a longer line is not stored.
                 _ if line.len() < frames::MAX_PAYLOAD => line.push(*byte),
                 _ => {}
             }

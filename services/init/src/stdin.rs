@@ -1,24 +1,24 @@
-//! Standard input on its way from the host to the foreground program.
+//! Standard input from the host to the foreground program.
 //!
 //! The thread that reads the host link must never wait for a program, or an INTERRUPT behind the data would not be
-//! seen. So there is a buffer between them, which holds what the host may send before it is told that the program took
-//! some. A host that ignores this is held back here.
+//! read. So a buffer lies between them. It holds as many bytes as the host may send before it hears that the program
+//! has taken some. A host that ignores this limit is blocked here.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many bytes the host may have on the way.
+/// Maximum number of bytes from the host that are not taken yet.
 pub const WINDOW: usize = 64 << 10;
 
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
     ended: bool,
-    /// Counts programs; a taker of an earlier one gets nothing any more.
+    /// Number of the current program. A reader of an earlier one gets nothing any more.
     generation: u64,
 }
 
-/// The buffer between the link's reader and the thread that feeds the foreground program.
+/// The buffer between the link's thread and the thread that feeds the foreground program.
 #[derive(Default)]
 pub struct Stdin {
     state: Mutex<State>,
@@ -34,7 +34,7 @@ impl Stdin {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what the host sent; waits while more than [`WINDOW`] is buffered.
+    /// Adds input from the host; waits while more than [`WINDOW`] bytes are buffered.
     pub fn put(&self, bytes: &[u8]) {
         let mut state = self.lock();
         while state.bytes.len() >= WINDOW {
@@ -44,13 +44,13 @@ impl Stdin {
         self.changed.notify_all();
     }
 
-    /// The host's input has ended; what is buffered can still be taken.
+    /// The host's input has ended. Buffered input can still be taken.
     pub fn end(&self) {
         self.lock().ended = true;
         self.changed.notify_all();
     }
 
-    /// Makes the caller's program the one that gets the input; earlier claims end.
+    /// Directs the input to the caller's program; earlier claims end.
     pub fn claim(&self) -> Claim {
         let mut state = self.lock();
         state.generation += 1;
@@ -58,8 +58,8 @@ impl Stdin {
         Claim(state.generation)
     }
 
-    /// Waits for input and moves up to `limit` bytes out of the buffer. `None` at its end or when another program has
-    /// claimed the input.
+    /// Waits for input and takes up to `limit` bytes from the buffer. `None` at the end of the input, or when another
+    /// program has claimed it.
     pub fn take(&self, claim: Claim, limit: usize) -> Option<Vec<u8>> {
         let mut state = self.lock();
         loop {

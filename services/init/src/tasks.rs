@@ -1,38 +1,40 @@
-//! Which processes there are, and the end of those that should not be there any more.
+//! The processes of the system, and killing the ones in the foreground.
 //!
-//! A program has a job of its own, for itself and for those that it starts. "The foreground" is everything but init, what
-//! started it, the services, and native components. A shell keeps the jobs of what it runs apart, and is told when the user wants those
-//! in its foreground to end.
+//! Each program has its own job, for itself and its children. "The foreground" is every process except `init`,
+//! `userboot`, the services, and native components. A shell keeps the jobs of its programs apart, and is told when the
+//! user wants its foreground programs to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use zx::{AsHandleRef, Event, HandleRef, Info, Job, Process, Rights, Signals, Status, Unowned};
 
-/// The name of the job of native components that are clients, which the kernel makes when there is one (`objects/src/component.rs`).
+/// The name of the job of native components that are clients. The server creates it when there is one
+/// (`objects/src/component.rs`).
 const COMPONENTS: &[u8] = b"components\0";
 
 /// The processes of the system.
 pub struct Tasks {
     root: Option<Unowned<'static, Job>>,
     kept: Mutex<BTreeSet<u64>>,
-    /// Of a shell, which knows itself what to end.
+    /// The event of a shell, which itself knows which programs to end.
     shell: Mutex<Option<Event>>,
     /// The system is ending: nothing is started any more.
     ending: Mutex<bool>,
 }
 
 impl Tasks {
-    /// Remembers the processes that run now as those to keep.
+    /// Marks the processes that run now as processes to keep.
     pub fn new() -> Self {
         let root = zx::startup::job_default();
         let kept = root.as_ref().map(|root| koids(root, abi::ZX_INFO_JOB_PROCESSES)).unwrap_or_default();
         Self { root, kept: Mutex::new(kept.into_iter().collect()), shell: Mutex::new(None), ending: Mutex::new(false) }
     }
 
-    /// Ends what runs in the foreground, and lets nothing begin any more. Whoever waits for it goes on to the system's end.
+    /// Kills the foreground and prevents further starts. Threads that wait for these programs continue with the
+    /// system's end.
     pub fn end(&self) {
-        // A job that is being made is there when this has the lock, and is ended with the others.
+        // A job whose creation has begun exists once this thread has the lock, so it is killed with the others.
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.kill_foreground();
     }
@@ -42,19 +44,19 @@ impl Tasks {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps one more process, or a job with all in it, by a handle to it.
+    /// Marks one more process as to keep, or a job with all its processes.
     pub fn keep(&self, task: HandleRef<'_>) {
         if let Ok(koid) = task.koid() {
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(koid);
         }
     }
 
-    /// Has interrupts told to a shell by this event, or to none.
+    /// Sets the event that reports interrupts to a shell, or removes it.
     pub fn set_shell(&self, event: Option<Event>) {
         *self.shell.lock().unwrap_or_else(PoisonError::into_inner) = event;
     }
 
-    /// What the user's wish to end what runs comes to; says what was done.
+    /// Handles an interrupt by the user; returns what was done.
     pub fn interrupt(&self) -> String {
         match &*self.shell.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(event) => match event.signal(Signals::NONE, Signals::USER_0) {
@@ -65,19 +67,19 @@ impl Tasks {
         }
     }
 
-    /// The job of all programs and services, for one that may look at all and end all.
+    /// The job of all programs and services, for a program that may inspect and kill all of them.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn all(&self) -> zx::Result<Job> {
         let rights = Rights::BASIC | Rights::READ | Rights::ENUMERATE | Rights::DESTROY | Rights::GET_PROPERTY;
         self.root.as_ref().ok_or(Status::NOT_FOUND)?.duplicate(rights)
     }
 
-    /// A job for a program: one of its own, or, for a test that wants all there is, the root job.
+    /// A job for a program: a new one, or the root job for a test that needs everything.
     ///
     /// # Errors
-    /// What the kernel answers; `CANCELED`: the system is ending.
+    /// Errors of the server; `CANCELED`: the system is ending.
     pub fn job(&self, name: &str, root: bool) -> zx::Result<Job> {
         let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if *ending {
@@ -93,12 +95,12 @@ impl Tasks {
         Ok(job)
     }
 
-    /// Kills every process but those to keep and those of native components; returns how many that were.
+    /// Kills every process except those to keep and native components; returns the number of killed processes.
     pub fn kill_foreground(&self) -> usize {
         let Some(root) = &self.root else { return 0 };
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut killed = 0;
-        // One that is being killed may be starting another, so look until there is nothing new.
+        // A process may start another one while it is being killed, so this repeats until no new one appears.
         let mut seen = BTreeSet::new();
         loop {
             let mut found = false;
@@ -128,8 +130,9 @@ impl Tasks {
     }
 }
 
-/// What a program and all that it starts may have, unless it limits itself further: of memory nearly all that is free, of
-/// what the kernel has only so many of a part. So one that takes without end comes to its own end before the system's.
+/// Sets the quotas of a program and its children, unless the program lowers them further: nearly all free memory, and a
+/// part of each kind of object whose number is limited. So a program that allocates without end reaches its own limit
+/// before the system's.
 fn limit(job: &Job) -> zx::Result<()> {
     const COUNTS: [(u32, u64); 6] = [
         (abi::HAFNON_PROP_JOB_PROCESS_LIMIT, 256),
@@ -139,7 +142,7 @@ fn limit(job: &Job) -> zx::Result<()> {
         (abi::HAFNON_PROP_JOB_MESSAGE_LIMIT, 1024 * 1024),
         (abi::HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT, 256 << 20),
     ];
-    // Of the whole memory a part stays for others.
+    // A sixteenth of the total memory is reserved for others.
     const KEPT: u64 = 16;
     if let Some(memory) = zx::startup::resource()
         .and_then(|resource| resource.info_record::<abi::zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS).ok())
@@ -150,7 +153,7 @@ fn limit(job: &Job) -> zx::Result<()> {
     COUNTS.into_iter().try_for_each(|(property, limit)| job.set_property(property, &limit.to_le_bytes()))
 }
 
-/// A whole list of koids, however long it is.
+/// The complete list of koids, however long it is.
 fn koids(job: &Job, topic: u32) -> Vec<u64> {
     let mut list = vec![0; 64];
     loop {

@@ -1,4 +1,4 @@
-//! The tour: a few programs one after another, with a sentence before each.
+//! The tour: runs a few programs one after another, with a sentence before each.
 
 use init::config::Command;
 
@@ -35,7 +35,7 @@ const STOPS: &[Stop] = &[
     Stop { program: "crash", arguments: &[], words: "Programs that go wrong take down nobody but themselves." },
 ];
 
-/// Runs all stops. The result is 0, or 1 if a program did not do what it should.
+/// Runs all stops. Returns 0, or 1 if a program did not behave as expected.
 pub fn run(runner: &Runner) -> i64 {
     let link = runner.link;
     link.say("Hafnon: ordinary programs on the seL4 microkernel.");

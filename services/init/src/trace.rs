@@ -1,7 +1,7 @@
-//! The kernel's trace of one program and of what it starts, on its way to the host.
+//! The server's trace of one program and its children, on its way to the host.
 //!
-//! The file `config/trace` asks for it. A thread takes what has been recorded and sends it, a little later than it
-//! happened; at the program's end the rest follows. Nothing of init itself is traced, so sending records makes none.
+//! The file `config/trace` requests it. A thread reads recorded events and sends them a little later. At the program's
+//! end the rest follows. `init` itself is not traced, so sending records creates none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +13,17 @@ use zx::{Job, Resource, Status};
 
 use crate::link::Link;
 
-/// How long records wait at most, while there are few.
+/// Maximum delay of records when there are few.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What can trace.
+/// The parts that tracing needs.
 #[derive(Clone, Copy)]
 pub struct Tracer {
     pub link: &'static Link,
     pub resource: &'static Resource,
 }
 
-/// A trace that runs.
+/// A running trace.
 pub struct Running {
     tracer: Tracer,
     over: Arc<AtomicBool>,
@@ -31,10 +31,10 @@ pub struct Running {
 }
 
 impl Tracer {
-    /// Traces what will run in a job, from now on.
+    /// Traces everything that runs in a job, from now on.
     ///
     /// # Errors
-    /// The kernel or this process has no memory for it.
+    /// The server or this process is out of memory.
     pub fn start(self, job: &Job) -> zx::Result<Running> {
         zx::ktrace_start(self.resource, job)?;
         let over = Arc::new(AtomicBool::new(false));
@@ -58,7 +58,7 @@ impl Tracer {
 }
 
 impl Running {
-    /// Ends it; what was recorded has been sent then.
+    /// Ends the trace, after all records have been sent.
     pub fn end(self) {
         let _ = zx::ktrace_control(self.tracer.resource, abi::KTRACE_ACTION_STOP);
         self.over.store(true, Ordering::Release);

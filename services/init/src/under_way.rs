@@ -1,21 +1,23 @@
-//! Clients on their way to a service: how many of each program it has yet to take, and who waits until it has.
+//! Clients on their way to a service: how many of each program the service has not taken yet, and which channels wait
+//! until it has.
 //!
-//! A service may be slow, or not serve at all, and a program may ask without end. So of each program only so many are sent at a time. A channel that
-//! asks for more is put aside, and goes on, in its turn, when the service has taken one of that program's.
+//! A service may be slow or hang, and a program may send requests without end. So only a limited number of clients of
+//! each program are sent at a time. A channel with more requests is put aside. It continues, in turn, when the service
+//! has taken one of that program's clients.
 
 use std::collections::{HashMap, VecDeque};
 
 use service::Program;
 
-/// How many clients of a program may be on their way to a service.
+/// Maximum number of a program's clients on their way to a service.
 pub const MOST: usize = 64;
 
 /// The clients on their way to one run of a service.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// By the programs of which it has had clients.
+    /// Counts for the programs of which the service has had clients.
     sent: HashMap<Program, usize>,
-    /// The keys of the channels that are put aside, as they came.
+    /// Keys of the channels that are put aside, in order of arrival.
     aside: HashMap<Program, VecDeque<u64>>,
 }
 
@@ -25,7 +27,7 @@ impl UnderWay {
         self.sent.get(&program).is_none_or(|sent| *sent < MOST)
     }
 
-    /// One was sent.
+    /// One client was sent.
     pub fn sent(&mut self, program: Program) {
         *self.sent.entry(program).or_default() += 1;
     }
@@ -35,9 +37,9 @@ impl UnderWay {
         self.aside.entry(program).or_default().push_back(channel);
     }
 
-    /// The service has taken one; gives a channel that may go on now.
+    /// The service has taken one; returns a channel that may continue.
     pub fn taken(&mut self, program: Program) -> Option<u64> {
-        // Of a program that has ended meanwhile nothing is counted any more.
+        // Clients of a program that has ended meanwhile are not counted any more.
         let sent = self.sent.get_mut(&program)?;
         *sent = sent.saturating_sub(1);
         let aside = self.aside.get_mut(&program)?;
@@ -48,13 +50,13 @@ impl UnderWay {
         channel
     }
 
-    /// A program has ended; says whether the service has had clients of it.
+    /// A program has ended; returns whether the service has had clients of it.
     pub fn ended(&mut self, program: Program) -> bool {
         self.aside.remove(&program);
         self.sent.remove(&program).is_some()
     }
 
-    /// The service has ended; gives all channels that were put aside.
+    /// The service has ended; returns all channels that were put aside.
     pub fn over(&mut self) -> Vec<u64> {
         self.sent.clear();
         self.aside.drain().flat_map(|(_, channels)| channels).collect()
@@ -102,7 +104,7 @@ mod tests {
         under_way.put_aside(ONE, 7);
         assert!(under_way.ended(ONE));
         assert!(!under_way.ended(ONE));
-        // What the service takes late counts for nobody.
+        // A client that the service takes late is not counted.
         assert_eq!(under_way.taken(ONE), None);
         assert!(under_way.sent.is_empty() && under_way.aside.is_empty());
     }

@@ -1,6 +1,6 @@
-//! What the system says of itself on the host's standard error.
+//! Messages of the system on the host's standard error.
 
-/// A line with nothing in it that acts on a terminal or ends the line: names and reasons may come from programs.
+/// Replaces characters that would act on a terminal or end the line, because names and reasons may come from programs.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

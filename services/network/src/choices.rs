@@ -1,4 +1,4 @@
-//! Options of sockets.
+//! Socket options.
 
 use network_protocol::{Choice, ERROR, Error};
 use smoltcp::socket::tcp;
@@ -8,7 +8,7 @@ use crate::socket::{Body, End, Flow, Socket, Way};
 use crate::stack::{Stack, World};
 use crate::tcp::apply;
 
-/// What a data socket holds for its reader: the answer to who asks for sizes of buffers, which cannot be chosen.
+/// Capacity of a data socket: the reported buffer size, which cannot be changed.
 const HELD: u32 = 256 << 10;
 
 impl<W: World> Stack<W> {
@@ -30,7 +30,7 @@ impl<W: World> Stack<W> {
             }
             Choice::Hops => choices.hops = hops?,
             Choice::ReuseAddress => choices.reuse = on,
-            // Nobody divides what comes among several yet.
+            // Distribution of incoming traffic among several sockets is not implemented.
             Choice::ReusePort if on => return Err(Error::NotSupported),
             Choice::ReusePort => {}
             Choice::Broadcast => choices.broadcast = on,
@@ -40,7 +40,7 @@ impl<W: World> Stack<W> {
             Choice::MulticastLoopV6 => choices.loop_v6 = on,
             Choice::MulticastTtl => choices.group_ttl = hops?,
             Choice::MulticastHops => choices.group_hops = hops?,
-            // Wishes.
+            // These are only hints.
             Choice::ReceiveBuffer | Choice::SendBuffer => {}
             Choice::Error | Choice::Accepting => return Err(Error::NoOption),
         }

@@ -1,4 +1,4 @@
-//! Data sockets: Zircon's, with one end here and the other with a client, who has made it.
+//! Data sockets: Zircon sockets, created by the client, which has one end; the service has the other.
 
 use std::rc::Rc;
 
@@ -8,9 +8,9 @@ use network::stack::World;
 use network_protocol::{DATAGRAM_MAX, Error, HEADER, Kind};
 use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status};
 
-/// The kinds of packets of the service's port, in the last two bits of their keys; above stands a number.
+/// The kinds of packets on the service's port, in the two lowest bits of their keys. The other bits are a number.
 pub const CLIENTS: u64 = 0;
-/// Something came over a channel, or its end.
+/// A channel has a message, or has closed.
 pub const CONTROL: u64 = 1;
 /// A client wrote to a data socket.
 pub const READABLE: u64 = 2;
@@ -22,8 +22,8 @@ pub fn key(number: u64, kind: u64) -> u64 {
     number << 2 | kind
 }
 
-/// What a client can do with the end of a connection that it accepted: nothing to the signals, by which the service speaks. Who
-/// asked for the connection has made the socket, and can do as much to the other as a peer can: end it.
+/// Rights of the client's end of an accepted connection. They do not include signals, which the service uses. The
+/// connecting client has created the socket, and can do to the other side only what a peer can do: end it.
 const RIGHTS: Rights = Rights::TRANSFER
     .union(Rights::DUPLICATE)
     .union(Rights::WAIT)
@@ -32,20 +32,20 @@ const RIGHTS: Rights = Rights::TRANSFER
     .union(Rights::WRITE)
     .union(Rights::MANAGE_SOCKET);
 
-/// Makes data sockets, whose packets go to a port.
+/// Takes or creates data sockets, whose packets go to a port.
 pub struct Sockets(pub Rc<Port>);
 
-/// The end of one.
+/// The service's end of a data socket.
 pub struct DataEnd {
     id: Id,
     ours: Socket,
-    /// The client's, too: signals are set on it, and what the client has not read is seen there, also when the client has
-    /// gone.
+    /// The client's end, too: signals are set on it, and it shows the bytes that the client has not read, even after
+    /// the client has gone.
     theirs: Socket,
     port: Rc<Port>,
 }
 
-/// What the service does with both ends of a data socket.
+/// The rights that the service needs on both ends of a data socket.
 const NEEDED: Rights = Rights::DUPLICATE
     .union(Rights::READ)
     .union(Rights::WRITE)
@@ -55,7 +55,7 @@ const NEEDED: Rights = Rights::DUPLICATE
     .union(Rights::SET_PROPERTY)
     .union(Rights::MANAGE_SOCKET);
 
-/// That handles are those of the two ends of one socket of this kind, with all rights that the service needs.
+/// Checks that these handles are the two ends of one socket of this kind, with all rights that the service needs.
 fn check(ours: &Handle, theirs: &Handle, options: u32) -> zx::Result<bool> {
     let (one, other) = (ours.basic_info()?, theirs.basic_info()?);
     let able = |info: &abi::zx_info_handle_basic_t| {
@@ -95,7 +95,7 @@ impl World for Sockets {
 impl Sockets {
     fn end(&self, id: Id, kind: Kind, ours: Socket, theirs: Socket) -> Result<DataEnd, Error> {
         if kind == Kind::Datagram {
-            // A client waits for room for the longest datagram, not for room.
+            // A client waits for room for the longest datagram, not for any room.
             let room = (HEADER + DATAGRAM_MAX).to_ne_bytes();
             theirs.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room).map_err(|_| Error::NoMemory)?;
         }
@@ -110,7 +110,7 @@ impl DataEnd {
     }
 
     fn watch(&self, kind: u64, signals: Signals) {
-        // It fails only for want of memory in the kernel: then this socket stands still, and its holder may close it.
+        // It fails only if the server is out of memory. Then this socket stalls, and its holder may close it.
         let _ = self.ours.wait_async(&self.port, key(self.id, kind), signals, 0);
     }
 }

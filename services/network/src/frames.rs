@@ -1,32 +1,32 @@
-//! Whom a frame is for: looked at before smoltcp takes it, so that a listener needs no sockets in advance, and only the
-//! sockets that something happened to are asked.
+//! Determines the receiver of a frame before smoltcp handles it. So a listener needs no sockets in advance, and only
+//! sockets with events are polled.
 
 use std::net::{IpAddr, SocketAddr};
 
 use smoltcp::wire::{IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
 
-/// What a frame is to the stack.
+/// What a frame means to the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A connection is asked for.
+    /// A connection request.
     Syn {
-        /// By whom.
+        /// Its sender.
         from: SocketAddr,
-        /// Of whom.
+        /// Its receiver.
         to: SocketAddr,
     },
-    /// Something else of a connection.
+    /// Another segment of a connection.
     Segment {
-        /// By whom.
+        /// Its sender.
         from: SocketAddr,
-        /// To whom.
+        /// Its receiver.
         to: SocketAddr,
     },
-    /// Nothing that a socket waits for.
+    /// A frame that no socket waits for.
     Other,
 }
 
-/// Looks at a frame of IP.
+/// Parses an IP frame.
 pub fn look(frame: &[u8]) -> Frame {
     if frame.is_empty() { Frame::Other } else { inside(frame).unwrap_or(Frame::Other) }
 }
@@ -45,7 +45,7 @@ fn inside(frame: &[u8]) -> Option<Frame> {
     }
 }
 
-/// Addresses, protocol and contents of a packet.
+/// Addresses, protocol and payload of a packet.
 fn open(frame: &[u8]) -> Option<(IpAddr, IpAddr, IpProtocol, &[u8])> {
     match IpVersion::of_packet(frame).ok()? {
         IpVersion::Ipv4 => {

@@ -1,12 +1,11 @@
-//! The core of the network service: everything but its channels and its port, so that it is tested on the host.
+//! The core of the network service: everything except its channels and its port, so that it can be tested on the host.
 //!
-//! A client's TCP socket is a data socket of Zircon with the client at one end and the [`stack`] at the other, which moves
-//! bytes between it and a socket of smoltcp; smoltcp makes packets of them, and sends these over a [`wire`]. There is one
-//! wire so far, the machine's own loop (127.0.0.0/8 and ::1). The protocol between clients and service is the crate
-//! `network-protocol`.
+//! A client's TCP socket is a Zircon data socket between the client and the [`stack`]. The stack moves bytes between it
+//! and a smoltcp socket. smoltcp makes packets and sends them over a [`wire`]. The only wire so far is the loopback
+//! device (127.0.0.0/8 and ::1). The crate `network-protocol` defines the protocol between clients and service.
 //!
-//! What smoltcp leaves to its user is here: [`ports`], listeners with a queue, what becomes of a connection whose client
-//! has gone, errors that wait to be asked for, limits.
+//! This crate adds what smoltcp leaves to its user: [`ports`], listeners with a queue, connections whose client has
+//! gone, pending errors, limits.
 #![forbid(unsafe_code)]
 
 mod choices;

@@ -1,4 +1,4 @@
-//! The network service: what it is told over channels and by its port, brought to the [`stack`](network::stack).
+//! The network service: passes messages and port packets to the [`stack`](network::stack).
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -1,4 +1,4 @@
-//! Which socket has which address.
+//! The addresses and ports of sockets.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,27 +8,27 @@ use network_protocol::{Error, Kind};
 /// A socket's number.
 pub type Id = u64;
 
-/// Ports that are given to who asks for any, as Linux has them.
+/// The range of ephemeral ports, as on Linux.
 const FIRST: u16 = 32_768;
 const LAST: u16 = 60_999;
 
-/// One socket's hold on an address.
+/// One socket's binding to an address.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     /// The socket.
     pub id: Id,
     /// Its address.
     pub address: SocketAddr,
-    /// An IPv6 socket on all addresses that takes IPv4 too.
+    /// An IPv6 socket on all addresses that also takes IPv4.
     pub both: bool,
-    /// It does not mind others that do not mind.
+    /// It shares the address with other bindings that allow it.
     pub reuse: bool,
     /// It listens.
     pub listens: bool,
 }
 
 impl Binding {
-    /// Whether what comes to `ip` comes here.
+    /// Whether it receives traffic to `ip`.
     pub fn takes(&self, ip: IpAddr) -> bool {
         match self.address.ip() {
             own if own == ip => true,
@@ -46,17 +46,17 @@ impl Binding {
 #[derive(Debug)]
 pub struct Ports {
     bindings: HashMap<(Kind, u16), Vec<Binding>>,
-    /// The next port for who asks for any.
+    /// The next ephemeral port to try.
     next: u16,
 }
 
 impl Ports {
-    /// None, and where to begin among the ports that are given out.
+    /// Without bindings; `seed` chooses the first ephemeral port.
     pub fn new(seed: u16) -> Ports {
         Ports { bindings: HashMap::new(), next: FIRST + seed % (LAST - FIRST) }
     }
 
-    /// Binds a socket; port 0 becomes one that nobody has. Gives the port.
+    /// Binds a socket; port 0 selects a free port. Returns the port.
     ///
     /// # Errors
     /// `AddressInUse`.
@@ -89,10 +89,10 @@ impl Ports {
         Ok(port)
     }
 
-    /// Says that a socket listens from now on.
+    /// Marks a socket as listening.
     ///
     /// # Errors
-    /// `AddressInUse`: another that shares the address listens already.
+    /// `AddressInUse`: another socket that shares the address already listens.
     pub fn listen(&mut self, id: Id, port: u16) -> Result<(), Error> {
         let here = self.bindings.entry((Kind::Stream, port)).or_default();
         let own = here.iter().position(|binding| binding.id == id).ok_or(Error::Invalid)?;
@@ -104,7 +104,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Forgets a socket's binding.
+    /// Removes a socket's binding.
     pub fn free(&mut self, kind: Kind, id: Id, port: u16) {
         if let Some(here) = self.bindings.get_mut(&(kind, port)) {
             here.retain(|binding| binding.id != id);
@@ -114,35 +114,35 @@ impl Ports {
         }
     }
 
-    /// The sockets at a port.
+    /// The bindings of a port.
     pub fn at(&self, kind: Kind, port: u16) -> &[Binding] {
         self.bindings.get(&(kind, port)).map_or(&[], Vec::as_slice)
     }
 
-    /// Who listens at an address: who named it before who takes all.
+    /// The listener of an address: one bound to this address takes precedence over one bound to all addresses.
     pub fn listener(&self, to: SocketAddr) -> Option<Id> {
         let here = self.at(Kind::Stream, to.port()).iter().filter(|binding| binding.listens && binding.takes(to.ip()));
         here.max_by_key(|binding| !binding.address.ip().is_unspecified()).map(|binding| binding.id)
     }
 }
 
-/// Whether an address leads to this machine itself.
+/// Whether an address is a loopback address.
 pub fn is_loop(ip: IpAddr) -> bool {
     ip.is_loopback()
 }
 
-/// Whether datagrams to it go to all on a network.
+/// Whether it is a broadcast address.
 pub fn is_broadcast(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip == Ipv4Addr::new(127, 255, 255, 255))
 }
 
-/// The address that is meant: IPv4 as IPv4, and this machine where none is named.
+/// The effective destination: IPv4-mapped addresses become IPv4, and the unspecified address becomes loopback.
 pub fn target(to: SocketAddr) -> SocketAddr {
     let to = network_protocol::canonical(to);
     match to.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port()),
         IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), to.port()),
-        // Scope and flow mean nothing here.
+        // Scope and flow label are irrelevant here.
         ip => SocketAddr::new(ip, to.port()),
     }
 }

@@ -1,8 +1,8 @@
-//! Channels: each message answered, each end noticed.
+//! The service's channels: answers each message and handles each end.
 //!
-//! The port is emptied first, and what has come is put in turns by the programs that caused it; then some requests are
-//! answered and some sockets moved, and the port is looked at again. So whoever comes waits for a step of each other
-//! program, whatever these have asked for.
+//! The port is drained first, and its packets are queued by the programs that caused them. Then some requests are
+//! answered and some sockets are served, and the port is read again. So a new request waits for one step of each other
+//! program, however many requests these have made.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,25 +17,25 @@ use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals
 
 use crate::ends::{CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
 
-/// Connections of clients that there may be, and those of one program.
+/// Maximum number of client connections, in total and per program.
 const CLIENTS_MAX: u64 = 1024;
 const CLIENTS_OF_PROGRAM: u64 = 256;
-/// Control channels of sockets that there may be, and those of one program. With the clients' channels and two waits of
-/// each data socket these are fewer than a port has waits (50,000).
+/// Maximum number of control channels of sockets, in total and per program. Together with the clients' channels and two
+/// waits for each data socket, they are fewer than the waits that a port can have (50,000).
 const CONTROLS_MAX: u64 = 16_384;
 const CONTROLS_OF_PROGRAM: u64 = 4096;
-/// Packets that are taken from the port before what they ask for is done.
+/// Maximum number of packets that are read from the port before their steps run.
 const BATCH: usize = 1024;
-/// What `init` tells that is taken before others have their turn.
+/// Maximum number of events from `init` that are handled before other packets.
 const EVENTS: usize = 8;
-/// Requests that are answered before sockets have their turn.
+/// Number of requests that are answered before sockets are served.
 const REQUESTS: usize = 16;
-/// The handles of a message: a control channel and the two ends of a data socket.
+/// Maximum number of handles of a message: a control channel and the two ends of a data socket.
 const HANDLES: usize = 3;
-/// When a wait that found no memory is tried again.
+/// Delay before a wait that failed for lack of memory is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Whom a channel speaks for.
+/// What a channel stands for.
 #[derive(Clone, Copy)]
 enum Holder {
     /// A process (protocol step 1).
@@ -50,22 +50,22 @@ struct Control {
     program: Program,
 }
 
-/// Something to do for a program, with the number of a control channel.
+/// A step of work for a program, with the number of a control channel.
 #[derive(Clone, Copy)]
 enum Step {
-    /// There is a message on it, or its end.
+    /// The channel has a message, or has closed.
     Message(u64),
     /// Its program has ended.
     Cut(u64),
 }
 
-/// An answer, and the handle that goes with it.
+/// An answer, and its handle.
 type Answer = Result<(Reply, Option<Handle>), Error>;
 
 struct Service {
     port: Rc<Port>,
     clients: Clients,
-    /// A packet will come when `init` tells something.
+    /// A packet is requested for the next event from `init`.
     listens: bool,
     stack: Stack<Sockets>,
     ends: Ends,
@@ -77,15 +77,15 @@ struct Service {
     last: u64,
 }
 
-/// Serves until there will be no more clients.
+/// Serves clients until no more can come.
 ///
 /// # Errors
-/// A sentence for the log.
+/// A message for the log.
 pub fn run() -> Result<(), String> {
     let clients = Clients::take()?;
     let port = Rc::new(Port::create().map_err(|status| format!("no port: {status}"))?);
     let seed = RandomState::new().hash_one(std::process::id());
-    // For who wants to see packets of connections that need none.
+    // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
     let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
     let mut service = Service {
@@ -162,7 +162,7 @@ impl Service {
         Ok(())
     }
 
-    /// What `init` tells.
+    /// Handles events from `init`.
     fn told(&mut self) -> Result<(), Status> {
         self.listens = false;
         for _ in 0..EVENTS {
@@ -179,7 +179,7 @@ impl Service {
         Ok(())
     }
 
-    /// One that cannot be served is closed, which says it.
+    /// If a client cannot be served, its channel is closed.
     fn new_client(&mut self, client: Client) {
         for handle in client.handles {
             let Ok(end) = self.ends.take(handle) else { continue };
@@ -196,7 +196,8 @@ impl Service {
         Ok(())
     }
 
-    /// One message of a channel, or its end. Who breaks the rules is cut off, as who has gone; so is who does not read.
+    /// Handles one message of a channel, or its end. A client that breaks the rules or does not read its answers is
+    /// disconnected, as one that has closed its channel.
     fn control(&mut self, number: u64) {
         let Some(control) = self.controls.remove(&number) else { return };
         let goes_on = self.message(&control).is_ok() && self.watch(&control.end, key(number, CONTROL)).is_ok();
@@ -260,7 +261,7 @@ impl Service {
         }
     }
 
-    /// Gives a socket the control channel that it counts already.
+    /// Gives a socket the control channel that is already counted in it.
     fn give(&mut self, id: Id, control: Handle, program: Program) -> Result<(), Error> {
         let given = self.take_control(id, control, program);
         if given.is_err() {

@@ -1,4 +1,4 @@
-//! A socket as the stack keeps it.
+//! The stack's state of a socket.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,80 +10,80 @@ use smoltcp::time::Instant;
 
 use crate::ports::Id;
 
-/// What came of reading from a client.
+/// The result of reading from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// That many bytes.
+    /// This many bytes were read.
     Bytes(usize),
-    /// The client has written nothing more, so far.
+    /// The client has written nothing more so far.
     Nothing,
-    /// And will not.
+    /// The client has written nothing more and never will.
     End,
 }
 
-/// What came of writing to a client.
+/// The result of writing to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// That many bytes were taken.
+    /// This many bytes were written.
     Bytes(usize),
     /// There is no room until the client reads.
     Full,
-    /// The client wants nothing more.
+    /// The client does not read any more.
     Refused,
 }
 
 /// The service's end of a data socket.
 pub trait End {
-    /// Takes bytes, or one datagram, that the client wrote.
+    /// Reads bytes, or one datagram, that the client wrote.
     fn take(&mut self, into: &mut [u8]) -> Taken;
-    /// Gives bytes, or one datagram, to the client.
+    /// Writes bytes, or one datagram, to the client.
     fn give(&mut self, from: &[u8]) -> Given;
-    /// After what it was given, the client reads the end.
+    /// Ends the stream to the client: it reads the end after the bytes written so far.
     fn finish(&mut self);
-    /// As [`End::finish`], and the client can write no more.
+    /// As [`End::finish`]; in addition, the client can write no more.
     fn cut(&mut self);
     /// Changes signals that the client sees.
     fn tell(&mut self, clear: u32, set: u32);
-    /// Bytes that the client has not read.
+    /// Number of bytes that the client has not read.
     fn unread(&self) -> usize;
-    /// Asks for one call of [`readable`](crate::stack::Stack::readable) when there is something to take, or the end.
+    /// Requests one call of [`readable`](crate::stack::Stack::readable) when there is something to read, or the end.
     fn watch_readable(&mut self);
-    /// Asks for one call of [`writable`](crate::stack::Stack::writable) when there is room.
+    /// Requests one call of [`writable`](crate::stack::Stack::writable) when there is room.
     fn watch_writable(&mut self);
 }
 
-/// Options, as they were set. What they change in smoltcp is changed when they are set and when a connection begins.
+/// Socket options. They are applied to smoltcp when they are set and when a connection begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Choices {
-    /// Small pieces at once.
+    /// `TCP_NODELAY`: sends small segments at once.
     pub no_delay: bool,
-    /// Idle connections are probed,
+    /// `SO_KEEPALIVE`: idle connections are probed.
     pub keep_alive: bool,
-    /// after so many seconds,
+    /// Seconds until the first probe.
     pub keep_idle: u32,
-    /// every so many seconds,
+    /// Seconds between probes.
     pub keep_interval: u32,
-    /// so often.
+    /// Number of probes.
     pub keep_count: u32,
-    /// Seconds of closing plus 1, or 0.
+    /// Seconds of `SO_LINGER` plus 1, or 0 for off.
     pub linger: u32,
-    /// IPv4's hops.
+    /// Hop limit for IPv4.
     pub ttl: u8,
-    /// IPv6's hops.
+    /// Hop limit for IPv6.
     pub hops: u8,
-    /// The address may be shared with what ends there.
+    /// `SO_REUSEADDR`: the address may be shared with connections that are ending.
     pub reuse: bool,
     /// Broadcast is allowed.
     pub broadcast: bool,
-    /// No IPv4 over this IPv6 socket.
+    /// `IPV6_V6ONLY`: this IPv6 socket takes no IPv4.
     pub only_v6: bool,
-    /// Groups, IPv4: what is sent comes back.
+    /// Multicast loopback, IPv4.
     pub loop_v4: bool,
-    /// The same for IPv6.
+    /// Multicast loopback, IPv6.
     pub loop_v6: bool,
-    /// Groups, IPv4: hops.
+    /// Multicast hop limit, IPv4.
     pub group_ttl: u8,
-    /// The same for IPv6.
+    /// Multicast hop limit, IPv6.
     pub group_hops: u8,
 }
 
@@ -112,118 +112,118 @@ impl Default for Choices {
 /// A socket.
 #[derive(Debug)]
 pub struct Socket<E> {
-    /// The program that it counts for.
+    /// The program that it is charged to.
     pub program: Program,
-    /// Its addresses' family.
+    /// Its address family.
     pub family: Family,
-    /// What it carries.
+    /// Stream or datagrams.
     pub kind: Kind,
-    /// Its control channels.
+    /// Number of its control channels.
     pub holders: u32,
-    /// The data socket.
+    /// The service's end of its data socket.
     pub end: E,
-    /// Its own address.
+    /// Its local address.
     pub local: Option<SocketAddr>,
-    /// It has a binding of its own to that port (a connection that was accepted has its listener's).
+    /// The port that it has bound itself. (An accepted connection uses its listener's binding.)
     pub bound: Option<u16>,
-    /// What is to be told by `SO_ERROR`.
+    /// The pending error for `SO_ERROR`.
     pub error: Option<Error>,
     /// Its options.
     pub choices: Choices,
-    /// The rest.
+    /// State that depends on the kind of socket.
     pub body: Body,
-    /// A packet will come when there is something to take.
+    /// A packet is requested for readable data.
     pub reads: bool,
-    /// A packet will come when there is room.
+    /// A packet is requested for room.
     pub writes: bool,
-    /// It waits for its turn.
+    /// It is queued for a turn.
     pub touched: bool,
-    /// Nobody has it any more; it ends when its turn comes.
+    /// It has no client any more, and ends in its next turn.
     pub closing: bool,
 }
 
-/// What a socket is at.
+/// The state of a socket by kind.
 #[derive(Debug)]
 pub enum Body {
     /// TCP, neither listening nor connected.
     Fresh,
     /// TCP, waiting for connections.
     Listener(Listener),
-    /// TCP, connected or about to be.
+    /// TCP, connected or connecting.
     Flow(Flow),
     /// UDP.
     Datagrams(Datagrams),
 }
 
-/// What a listener has.
+/// The queues of a listener.
 #[derive(Debug)]
 pub struct Listener {
-    /// For how many there is a place.
+    /// The requested length of the queue.
     pub backlog: usize,
-    /// Those that can be accepted.
+    /// Connections that can be accepted.
     pub waiting: VecDeque<Id>,
-    /// Those that are about to be.
+    /// Connections whose handshake is in progress.
     pub coming: Vec<Id>,
-    /// Those that ask for a place and wait until there is one.
+    /// Connections that wait for a place in the queue.
     pub asking: VecDeque<Id>,
 }
 
 impl Listener {
-    /// Whether another may come.
+    /// Whether the queue has room for another connection.
     pub fn has_room(&self) -> bool {
-        // One more than was asked for, as elsewhere.
+        // One more than requested, as in other systems.
         self.waiting.len() + self.coming.len() <= self.backlog
     }
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Asked for by the client, at that moment.
+    /// The client has asked for it, at this time.
     Connecting(Instant),
-    /// Asked for by the peer of a listener.
+    /// The peer has asked this listener for it.
     Arriving(Id),
-    /// Open, in a listener's queue.
+    /// Open, in this listener's queue.
     Waiting(Id),
     /// Open, with a client.
     Open,
-    /// Without a client; what it wrote is still on its way.
+    /// Without a client; data that the client wrote is still being sent.
     Orphan,
-    /// Ended on both sides, or lost. The client may not know yet.
+    /// Closed on both sides, or lost. The client may not know it yet.
     Over,
 }
 
-/// How a connection's bytes travel.
+/// How a connection's bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// In packets of this socket of smoltcp.
+    /// In packets of this smoltcp socket.
     Packets(SocketHandle),
-    /// Not at all: the other party is this socket, and the two clients have the two ends of one data socket.
+    /// Without packets: the other side is this socket, and the two clients have the two ends of one data socket.
     Direct(Id),
-    /// Not yet: this listener has no place for it.
+    /// Not yet: this listener's queue is full.
     Waits(Id),
-    /// No more.
+    /// Not any more.
     Gone,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct Flow {
-    /// How its bytes travel.
+    /// How its bytes are transferred.
     pub way: Way,
-    /// The other party.
+    /// The peer's address.
     pub peer: SocketAddr,
-    /// How far it is.
+    /// Its state.
     pub phase: Phase,
-    /// The end of what the client writes was sent.
+    /// The end of the client's data was sent.
     pub sent_end: bool,
-    /// The client was told that no more comes.
+    /// The client was told that no more data comes.
     pub told_end: bool,
 }
 
-/// What a socket of datagrams has.
+/// The state of a datagram socket.
 #[derive(Debug)]
 pub struct Datagrams {
-    /// The only party that it hears and, without another address, speaks to.
+    /// The only peer that it receives from, and the default destination.
     pub peer: Option<SocketAddr>,
 }

@@ -1,9 +1,9 @@
-//! All sockets, and what moves between them: clients' data sockets on one side, smoltcp on the other.
+//! All sockets, and the transfer between clients' data sockets and smoltcp.
 //!
-//! Nothing here waits. The service calls for each request and for each packet of its port, then [`Stack::poll`], which
-//! moves some of what can be moved and says when it wants to be called again if nothing happens. What a program can make the
-//! stack keep is bounded by the limits below; what one call does, by a number of steps. The sockets that something happened
-//! to have turns, one of each program after the other.
+//! Nothing here blocks. The service makes a call for each request and for each packet of its port. Then it calls
+//! [`Stack::poll`], which moves some of the waiting data and returns when it must be called again if nothing happens.
+//! The limits below bound what a program can make the stack hold; a number of steps bounds the work of one call.
+//! Sockets with events take turns, one of each program after the other.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,88 +19,89 @@ use crate::ports::{Binding, Id, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Way};
 use crate::wire::Wire;
 
-/// Sockets that there may be.
+/// Maximum number of sockets.
 pub const SOCKETS: usize = 4096;
-/// Sockets that may count for one program.
+/// Maximum number of sockets charged to one program.
 pub const SOCKETS_OF_PROGRAM: usize = 1024;
-/// Control channels of one socket.
+/// Maximum number of control channels of one socket.
 pub const HOLDERS: u32 = 64;
-/// The most connections that may wait for one listener.
+/// Maximum length of a listener's queue.
 const BACKLOG: u32 = 1024;
-/// Sockets that have their turn in one poll, before the service looks at its port again.
+/// Maximum number of turns of sockets in one poll, before the service reads its port again.
 pub const STEPS: usize = 32;
-/// How often a poll goes around at most.
+/// Maximum number of rounds of one poll.
 const ROUNDS: usize = 64;
 
-/// Where data sockets come from.
+/// The source of data sockets.
 pub trait World {
-    /// The service's end of one.
+    /// The service's end of a data socket.
     type End: End;
-    /// What a client brings along from which that is made.
+    /// What a client sends to create one.
     type Brought;
 
-    /// Takes one for a socket of this number that the client has made, so that its job pays for what waits in there.
+    /// Takes the data socket that the client has created for the socket with this number. The client's job is charged
+    /// for the data that waits in it.
     ///
     /// # Errors
-    /// `Malformed`: it is none.
+    /// `Malformed`: it is not a data socket.
     fn take(&mut self, id: Id, kind: Kind, brought: Self::Brought) -> Result<Self::End, Error>;
 
-    /// Makes one for a socket of this number.
+    /// Creates a data socket for the socket with this number.
     ///
     /// # Errors
     /// `NoMemory`.
     fn make(&mut self, id: Id, kind: Kind) -> Result<Self::End, Error>;
 
-    /// The same data socket for the other side: what is the client's end of this one is the service's end of that.
+    /// The same data socket for the other side: the client's end of this one is the service's end of the other.
     ///
     /// # Errors
     /// `NoMemory`.
     fn other(&mut self, id: Id, end: &Self::End) -> Result<Self::End, Error>;
 }
 
-/// All sockets.
+/// All sockets, and the state of the network.
 pub struct Stack<W: World> {
     pub(crate) world: W,
     pub(crate) wire: Wire,
     pub(crate) interface: Interface,
     pub(crate) set: SocketSet<'static>,
     pub(crate) sockets: HashMap<Id, Socket<W::End>>,
-    /// Connections by their own and their peer's address.
+    /// Connections by local and peer address.
     pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
     pub(crate) ports: Ports,
-    /// Those that something happened to.
+    /// Sockets with events.
     turns: Turns<Id>,
-    /// When those that wait for a place in a listener's queue give up.
+    /// When connections that wait for a place in a listener's queue time out.
     pub(crate) asking: BTreeSet<(Instant, Id)>,
-    /// Those of smoltcp that send a last packet, a reset, and are gone then.
+    /// smoltcp sockets that are removed after they have sent a last packet, a reset.
     pub(crate) dying: Vec<SocketHandle>,
-    /// Connections without a client, by age.
+    /// Connections without a client, oldest first.
     pub(crate) orphans: VecDeque<(Instant, Id)>,
     pub(crate) now: Instant,
-    /// A datagram with its header, on its way through.
+    /// Buffer for a datagram with its header.
     pub(crate) scratch: Vec<u8>,
-    /// Connections between two clients need no packets.
+    /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
-    /// When smoltcp wants to be called.
+    /// When smoltcp must be called.
     deadline: Option<Instant>,
     ledger: Ledger,
     last: Id,
 }
 
 impl<W: World> Stack<W> {
-    /// A stack without sockets. The seed chooses sequence numbers and ports. `direct` joins clients with each other where it
-    /// can; without, every connection is smoltcp's.
+    /// A stack without sockets. The seed determines sequence numbers and ports. With `direct`, clients are connected
+    /// with each other directly where possible; without it, every connection uses smoltcp.
     pub fn new(world: W, seed: u64, now: Instant, direct: bool) -> Stack<W> {
         let mut wire = Wire::default();
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut wire, now);
         interface.update_ip_addrs(|addresses| {
-            // smoltcp has places for at least two.
+            // smoltcp has room for at least two addresses.
             let _ = addresses.push(IpCidr::new(Ipv4Addr::LOCALHOST.into(), 8));
             let _ = addresses.push(IpCidr::new(Ipv6Addr::LOCALHOST.into(), 128));
         });
-        // All of 127.0.0.0/8 is this machine. Nothing else comes over this wire.
+        // All of 127.0.0.0/8 is this machine. No other traffic comes over this wire.
         interface.set_any_ip(true);
         Stack {
             world,
@@ -123,22 +124,22 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// The end of a socket's data socket.
+    /// The service's end of a socket's data socket.
     pub fn end(&self, id: Id) -> Option<&W::End> {
         self.sockets.get(&id).map(|socket| &socket.end)
     }
 
-    /// How many sockets there are.
+    /// Number of sockets.
     pub fn len(&self) -> usize {
         self.sockets.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no sockets.
     pub fn is_empty(&self) -> bool {
         self.sockets.is_empty()
     }
 
-    /// Makes a socket with one holder (protocol step 2), over the data socket that its client brought.
+    /// Creates a socket with one holder (protocol step 2), with the data socket that its client sent.
     ///
     /// # Errors
     /// `TooMany`, `NoMemory`, `Malformed`.
@@ -200,7 +201,7 @@ impl<W: World> Stack<W> {
         Ok(id)
     }
 
-    /// Something happened to a socket: it gets a turn.
+    /// Queues a socket with an event for a turn.
     pub(crate) fn touch(&mut self, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id)
             && !std::mem::replace(&mut socket.touched, true)
@@ -209,7 +210,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Forgets a socket. What smoltcp has of it must be gone.
+    /// Removes a socket. Its smoltcp socket must already be gone.
     pub(crate) fn remove(&mut self, id: Id) {
         let Some(socket) = self.sockets.remove(&id) else { return };
         if let Some(port) = socket.bound {
@@ -218,7 +219,7 @@ impl<W: World> Stack<W> {
         self.ledger.give(socket.program, 1);
     }
 
-    /// Another control channel (protocol step 8).
+    /// Adds a control channel (protocol step 8).
     ///
     /// # Errors
     /// `TooMany`.
@@ -231,7 +232,7 @@ impl<W: World> Stack<W> {
         Ok(())
     }
 
-    /// A control channel has ended (protocol step 9).
+    /// A control channel has closed (protocol step 9).
     pub fn close(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         socket.holders = socket.holders.saturating_sub(1);
@@ -246,11 +247,11 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// What is asked over a control channel (protocol step 3), but for [`Request::Clone`] and [`Request::Accept`], which
-    /// give handles.
+    /// Handles a request on a control channel (protocol step 3), except [`Request::Clone`] and [`Request::Accept`],
+    /// which return handles.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// The reason of the refusal.
     pub fn request(&mut self, id: Id, request: Request) -> Result<Reply, Error> {
         let done = |()| Reply::Done;
         match request {
@@ -266,7 +267,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// An address as this socket may use it.
+    /// Checks that this socket may use an address.
     pub(crate) fn check_family(socket: &Socket<W::End>, address: SocketAddr) -> Result<(), Error> {
         match (socket.family, address) {
             (Family::V4, SocketAddr::V6(_)) | (Family::V6, SocketAddr::V4(_)) => Err(Error::WrongFamily),
@@ -291,7 +292,7 @@ impl<W: World> Stack<W> {
         self.bind_to(id, SocketAddr::new(ip, canonical.port()))
     }
 
-    /// Binds to an address that was looked at.
+    /// Binds to an address that was checked.
     pub(crate) fn bind_to(&mut self, id: Id, mut address: SocketAddr) -> Result<(), Error> {
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let both = address.ip().is_unspecified() && address.is_ipv6() && !socket.choices.only_v6;
@@ -331,10 +332,10 @@ impl<W: World> Stack<W> {
         Ok(())
     }
 
-    /// Takes a connection from a listener; it has one holder then (protocol step 5).
+    /// Accepts a connection from a listener. The connection then has one holder (protocol step 5).
     ///
     /// # Errors
-    /// `Again`: none waits. `Invalid`: it does not listen.
+    /// `Again`: no connection waits. `Invalid`: the socket does not listen.
     pub fn accept(&mut self, id: Id) -> Result<(Id, SocketAddr), Error> {
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let Body::Listener(listener) = &mut socket.body else { return Err(Error::Invalid) };
@@ -378,7 +379,7 @@ impl<W: World> Stack<W> {
         Ok(shown(socket.family, peer.ok_or(Error::NotConnected)?))
     }
 
-    /// There is something to take from a client, or it has ended.
+    /// A client's data can be read, or the client has closed its end.
     pub fn readable(&mut self, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.reads = false;
@@ -386,7 +387,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// There is room for a client's bytes.
+    /// There is room to write to a client.
     pub fn writable(&mut self, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.writes = false;
@@ -394,7 +395,8 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Moves some of what can be moved. Gives when to call again at the latest; the same moment: there is more to do.
+    /// Moves some of the waiting data. Returns the latest time for the next call; the current time means that there is
+    /// more to do.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.now = self.now.max(now);
         self.end_orphans();
@@ -403,7 +405,7 @@ impl<W: World> Stack<W> {
         let mut steps = STEPS;
         for round in 0..ROUNDS {
             if timer && round == 1 {
-                // Somebody's time had come in the round before. smoltcp does not say whose.
+                // A timer fired in the previous round. smoltcp does not say which socket's.
                 let flows: Vec<Id> = self.flows.values().copied().collect();
                 flows.into_iter().for_each(|id| self.touch(id));
             }
@@ -422,8 +424,8 @@ impl<W: World> Stack<W> {
         Some(self.now)
     }
 
-    /// A turn for each that was touched before, as long as there are steps; then a frame of each socket, then the frames that
-    /// came. Says whether there was any of it.
+    /// One turn for each queued socket, as long as there are steps; then one frame of each smoltcp socket, then the
+    /// received frames. Returns whether anything was done.
     pub(crate) fn round(&mut self, steps: &mut usize) -> bool {
         let mut any = !self.turns.is_empty();
         for _ in 0..self.turns.len().min(*steps) {
@@ -456,7 +458,7 @@ impl<W: World> Stack<W> {
         any
     }
 
-    /// A socket's turn: some of what it has to do.
+    /// A socket's turn: does some of its work.
     fn turn(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         socket.touched = false;
@@ -469,17 +471,17 @@ impl<W: World> Stack<W> {
     }
 }
 
-/// Where a socket's data socket comes from.
+/// The origin of a socket's data socket.
 pub(crate) enum Source<B> {
-    /// Its client brought it.
+    /// Its client sent it.
     Client(B),
     /// It is the other side of this socket's.
     Other(Id),
-    /// It is made here.
+    /// It is created here.
     Here,
 }
 
-/// No address of a family.
+/// The unspecified address of a family.
 pub(crate) fn unspecified(family: Family) -> SocketAddr {
     match family {
         Family::V4 => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -487,7 +489,7 @@ pub(crate) fn unspecified(family: Family) -> SocketAddr {
     }
 }
 
-/// The address that speaks to `peer` where none was chosen; without a port.
+/// The local address for traffic to `peer` if none was chosen, without a port.
 pub(crate) fn localhost(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
@@ -495,7 +497,7 @@ pub(crate) fn localhost(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// An address as a socket of this family sees it.
+/// An address as a socket of this family represents it.
 pub(crate) fn shown(family: Family, address: SocketAddr) -> SocketAddr {
     match family {
         Family::V4 => address,

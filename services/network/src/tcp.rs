@@ -1,4 +1,4 @@
-//! TCP: connections between clients' data sockets and smoltcp's sockets; and between two clients directly.
+//! TCP: connections between clients' data sockets and smoltcp's sockets, and direct connections between two clients.
 
 use std::net::SocketAddr;
 
@@ -12,30 +12,30 @@ use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken, Way};
 use crate::stack::{STEPS, Source, Stack, World, localhost};
 
-/// Bytes that smoltcp holds in each direction; the data socket holds more.
+/// Size of a smoltcp buffer in each direction in bytes. The data socket holds more.
 const BUFFER: usize = 64 << 10;
-/// How long a peer may be silent that is asked for a connection.
+/// Timeout of a connection attempt to a silent peer.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long a connection without a client may take to send the rest.
+/// Maximum time in which a connection without a client may send its remaining data.
 const ORPHANED: Duration = Duration::from_secs(60);
 
-/// Where somebody can connect.
+/// The state of a listener at a destination.
 enum Place {
-    /// Nobody listens there.
+    /// No listener.
     None,
-    /// This listener has no room.
+    /// This listener's queue is full.
     Taken(Id),
-    /// This one has.
+    /// This listener's queue has room.
     Free(Id),
 }
 
 impl<W: World> Stack<W> {
     fn make_tcp(&mut self, choices: &Choices, peer: SocketAddr) -> tcp::Socket<'static> {
         let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
-        // To wait for something to send along with an acknowledgement saves packets, and costs time. Here they cost nothing.
+        // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
         tcp.set_ack_delay(None);
         apply(&mut tcp, choices, peer);
-        // Until it is open.
+        // This timeout holds until the connection is open.
         tcp.set_timeout(Some(SILENCE));
         tcp
     }
@@ -70,7 +70,7 @@ impl<W: World> Stack<W> {
             return Err(Error::AddressInUse);
         }
         socket.local = Some(local);
-        // Of an attempt before this one.
+        // Clears the error of an earlier attempt.
         socket.error = None;
         socket.end.tell(ERROR, 0);
         let choices = socket.choices;
@@ -88,7 +88,7 @@ impl<W: World> Stack<W> {
         if !wait {
             return Err(Error::InProgress);
         }
-        // Both parties are here: five frames settle it.
+        // Both sides are on this machine: five frames complete the handshake.
         let mut steps = STEPS;
         for _ in 0..5 {
             self.round(&mut steps);
@@ -104,7 +104,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Connects without packets: at once where the listener has a place, else as soon as it has one.
+    /// Connects without packets: at once if the listener's queue has room, otherwise as soon as it has.
     fn connect_directly(&mut self, id: Id, local: SocketAddr, to: SocketAddr, wait: bool) -> Result<(), Error> {
         let joined = match self.place(to) {
             Place::Free(listener) => self.join(id, listener, local, to),
@@ -136,7 +136,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Whether an address has a listener, and that has a place.
+    /// Looks up the listener of an address and whether its queue has room.
     fn place(&self, to: SocketAddr) -> Place {
         let Some(listener) = self.ports.listener(to) else { return Place::None };
         match self.sockets.get(&listener) {
@@ -146,7 +146,8 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// A connection that waits for a place has its turn: there may be one, its time may be over, or the listener gone.
+    /// The turn of a connection that waits for a place: there may be one, it may have timed out, or the listener may be
+    /// gone.
     pub(crate) fn ask_again(&mut self, id: Id) {
         let Some(Socket { body: Body::Flow(Flow { phase: Phase::Connecting(since), peer, .. }), local, .. }) =
             self.sockets.get(&id)
@@ -170,7 +171,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Connections that have waited for a place for too long have a turn.
+    /// Queues turns for connections that have waited too long for a place.
     pub(crate) fn end_asking(&mut self) {
         while let Some((at, id)) = self.asking.first().copied()
             && at <= self.now
@@ -180,8 +181,8 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Connects a client with a listener's next client directly: each has one end of the same data socket, and what one
-    /// writes the other reads, without a copy here.
+    /// Connects a client directly with the listener's next client: each has one end of the same data socket. Each reads
+    /// what the other writes, without a copy here.
     fn join(&mut self, id: Id, listener: Id, local: SocketAddr, to: SocketAddr) -> Result<(), Error> {
         let listening = self.sockets.get(&listener).ok_or(Error::Refused)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
@@ -189,7 +190,7 @@ impl<W: World> Stack<W> {
             Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, told_end: false })
         };
         let body = flow(id, local, Phase::Waiting(listener));
-        // Who listens may have as many sockets as it may have.
+        // The listener's program is charged, within its limit of sockets.
         let stream = network_protocol::Kind::Stream;
         let other = self.add(program, family, stream, body, Source::Other(id)).map_err(|_| Error::Refused)?;
         if let Some(socket) = self.sockets.get_mut(&other) {
@@ -205,7 +206,8 @@ impl<W: World> Stack<W> {
         Ok(())
     }
 
-    /// The client of a direct connection has gone. The other reads what is left; then, unless it was a reset, the end.
+    /// The client of a direct connection has gone. The other side reads the remaining data; then, except after a reset,
+    /// the end.
     fn part(&mut self, id: Id, other: Id, reset: bool) {
         self.forget_flow(id);
         self.remove(id);
@@ -214,7 +216,7 @@ impl<W: World> Stack<W> {
         if !matches!(flow.phase, Phase::Waiting(_)) {
             flow.phase = Phase::Over;
         }
-        // Who sees the end must see the error, so that is told first.
+        // A client that sees the end must see the error, so the error is reported first.
         if reset {
             *error = Some(Error::Reset);
             end.tell(0, ERROR);
@@ -222,8 +224,8 @@ impl<W: World> Stack<W> {
         end.cut();
     }
 
-    /// A connection is asked for by a frame that smoltcp has not seen yet: makes it a socket, where somebody listens who
-    /// has room. Says whether the frame shall go on; where nobody listens, smoltcp answers it with a reset.
+    /// Handles a connection request that smoltcp has not seen yet: creates a socket for it, if a listener has room.
+    /// Returns whether smoltcp may see the frame. Without a listener, smoltcp answers it with a reset.
     pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> bool {
         if let Some(id) = self.flows.get(&(to, from)) {
             let id = *id;
@@ -236,7 +238,7 @@ impl<W: World> Stack<W> {
             return true;
         };
         if !queue.has_room() {
-            // It is asked again.
+            // The peer will repeat its request.
             return false;
         }
         let (program, family, choices) = (*program, *family, *choices);
@@ -263,7 +265,7 @@ impl<W: World> Stack<W> {
         true
     }
 
-    /// Moves what can be moved between a connection and its client, and tells both what has become of the other.
+    /// Moves data between a connection and its client, and passes the end of each side on to the other.
     pub(crate) fn pump_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Socket { end, body: Body::Flow(flow), reads, writes, choices, .. } = socket else { return };
@@ -285,7 +287,7 @@ impl<W: World> Stack<W> {
                 end.tell(0, CONNECTED);
             }
             (Phase::Arriving(_), State::SynReceived) => return,
-            // It has gone before it came.
+            // The connection ended before it was established.
             (Phase::Arriving(_), State::Listen | State::Closed) => return self.abort(id),
             (Phase::Arriving(listener), _) => {
                 flow.phase = Phase::Waiting(listener);
@@ -296,7 +298,7 @@ impl<W: World> Stack<W> {
             _ => {}
         }
         let orphan = flow.phase == Phase::Orphan;
-        // In.
+        // Received data.
         while tcp.can_recv() {
             if orphan {
                 return self.abort(id);
@@ -322,7 +324,7 @@ impl<W: World> Stack<W> {
             flow.told_end = true;
             end.finish();
         }
-        // Out.
+        // Data to send.
         while !flow.sent_end && tcp.can_send() {
             let mut taken = Taken::Nothing;
             let mut room = 0;
@@ -364,7 +366,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// A connection that was asked for has not come about.
+    /// A connection attempt has failed.
     fn not_connected(&mut self, id: Id, error: Error) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.body = Body::Fresh;
@@ -373,10 +375,10 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// smoltcp is done with a connection. Unless both sides had ended, it was lost.
+    /// smoltcp has finished with a connection. Unless both sides had closed it, it was lost.
     fn end_flow(&mut self, id: Id) {
         let Some(handle) = self.forget_flow(id) else { return };
-        // On this wire no packet comes late, so nothing has to wait for one; but the last answer is still to be sent.
+        // No packet is delayed on this wire, so TIME-WAIT is unnecessary. But the last answer must still be sent.
         self.dying.push(handle);
         let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
         if flow.phase == Phase::Orphan {
@@ -387,13 +389,13 @@ impl<W: World> Stack<W> {
             end.tell(0, ERROR);
             end.cut();
         }
-        // One that waits to be accepted stays in its queue: who takes it learns what happened.
+        // A connection that waits to be accepted stays in its queue; the client that accepts it gets the error.
         if !matches!(flow.phase, Phase::Waiting(_)) {
             flow.phase = Phase::Over;
         }
     }
 
-    /// Takes smoltcp's socket, if it has one, from a connection, which goes no way then.
+    /// Takes the smoltcp socket, if there is one, from a connection, which then has no way any more.
     fn forget_flow(&mut self, id: Id) -> Option<SocketHandle> {
         let socket = self.sockets.get_mut(&id)?;
         let Body::Flow(flow) = &mut socket.body else { return None };
@@ -407,7 +409,7 @@ impl<W: World> Stack<W> {
             self.asking.remove(&(since + SILENCE, id));
             if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
                 queue.asking.retain(|asking| *asking != id);
-                // Its place in the row may be one that is free.
+                // It may have had a place in the queue, which is free now.
                 if let Some(next) = queue.asking.front().copied() {
                     self.touch(next);
                 }
@@ -416,7 +418,7 @@ impl<W: World> Stack<W> {
         if let Way::Packets(handle) = way { Some(handle) } else { None }
     }
 
-    /// Resets a connection and forgets its socket.
+    /// Resets a connection and removes its socket.
     pub(crate) fn abort(&mut self, id: Id) {
         let listener = match self.sockets.get(&id) {
             Some(Socket { body: Body::Flow(Flow { phase: Phase::Arriving(id) | Phase::Waiting(id), .. }), .. }) => {
@@ -438,7 +440,8 @@ impl<W: World> Stack<W> {
         self.remove(id);
     }
 
-    /// Nobody listens any more: those that were not accepted end, those that waited for a place are refused, each in its turn.
+    /// A listener has closed: connections that were not accepted end, and those that waited for a place are refused,
+    /// each in its turn.
     pub(crate) fn close_listener(&mut self, id: Id) {
         let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&id) else { return };
         let (waiting, coming) = (std::mem::take(&mut queue.waiting), std::mem::take(&mut queue.coming));
@@ -453,7 +456,7 @@ impl<W: World> Stack<W> {
         self.remove(id);
     }
 
-    /// The client of a connection has gone. What it wrote is still sent; what it has not read makes this a reset.
+    /// The client of a connection has gone. Its remaining data is sent. If it had unread data, the connection is reset.
     pub(crate) fn close_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Body::Flow(flow) = &mut socket.body else { return };
@@ -484,18 +487,18 @@ impl<W: World> Stack<W> {
     }
 }
 
-/// Brings options to smoltcp's socket.
+/// Applies options to a smoltcp socket.
 pub(crate) fn apply(tcp: &mut tcp::Socket<'static>, choices: &Choices, peer: SocketAddr) {
     tcp.set_nagle_enabled(!choices.no_delay);
     let seconds = |count: u32| choices.keep_alive.then(|| Duration::from_secs(count.into()));
     tcp.set_keep_alive(seconds(choices.keep_idle));
-    // Only who asks for a sign of life ends a connection for want of one: without, it may be silent for ever.
+    // A connection ends for lack of a sign of life only with keep-alive. Without it, the peer may be silent for ever.
     tcp.set_timeout(seconds(choices.keep_idle + choices.keep_interval * choices.keep_count));
     let hops = if peer.is_ipv4() { choices.ttl } else { choices.hops };
     tcp.set_hop_limit(Some(hops.max(1)));
 }
 
-/// An address as smoltcp has it.
+/// Converts an address for smoltcp.
 pub(crate) fn endpoint(address: SocketAddr) -> IpEndpoint {
     IpEndpoint::new(address.ip().into(), address.port())
 }

@@ -1,4 +1,4 @@
-//! The stack, as clients use it and misuse it.
+//! Tests of the stack, with correct and incorrect clients.
 
 mod machine;
 
@@ -25,7 +25,7 @@ fn bytes_there_and_back() {
         assert_eq!(machine.read(server), b"hello");
         machine.write(server, b"you");
         assert_eq!(machine.read(client), b"you");
-        // An idle connection wants nothing.
+        // An idle connection needs no timer.
         assert_eq!(machine.settle(), None);
     }
 }
@@ -39,7 +39,7 @@ fn more_than_all_buffers_hold() {
     let mut received = Vec::new();
     while received.len() < sent.len() {
         let part = machine.read(server);
-        // Where the reader was slow, the sender asks from time to time whether there is room.
+        // If the reader was slow, the sender probes from time to time whether there is room.
         if part.is_empty() {
             machine.pass(Duration::from_secs(1));
         }
@@ -194,12 +194,12 @@ fn limits_of_a_program() {
     assert!(machine.stack.end(other).is_none());
 }
 
-/// A datagram of that many bytes to an address.
+/// A datagram with this many bytes to an address.
 fn datagram(to: SocketAddr, len: usize) -> Vec<u8> {
     [&network_protocol::encode_header(Some(to))[..], &vec![7; len]].concat()
 }
 
-/// A program's socket with datagrams that it has written and nobody looked at.
+/// A program's socket with unprocessed datagrams.
 fn sender(machine: &mut Machine, program: Program, to: SocketAddr, count: usize) -> Id {
     let id = machine.stack.open(program, Family::V4, Kind::Datagram, ()).unwrap();
     let pipe = machine.pipe(id);
@@ -219,14 +219,14 @@ fn a_thousand_senders_of_one_program_keep_another_for_a_turn() {
     assert!(machine.poll());
     let before = waiting(&machine);
     assert!(50_000 - before <= STEPS * TURN, "one poll sent {}", 50_000 - before);
-    // Whoever comes now is behind one step of the other program.
+    // A request that comes now waits for one step of the other program.
     let receiver = machine.stack.open(Program(2), Family::V4, Kind::Datagram, ()).unwrap();
     machine.stack.request(receiver, Request::Bind("127.0.0.1:40000".parse().unwrap())).unwrap();
     sender(&mut machine, Program(2), "127.0.0.1:40000".parse().unwrap(), 1);
     machine.packets();
     assert!(machine.poll());
     assert_eq!(machine.pipe(receiver).client().inbox.len(), 1);
-    // When all their clients go, that takes no more at a time.
+    // When all its clients close, one poll does not do more.
     for id in &senders {
         machine.stack.close(*id);
     }
@@ -265,7 +265,7 @@ fn who_speaks_to_one_hears_one() {
     assert!(machine.read(a).is_empty());
     machine.write(b, &datagram(to_a, 1));
     assert_eq!(machine.read(a).len(), HEADER + 1);
-    // Nobody is there any more: only who speaks to nobody else is told.
+    // The receiver is gone: only a connected socket gets the error.
     machine.stack.close(b);
     machine.settle();
     machine.write(a, &datagram(to_b, 1));
@@ -313,12 +313,12 @@ fn datagrams() {
         let (from, bytes) = network_protocol::decode_header(&received).unwrap();
         assert_eq!(bytes, b"hello");
         assert_eq!(from, Some(network_protocol::mapped(SocketAddr::from(([127, 0, 0, 1], machine.address(a).port())))));
-        // What is no datagram goes nowhere.
+        // An invalid datagram is dropped.
         for wrong in [&b""[..], &[1; 3], &[9; 100]] {
             machine.write(a, wrong);
         }
         assert!(machine.read(b).is_empty());
-        // What was written before the end still goes.
+        // Datagrams that were written before the end are still sent.
         machine.pipe(a).service().inbox.push_back([&header[..], b"bye"].concat());
         machine.stack.close(a);
         machine.settle();
@@ -339,7 +339,7 @@ fn places_that_are_not_here() {
     assert_eq!(machine.stack.accept(stream), Err(Error::Invalid));
 }
 
-/// What a client may do, with small numbers so that several meet.
+/// Actions of clients, with small numbers so that several act on the same objects.
 #[derive(Clone, Debug)]
 enum Act {
     Open(bool, bool),
@@ -386,7 +386,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever clients do, in whatever order: nothing panics, all comes to rest, and when they have gone, nothing is left.
+    /// Whatever clients do, in any order: nothing panics, the stack comes to rest, and when they have gone, nothing is
+    /// left.
     #[test]
     fn any_clients(direct: bool, acts in prop::collection::vec(act(), 1..60)) {
         let mut machine = Machine::new(direct);

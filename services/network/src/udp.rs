@@ -1,8 +1,8 @@
 //! UDP: datagrams from one client's data socket to another's.
 //!
-//! On the loop nothing has to be made a packet: what a client has written is read here, its receiver found by address, and the
-//! datagram written there. So nothing is kept in between, and what waits to be read is charged to the reader's job, which made
-//! the data socket.
+//! On the loopback device no packets are needed: the service reads a client's datagram, finds the receiver by address,
+//! and writes the datagram to it. So nothing is buffered in between. Unread data is charged to the reader's job, which
+//! created the data socket.
 
 use std::net::SocketAddr;
 
@@ -12,11 +12,11 @@ use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, Datagrams, End, Given, Socket, Taken};
 use crate::stack::{Stack, World, localhost, shown, unspecified};
 
-/// Datagrams that a socket sends before others have their turn.
+/// Maximum number of datagrams that a socket sends in one turn.
 pub(crate) const TURN: usize = 4;
 
 impl<W: World> Stack<W> {
-    /// Whether this socket may send to an address; gives it as it is meant.
+    /// Checks that this socket may send to an address; returns the effective address.
     fn check_target(socket: &Socket<W::End>, to: SocketAddr) -> Result<SocketAddr, Error> {
         Self::check_family(socket, to)?;
         let to = ports::target(to);
@@ -27,14 +27,14 @@ impl<W: World> Stack<W> {
             return Err(Error::Denied);
         }
         let mixed = socket.local.is_some_and(|local| !local.ip().is_unspecified() && local.is_ipv4() != to.is_ipv4());
-        // Broadcast to all networks needs one to begin with.
+        // Broadcast to all networks needs at least one network.
         if !ports::is_loop(to.ip()) || mixed || to.is_ipv4() && socket.family == Family::V6 && socket.choices.only_v6 {
             return Err(Error::Unreachable);
         }
         Ok(to)
     }
 
-    /// Protocol step 7.
+    /// Protocol step 7: prepares a destination.
     pub(crate) fn prepare(&mut self, id: Id, to: SocketAddr) -> Result<(), Error> {
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         if socket.kind != Kind::Datagram {
@@ -67,8 +67,8 @@ impl<W: World> Stack<W> {
         Ok(())
     }
 
-    /// Sends some of what the client wrote; the rest has its turn later. When the client has gone and all is sent, so has the
-    /// socket.
+    /// Sends some of the client's datagrams; the rest follows in later turns. When the client has gone and everything
+    /// is sent, the socket is removed.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
         let all = (0..TURN).any(|_| !self.send_one(id));
         if !all {
@@ -78,7 +78,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// Sends one datagram of a client. Says whether there was one.
+    /// Sends one datagram of a client. Returns whether there was one.
     fn send_one(&mut self, id: Id) -> bool {
         let Some(socket) = self.sockets.get_mut(&id) else { return false };
         if socket.reads {
@@ -91,13 +91,14 @@ impl<W: World> Stack<W> {
                 socket.end.watch_readable();
                 return false;
             }
-            // There will be nothing to ask for.
+            // Nothing more can come.
             Taken::Nothing | Taken::End => {
                 socket.reads = true;
                 return false;
             }
         };
-        // What a client has not prepared, or what is none, goes nowhere, as on any network.
+        // A datagram to a destination that the client has not prepared, or an invalid one, is dropped, as on any
+        // network.
         let mut datagram = std::mem::take(&mut self.scratch);
         if let Some(datagram) = datagram.get_mut(..count) {
             let _ = self.send(id, datagram);
@@ -106,7 +107,7 @@ impl<W: World> Stack<W> {
         true
     }
 
-    /// Sends a datagram, whose header says to whom; then it says from whom.
+    /// Sends a datagram. Its header contains the destination, which is replaced by the source.
     fn send(&mut self, id: Id, datagram: &mut [u8]) -> Result<(), Error> {
         let (to, bytes) = decode_header(datagram).ok_or(Error::Malformed)?;
         if bytes.len() > DATAGRAM_MAX {
@@ -128,13 +129,13 @@ impl<W: World> Stack<W> {
         };
         let Socket { end, family, .. } = self.sockets.get_mut(&receiver).ok_or(Error::Refused)?;
         datagram[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, from))));
-        // What the reader has no room for is lost, as on any network.
+        // If the reader has no room, the datagram is dropped, as on any network.
         let _: Given = end.give(datagram);
         Ok(())
     }
 
-    /// Who takes a datagram: who speaks to its sender only before who speaks to all, who named the address before who takes all
-    /// addresses.
+    /// The receiver of a datagram: a socket connected to its sender takes precedence over an unconnected one, and one
+    /// bound to this address over one bound to all addresses.
     fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
         let here = self.ports.at(Kind::Datagram, to.port()).iter().filter(|binding| binding.takes(to.ip()));
         let able = here.filter_map(|binding| {
@@ -150,7 +151,7 @@ impl<W: World> Stack<W> {
             .map(|(found, _)| found.id)
     }
 
-    /// A datagram met nobody. Only a socket that speaks to nobody else can make use of that.
+    /// A datagram had no receiver. Only a connected socket gets that error.
     fn unreachable(&mut self, id: Id, to: SocketAddr) {
         if let Some(Socket { body: Body::Datagrams(datagrams), end, error, .. }) = self.sockets.get_mut(&id)
             && datagrams.peer == Some(to)
@@ -160,7 +161,7 @@ impl<W: World> Stack<W> {
         }
     }
 
-    /// The client has gone. What it wrote before is sent, in turns; the address is free at once.
+    /// The client has gone. Its remaining datagrams are sent, in turns. The address is free at once.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         (socket.closing, socket.reads) = (true, false);

@@ -1,19 +1,19 @@
-//! What lies beneath the protocols: the machine's own loop. A frame that is sent comes in again, in order, none is lost.
+//! The layer below the protocols: the loopback device. It delivers every sent frame, in order.
 //!
-//! It is behind smoltcp's [`Device`], as a card's driver will be; beside that the stack looks at the next frame before
-//! smoltcp takes it, to see whom it is for.
+//! It implements smoltcp's [`Device`], as the driver of a network card will. In addition, the stack inspects the next
+//! frame before smoltcp takes it, to find its receiver.
 
 use std::collections::VecDeque;
 
 use smoltcp::phy::{self, ChecksumCapabilities, Device, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
-/// Bytes of a frame: what IP's length can say.
+/// Maximum size of a frame in bytes: the maximum of IP's length field.
 const MTU: usize = 65_535;
-/// Buffers that are kept for the next frames.
+/// Number of buffers that are kept for the next frames.
 const SPARE: usize = 16;
 
-/// The loop.
+/// The loopback device.
 #[derive(Debug, Default)]
 pub struct Wire {
     frames: VecDeque<Vec<u8>>,
@@ -26,7 +26,7 @@ impl Wire {
         self.frames.front().map(Vec::as_slice)
     }
 
-    /// Loses it.
+    /// Drops the next frame.
     pub fn lose(&mut self) {
         self.frames.pop_front();
     }
@@ -40,14 +40,14 @@ impl Device for Wire {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = MTU;
-        // Memory does not turn bits on the way.
+        // Memory does not corrupt data, so no checksums are needed.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }
 
     fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
         let frame = self.frames.pop_front()?;
-        // What is answered at once is small.
+        // An immediate answer is small.
         let answer = Sending { frames: &mut self.frames, buffer: Vec::new() };
         Some((Received { frame, spare: &mut self.spare }, answer))
     }
@@ -75,7 +75,7 @@ impl phy::RxToken for Received<'_> {
     }
 }
 
-/// The place for a frame to send.
+/// A frame to be sent.
 #[derive(Debug)]
 pub struct Sending<'a> {
     frames: &'a mut VecDeque<Vec<u8>>,

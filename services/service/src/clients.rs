@@ -1,44 +1,44 @@
-//! The channel from `init`: clients, and the ends of programs.
+//! The channel from `init`: new clients, and ends of programs.
 
 use zx::{Channel, Handle, Result, Status};
 
 use crate::Program;
 use crate::message::{HEAD, ToInit, ToService, WORDS};
 
-/// Kind of the start handles that are channels (`PA_USER1`): the clients, then the services that it uses.
+/// Type of the start handles that are channels (`PA_USER1`): the channel of clients, then the services that it uses.
 const CHANNELS: u32 = 0xf1;
 
-/// The clients of a service, as they come.
+/// The channel on which a service receives its clients.
 #[derive(Debug)]
 pub struct Clients(pub Channel);
 
-/// A client: words for the service, and the ends of channels and sockets that the client holds the others of.
+/// A client: words for the service, and ends of channels and sockets. The client holds the other ends.
 #[derive(Debug)]
 pub struct Client {
-    /// What stood behind the service's name.
+    /// The words after the service's name.
     pub words: String,
-    /// Its handles. What kind of objects they are the client has chosen: [`crate::Ends`] and [`crate::socket`] look.
+    /// Its handles. The client determines the type of the objects: [`crate::Ends`] and [`crate::socket`] check it.
     pub handles: Vec<Handle>,
-    /// The program that it is of.
+    /// The client's program.
     pub program: Program,
 }
 
-/// What `init` tells.
+/// An event from `init`.
 #[derive(Debug)]
 pub enum Event {
-    /// There is a client.
+    /// A new client.
     Client(Client),
-    /// A program of which there was a client has ended, with all that it started. What the service has of it is let go of:
-    /// nobody is there any more who could ask for it. Its number does not come again.
+    /// A program of which there was a client has ended, with everything that it started. The service frees what belongs
+    /// to it, because no process can ask for it any more. The program's number is not reused.
     Ended(Program),
 }
 
 impl Clients {
-    /// Takes them. From here on a full channel or port is a status for this process: its clients decide what is full, and must not
-    /// be able to end it.
+    /// Takes the channel. From now on, writing to a full channel or port returns a status to this process: its clients
+    /// can fill them, and must not be able to get this process killed.
     ///
     /// # Errors
-    /// A sentence for the log: this was not started as a service.
+    /// A message for the log: this process was not started as a service.
     pub fn take() -> std::result::Result<Clients, String> {
         let statuses = zx::startup::process_self().set_overflow_status(true);
         statuses.map_err(|status| format!("full queues cannot be made statuses: {status}"))?;
@@ -47,11 +47,11 @@ impl Clients {
         Ok(Clients(Channel::from(channel)))
     }
 
-    /// What `init` tells next, without waiting. It gives the signs of life that `init` asks for: a service that comes here
-    /// whenever its channel is readable is alive.
+    /// The next event from `init`, without waiting. It answers the pings of `init`: a service that calls this whenever
+    /// its channel is readable is alive.
     ///
     /// # Errors
-    /// `SHOULD_WAIT`; `PEER_CLOSED`: there will be no more.
+    /// `SHOULD_WAIT`; `PEER_CLOSED`: no more events can come.
     pub fn next(&self) -> Result<Event> {
         let mut bytes = [0; HEAD + WORDS];
         let mut handles = [None, None];
@@ -74,7 +74,7 @@ impl Clients {
     }
 }
 
-/// Takes the connection to the service that stands at this place among those that the driver uses.
+/// Takes the connection to the service with this index among those that this one uses.
 ///
 /// # Errors
 /// `NOT_FOUND`.

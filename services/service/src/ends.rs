@@ -1,4 +1,4 @@
-//! The ends of channels that clients gave.
+//! Ends of channels that clients sent.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -9,20 +9,20 @@ use zx::{AsHandleRef, Channel, Handle, HandleRef, Info, Result, Rights, Socket, 
 /// The koids of the ends that a service holds.
 type Koids = Arc<Mutex<HashSet<u64>>>;
 
-/// The ends of clients' channels that a service holds. Of no channel does it hold both: such a channel would never
-/// close, whoever sent it.
+/// The ends of clients' channels that a service holds. It never holds both ends of a channel: such a channel would
+/// never close, whichever program sent it.
 #[derive(Clone, Debug, Default)]
 pub struct Ends(Koids);
 
 /// An end of a channel that a service holds.
 #[derive(Debug)]
 pub struct End {
-    // Closed before it is forgotten.
+    // The channel is closed before its koid is removed from the set.
     channel: Channel,
     _held: Held,
 }
 
-/// That an end is held.
+/// Marks an end as held.
 #[derive(Debug)]
 struct Held {
     koid: u64,
@@ -30,12 +30,12 @@ struct Held {
 }
 
 impl Ends {
-    /// Takes what a client sent as an end of a channel; or an end that the service made itself, so that its other end cannot come
-    /// back as a client.
+    /// Takes an end of a channel that a client sent. A service also passes ends here that it created itself, so that a
+    /// client cannot send their other ends.
     ///
     /// # Errors
-    /// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it cannot be read, written or waited for. `INVALID_ARGS`: the service holds
-    /// this end already, or the other one.
+    /// `WRONG_TYPE`: it is not a channel. `ACCESS_DENIED`: it cannot be read, written or waited for. `INVALID_ARGS`:
+    /// the service already holds this end, or the other one.
     pub fn take(&self, handle: Handle) -> Result<End> {
         let info = checked(&handle, abi::ZX_OBJ_TYPE_CHANNEL, Rights::READ | Rights::WRITE | Rights::WAIT)?;
         let mut held = lock(&self.0);
@@ -53,20 +53,20 @@ impl End {
     }
 }
 
-/// Takes what a client sent as an end of a socket.
+/// Takes an end of a socket that a client sent.
 ///
 /// # Errors
-/// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it cannot be read, written or waited for.
+/// `WRONG_TYPE`: it is not a socket. `ACCESS_DENIED`: it cannot be read, written or waited for.
 pub fn socket(handle: Handle) -> Result<Socket> {
     checked(&handle, abi::ZX_OBJ_TYPE_SOCKET, Rights::READ | Rights::WRITE | Rights::WAIT)?;
     Ok(handle.into())
 }
 
-/// Takes what a client sent as an end of a socket that others get: with these rights, and no others; of datagrams, or of a
+/// Takes an end of a socket that a client sent for other programs: with exactly these rights, of datagrams or of a
 /// stream.
 ///
 /// # Errors
-/// `WRONG_TYPE`: it is none such. `ACCESS_DENIED`: it has not these rights.
+/// `WRONG_TYPE`: it is not such a socket. `ACCESS_DENIED`: it lacks some of these rights.
 pub fn socket_for(handle: Handle, datagrams: bool, rights: Rights) -> Result<Socket> {
     checked(&handle, abi::ZX_OBJ_TYPE_SOCKET, rights | Rights::INSPECT)?;
     let socket = Socket::from(handle);
@@ -76,17 +76,17 @@ pub fn socket_for(handle: Handle, datagrams: bool, rights: Rights) -> Result<Soc
     socket.replace(rights)
 }
 
-/// Takes what a client sent as memory. Whoever reads or writes it never waits for a program: no pager supplies it.
+/// Takes a VMO that a client sent. Accesses to it never wait for a program, because a VMO with a pager is refused.
 ///
 /// # Errors
-/// `WRONG_TYPE`: it is none. `ACCESS_DENIED`: it has not these rights. `NOT_SUPPORTED`: a pager supplies it.
+/// `WRONG_TYPE`: it is not a VMO. `ACCESS_DENIED`: it lacks some of these rights. `NOT_SUPPORTED`: a pager supplies it.
 pub fn memory(handle: Handle, rights: Rights) -> Result<Vmo> {
     checked(&handle, abi::ZX_OBJ_TYPE_VMO, rights)?;
     let flags = handle.info_record::<abi::zx_info_vmo_t>(abi::ZX_INFO_VMO)?.flags;
     if flags & abi::ZX_INFO_VMO_PAGER_BACKED == 0 { Ok(handle.into()) } else { Err(Status::NOT_SUPPORTED) }
 }
 
-/// What a handle is, if it is of this kind and has these rights.
+/// The basic information of a handle, if it is of this type and has these rights.
 fn checked(handle: &Handle, kind: u32, rights: Rights) -> Result<abi::zx_info_handle_basic_t> {
     let info = handle.basic_info()?;
     if info.type_ != kind {

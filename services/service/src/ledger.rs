@@ -1,23 +1,24 @@
-//! Programs, and what each of them has.
+//! Quotas of programs in a service.
 
 use std::collections::HashMap;
 
-/// A program that `init` started, with all that it started itself: the koid of the job that `init` made for it.
+/// A program that `init` started, with everything that it started itself: the koid of the job that `init` created for
+/// it.
 ///
-/// A service that uses others is a program for them, too; each run of it is another one.
+/// To the services that it uses, a service is a program, too. Each of its runs is a different program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Program(pub u64);
 
 impl Program {
-    /// `init` itself. It ends with the system, and no share of others is its limit.
+    /// `init` itself. It ends with the system, and only the total limits it.
     pub const INIT: Program = Program(0);
 }
 
-/// How much of one thing each program has, and all together.
+/// How much of one resource each program uses, and the total.
 ///
 /// Two rules bound a program: it may have no more than `each`, and no more than what is still free afterwards. By the
-/// second the first one that takes without end gets half, and half stays for others; the next one gets a quarter, and
-/// so on. `init` is bound by what there is alone.
+/// second rule, the first program that allocates without end gets half, and half stays for others; the next one gets a
+/// quarter, and so on. Only the total bounds `init`.
 #[derive(Debug)]
 pub struct Ledger {
     all: u64,
@@ -27,12 +28,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nobody has anything. There is `all` of it, and a program may have `each` at most.
+    /// Nothing is used. There is `all` of it, and a program may use at most `each`.
     pub fn new(all: u64, each: u64) -> Ledger {
         Ledger { all, each, total: 0, used: HashMap::new() }
     }
 
-    /// Counts so much more for a program; says whether it may have it. If not, nothing is counted.
+    /// Charges an amount to a program; returns whether it may have it. If not, nothing is charged.
     #[must_use = "what is refused is not counted"]
     pub fn take(&mut self, program: Program, amount: u64) -> bool {
         let (Some(has), Some(total)) = (self.used(program).checked_add(amount), self.total.checked_add(amount)) else {
@@ -49,7 +50,7 @@ impl Ledger {
         true
     }
 
-    /// Counts so much less for a program; never less than nothing.
+    /// Returns an amount of a program, which never falls below zero.
     pub fn give(&mut self, program: Program, amount: u64) {
         let has = self.used(program);
         let amount = amount.min(has);
@@ -61,19 +62,19 @@ impl Ledger {
         }
     }
 
-    /// A program has nothing any more. Gives what it had.
+    /// Clears the use of a program that has ended. Returns what it had.
     pub fn ended(&mut self, program: Program) -> u64 {
         let had = self.used.remove(&program).unwrap_or_default();
         self.total -= had;
         had
     }
 
-    /// What a program has.
+    /// The use of a program.
     pub fn used(&self, program: Program) -> u64 {
         self.used.get(&program).copied().unwrap_or_default()
     }
 
-    /// What all have together.
+    /// The total use.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -1,18 +1,18 @@
-//! What a service was started with: its clients, as they come, the programs that they are of, and its connections to the
-//! services that it uses.
+//! The service side of `init`'s protocol: clients as they arrive, the programs that they belong to, and the connections
+//! to services that this one uses.
 //!
-//! `init` starts a service when somebody needs it, and gives it one channel. `init` sends on it each client, and the end
-//! of each program that had one ([`message`]). A client is words for the service, and the ends of channels or sockets
-//! whose other ends the client holds. What is spoken on those is the service's own affair. A client of a file system has
+//! `init` starts a service on the first request for it, and gives it one channel. On it `init` sends each client, and
+//! the end of each program that had one ([`message`]). A client is words for the service, and ends of channels or
+//! sockets whose other ends the client holds. The service defines the protocol on those. A client of a file system has
 //! one end, a connection to its root.
 //!
-//! **Whose it is.** Everything that a service keeps belongs to a [`Program`]. A service counts it in a [`Ledger`], which
-//! bounds what each program has, and lets go of all of it when [`Event::Ended`] says that the program has ended. The end
-//! of a client's channel comes sooner as a rule, but no service may rely on it: a program can have a channel kept
-//! open by others when it ends, even by services.
+//! **Ownership.** Everything that a service keeps belongs to a [`Program`]. A service counts it in a [`Ledger`], which
+//! bounds each program's use, and frees all of it when [`Event::Ended`] reports that the program has ended. A client's
+//! channel usually closes earlier, but no service may rely on it: other programs, even services, can keep a channel
+//! open beyond the program's end.
 //!
-//! **What comes is checked.** [`Ends`] takes a client's end of a channel: an object of another kind is refused, and so is
-//! the other end of a channel that the service holds already.
+//! **Checks.** [`Ends`] takes a client's end of a channel. It refuses objects of another type, and the other end of a
+//! channel that the service already holds.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

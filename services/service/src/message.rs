@@ -1,18 +1,19 @@
-//! What `init` and a service tell each other on the service's first channel.
+//! The messages between `init` and a service on the service's first channel.
 //!
-//! A message is a head of 16 bytes and, with a client, the words that stood behind the service's name. The client's ends
-//! are the message's handles.
+//! A message is a header of 16 bytes and, with a client, the words after the service's name. The client's ends are the
+//! message's handles.
 //!
-//! 1. `init` sends a client ([`ToService::Client`]); the service answers when it has taken it ([`ToInit::Taken`]). So `init` knows
-//!    how many clients of a program the service has yet to take, and sends only so many at a time.
+//! 1. `init` sends a client ([`ToService::Client`]); the service answers when it has taken it ([`ToInit::Taken`]). So
+//!    `init` knows how many clients of a program the service has not taken yet, and limits their number.
 //! 2. `init` sends the end of a program of which the service had clients ([`ToService::Ended`]).
-//! 3. `init` asks for a sign of life now and then ([`ToService::Ping`]), and the service gives it ([`ToInit::Alive`]).
+//! 3. From time to time `init` asks for a sign of life ([`ToService::Ping`]), and the service answers
+//!    ([`ToInit::Alive`]).
 
 use crate::Program;
 
-/// Bytes of a head.
+/// Size of a header in bytes.
 pub const HEAD: usize = 16;
-/// The most bytes of words.
+/// Maximum size of the words in bytes.
 pub const WORDS: usize = 256;
 
 const CLIENT: u8 = 1;
@@ -24,16 +25,16 @@ const ALIVE: u8 = 5;
 /// From `init` to a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToService<'a> {
-    /// A client; its ends are the handles.
+    /// A client; its ends are the message's handles.
     Client {
-        /// Whose it is.
+        /// The client's program.
         program: Program,
-        /// What stood behind the service's name.
+        /// The words after the service's name.
         words: &'a [u8],
     },
     /// A program and all that it started has ended.
     Ended(Program),
-    /// A question for a sign of life.
+    /// Asks for a sign of life.
     Ping,
 }
 
@@ -53,7 +54,7 @@ fn head(kind: u8, number: u64) -> [u8; HEAD] {
     head
 }
 
-/// Kind, number, and what is behind the head.
+/// Kind, number, and the bytes after the header.
 fn split(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let (_, number) = head.split_last_chunk::<8>()?;
@@ -61,7 +62,7 @@ fn split(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
 }
 
 impl<'a> ToService<'a> {
-    /// For the channel.
+    /// Encodes it for the channel.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
             ToService::Client { program, words } => [&head(CLIENT, program.0), words].concat(),
@@ -70,7 +71,7 @@ impl<'a> ToService<'a> {
         }
     }
 
-    /// From the channel; `None`: it is no message.
+    /// Decodes a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<ToService<'a>> {
         match split(bytes)? {
             (CLIENT, program, words) => Some(ToService::Client { program: Program(program), words }),
@@ -82,7 +83,7 @@ impl<'a> ToService<'a> {
 }
 
 impl ToInit {
-    /// For the channel.
+    /// Encodes it for the channel.
     pub fn to_bytes(self) -> [u8; HEAD] {
         match self {
             ToInit::Taken(program) => head(TAKEN, program.0),
@@ -90,7 +91,7 @@ impl ToInit {
         }
     }
 
-    /// From the channel; `None`: it is no message.
+    /// Decodes a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<ToInit> {
         match split(bytes)? {
             (TAKEN, program, []) => Some(ToInit::Taken(Program(program))),

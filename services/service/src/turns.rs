@@ -1,20 +1,20 @@
-//! Work of several programs, which take turns.
+//! Fair scheduling of the work of several programs.
 //!
-//! A service takes everything from its port as it comes, but works it off in turns: one step for each program that has any
-//! waiting. So what a program waits for is a step of each of the others, however many steps these have asked for.
+//! A service reads all packets from its port, but works on them in turns: one step for each program with waiting steps.
+//! So a program waits for one step of each other program, however many steps these have queued.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::Program;
 
-/// How many requests of a program go before work of its own that goes on for long.
+/// Number of a program's requests that run before its own long work gets a step.
 const BEFORE: u32 = 4;
 
-/// Steps that wait, of each program in their order.
+/// Waiting steps, in order for each program.
 #[derive(Debug)]
 pub struct Turns<T> {
     steps: HashMap<Program, Steps<T>>,
-    /// Programs that have steps, each once; the first is next.
+    /// Programs with steps, each once; the first is next.
     order: VecDeque<Program>,
     len: usize,
 }
@@ -23,9 +23,9 @@ pub struct Turns<T> {
 #[derive(Debug)]
 struct Steps<T> {
     requests: VecDeque<T>,
-    /// Steps of what goes on for long.
+    /// Steps of long work.
     long: VecDeque<T>,
-    /// Requests since the last of those.
+    /// Requests since the last step of long work.
     since: u32,
 }
 
@@ -48,12 +48,12 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Adds a step: it comes behind what waits of the program, but for what goes on for long.
+    /// Adds a step. It comes after the program's waiting requests and before its long work.
     pub fn push(&mut self, program: Program, step: T) {
         self.steps(program).requests.push_back(step);
     }
 
-    /// Adds a step of something that goes on for long: requests of the same program go before it, some at a time.
+    /// Adds a step of long work: requests of the same program run before it, a bounded number at a time.
     pub fn push_long(&mut self, program: Program, step: T) {
         self.steps(program).long.push_back(step);
     }
@@ -82,12 +82,12 @@ impl<T> Turns<T> {
         Some((program, step))
     }
 
-    /// Whether nothing waits.
+    /// Whether no step waits.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// How many steps wait.
+    /// Number of waiting steps.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -108,7 +108,7 @@ mod tests {
         let first: Vec<(u64, u32)> =
             std::iter::from_fn(|| turns.pop()).take(5).map(|(program, step)| (program.0, step)).collect();
         assert_eq!(first, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
-        // Who comes later waits for one step.
+        // A program that comes later waits for one step.
         turns.push(Program(3), 7);
         assert_eq!([turns.pop(), turns.pop()].map(|step| step.map(|(program, _)| program.0)), [Some(1), Some(3)]);
         assert_eq!(turns.len(), 996);

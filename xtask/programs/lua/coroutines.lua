@@ -21,7 +21,7 @@ end
 local count, last = 0, nil
 for text in coroutine.wrap(function() permutations({ "a", "b", "c", "d", "e", "f" }, 6) end) do count, last = count + 1, text end
 print(count, last)
--- A yield through pcall, through a metamethod, through a sort's... which cannot.
+-- Yields through pcall and through a metamethod; through a sort it is impossible.
 print(coroutine.wrap(function() return pcall(function() coroutine.yield("through pcall") error("after") end) end)())
 local meta = setmetatable({}, { __add = function(a, b) return coroutine.yield("in __add") end })
 local adder = coroutine.wrap(function() return meta + 1 end)

@@ -1,4 +1,4 @@
--- The io library: every way to read and write, on the place for temporary files.
+-- The io library: every way to read and write, in the folder for temporary files.
 local name = os.getenv("TMP") .. "/file.txt"
 local file = assert(io.open(name, "w"))
 print(io.type(file), io.type(42), file:write("first\n", 2, "\n", 3.5, "\nlast without an end") == file)
@@ -15,7 +15,7 @@ file = assert(io.open(name, "a")) file:write("\nappended") file:close()
 file = assert(io.open(name, "r+")) file:write("FIRST") file:seek("set", 0) print(file:read("a")) file:close()
 print(pcall(io.lines, name .. ".missing") == false, io.open(name, "r"):read("n"))
 file = assert(io.open(name, "rb")) print(file:write("x") == nil) file:close()
--- Much of it, with every kind of buffer.
+-- Much data, with every kind of buffer.
 for _, buffer in ipairs { "no", "line", "full" } do
     file = assert(io.open(name, "w")) print(file:setvbuf(buffer, 4096))
     for i = 1, 3000 do file:write(i, " ", i * i, "\n") end

@@ -1,4 +1,4 @@
--- The collector: much garbage, finalizers, weak tables.
+-- The garbage collector: much garbage, finalizers, weak tables.
 collectgarbage()
 local before = collectgarbage("count")
 for round = 1, 20 do

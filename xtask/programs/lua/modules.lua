@@ -1,4 +1,4 @@
--- require: from files beside the script, from written ones, and what is missing.
+-- require: modules from files next to the script, from generated files, and missing ones.
 package.path = "./modules/?.lua;" .. os.getenv("TMP") .. "/?.lua"
 local shapes = require("shapes")
 print(shapes.area { shapes.square(3), shapes.circle(1) }, require("shapes") == shapes, package.loaded.shapes == shapes)

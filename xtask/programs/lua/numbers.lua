@@ -1,4 +1,4 @@
--- Integers, floats, and the C library's mathematics.
+-- Integers, floats, and the C library's mathematical functions.
 print(1 // 0.0, -7 // 2, -7 % 3, 7 % -3, -7.5 % 2, 5.3 % math.huge, 2 ^ 0.5, 7 // 2.0, 1e308 * 10)
 print(math.maxinteger + 1 == math.mininteger, math.maxinteger * 2, 1 << 63, 1 << 64, -1 >> 1, ~0, 5 & 3, 5 | 3, 5 ~ 3)
 print(math.type(1), math.type(1.0), math.type("1"), math.tointeger(3.0), math.tointeger(3.5), 3 | 0, pcall(function() return 3.5 | 0 end))

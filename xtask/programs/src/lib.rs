@@ -1,2 +1,2 @@
-//! Holds nothing: this package exists so that cargo fetches the packages that `Cargo.toml` names.
+//! Empty: this package exists so that cargo fetches the packages that `Cargo.toml` names.
 #![forbid(unsafe_code)]

@@ -1,5 +1,6 @@
-//! The unit tests of `std` that need nothing but what `std` shows to everybody: the component's files, in modules that
-//! stand where they expect them, over the installed `std`. Those that look inside need a `std` of their own and are not here.
+//! The unit tests of `std` that need only the public interface of `std`: the component's files, in modules at the paths
+//! that they expect, against the installed `std`. Unit tests that use internals need a `std` of their own and are not
+//! included.
 #![feature(
     const_default, const_trait_impl, assert_matches, bufreader_peek, buf_read_has_data_left, can_vector, core_io_borrowed_buf, dirfd, exit_status_error, fs_set_times, io_const_error, io_error_uncategorized, read_buf, read_buf_at, seek_stream_len, tcp_linger, tcplistener_into_incoming, test, thread_id_value, thread_spawn_hook, try_reserve_kind, unix_socket_peek, write_all_vectored, file_buffered, extract_if, anonymous_pipe, read_array, hash_set_entry, map_try_insert, internal_output_capture
 )]
@@ -53,7 +54,7 @@ mod thread {
 #[path = "src/io"]
 mod io {
     pub use std::io::*;
-    /// As `std` has it.
+    /// Same as in `std`.
     const DEFAULT_BUF_SIZE: usize = 8 << 10;
     mod buffered {
         mod tests;

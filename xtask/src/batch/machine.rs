@@ -1,4 +1,4 @@
-//! A machine that runs the program `batch`, and the mailbox between it and us.
+//! A machine that runs the program `batch`, and the mailbox between it and the host.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -23,16 +23,16 @@ use crate::session::console::{Console, Listener};
 use crate::threads::{Thread, Watcher};
 use crate::words;
 
-/// The program inside.
+/// The program in the machine.
 const BATCH: &str = "/boot/bin/batch";
-/// Bytes of the mailbox. Only what is written takes room on the host.
+/// Size of the mailbox in bytes. Only written parts take space on the host.
 const MAILBOX: u64 = 256 << 20;
-/// Parcels begin at multiples of this.
+/// Alignment of parcels in bytes.
 const ALIGNMENT: u64 = 4096;
-/// How long the start may take.
+/// Maximum time for the start.
 const START: Duration = Duration::from_secs(60);
 
-/// A machine that runs programs for us.
+/// A machine that runs programs for the keeper.
 #[derive(Debug)]
 pub struct BatchMachine {
     link: Mutex<Line>,
@@ -40,11 +40,11 @@ pub struct BatchMachine {
     shared: Arc<Shared>,
     running: Mutex<Running>,
     console: Mutex<Option<Thread<Console>>>,
-    /// What it keeps, the newest first, with the numbers of the parcels.
+    /// The folders that it keeps, the newest first, with the numbers of their parcels.
     kept: Mutex<VecDeque<(Folder, u32)>>,
 }
 
-/// What the thread that hears the machine shares with those that wait.
+/// State that the thread that listens to the machine shares with waiting threads.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -52,13 +52,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who waits for news of which program.
+    /// For each program, the channel for its messages.
     programs: HashMap<u32, Sender<Said>>,
     last: u32,
-    /// The parts of the mailbox that hold parcels: the program's number, from where, to where.
+    /// The parts of the mailbox that hold parcels: the program's number, start, end.
     places: Vec<(u32, u64, u64)>,
     next_place: u64,
-    /// Why it is dead.
+    /// The reason of its death.
     dead: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits sees it by the end of his channel.
+    /// A waiting thread sees its channel close.
     fn died(&self, why: &str) {
         let mut state = self.state();
         state.dead.get_or_insert_with(|| why.to_owned());
@@ -76,11 +76,11 @@ impl Shared {
 }
 
 impl State {
-    /// A place for a parcel: the next one behind the last, so that none is used again soon.
+    /// Finds a place for a parcel: the next one after the last parcel, so that no place is reused soon.
     fn place(&mut self, id: u32, size: u64) -> Option<u64> {
         let from = self.next_place;
         let mut starts: Vec<u64> = self.places.iter().map(|(_, _, end)| *end).chain([from, 0]).collect();
-        // Behind the last one first, the beginning of the mailbox at last.
+        // Tries places after the last parcel first, and the beginning of the mailbox last.
         starts.sort_by_key(|start| (*start < from, *start));
         let free = |start: &u64| {
             start + size <= MAILBOX
@@ -98,12 +98,12 @@ impl State {
 pub struct Handed {
     /// Its number.
     pub id: u32,
-    /// News of it; ends without [`Said::Ended`] when the machine dies.
+    /// Messages about it; the channel closes without [`Said::Ended`] when the machine dies.
     pub news: Receiver<Said>,
 }
 
 impl BatchMachine {
-    /// Boots one. The calling thread has to live as long as the machine, which ends with it.
+    /// Boots a machine. The calling thread must live as long as the machine: the machine ends with it.
     ///
     /// # Errors
     /// It cannot be started.
@@ -153,12 +153,12 @@ impl BatchMachine {
         Ok(machine)
     }
 
-    /// Whether it can take programs.
+    /// Whether it accepts programs.
     pub fn is_alive(&self) -> bool {
         self.shared.state().dead.is_none()
     }
 
-    /// Has it keep a folder for programs; gives the number of its parcel.
+    /// Makes it keep a folder for programs; returns the number of its parcel.
     ///
     /// # Errors
     /// It is too large.
@@ -176,7 +176,7 @@ impl BatchMachine {
         let at = at.context("there is no room for it")?;
         self.mailbox.write_all_at(&parcel, at).context("cannot write into the mailbox")?;
         self.order(&Order::Keep { id, at, size: parcel.len() as u64 })?;
-        // As it forgets them, too: one by one.
+        // The machine drops the oldest folder in the same way, one at a time.
         kept.push_front((folder, id));
         kept.truncate(KEPT);
         Ok(id)
@@ -185,7 +185,7 @@ impl BatchMachine {
     /// Hands a program over.
     ///
     /// # Errors
-    /// Its parcel is too large. A dead machine shows by [`Handed::news`].
+    /// Its parcel is too large. If the machine is dead, [`Handed::news`] shows it.
     pub fn hand_over(&self, parcel: &[u8], limit: Option<Duration>) -> Result<Handed> {
         let (sender, news) = channel();
         let (id, at) = {
@@ -207,7 +207,7 @@ impl BatchMachine {
     /// Sends an order.
     ///
     /// # Errors
-    /// It cannot be encoded. A dead machine is none.
+    /// It cannot be encoded. A dead machine is not an error.
     pub fn order(&self, order: &Order) -> Result<()> {
         let bytes = encode(order).context("cannot encode an order")?;
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,7 +219,7 @@ impl BatchMachine {
         Ok(())
     }
 
-    /// Ends it. Gives why it died: what it said itself, or else `why`.
+    /// Ends the machine. Returns why it died: its own message, or otherwise `why`.
     pub fn end(&self, why: &str) -> String {
         self.shared.died(why);
         let complaints = self.running.lock().unwrap_or_else(PoisonError::into_inner).end(Duration::ZERO);
@@ -237,7 +237,7 @@ impl BatchMachine {
     }
 }
 
-/// Passes on what the machine says until it is silent for good; gives why that is.
+/// Passes on the machine's messages until its output ends; returns the reason.
 fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
     let (mut frames, mut messages) = (Frames::default(), Messages::default());
     let mut errors = words::Lines::default();
@@ -256,7 +256,7 @@ fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
         for frame in frames {
             match frame {
                 Frame::Stdout(bytes) => messages.push(&bytes),
-                // Not programs' own, which come as messages, but what the system says of itself.
+                // The output of the system itself. Programs' output comes in messages.
                 Frame::Stderr(bytes) => errors.push(&bytes, |line| words::say(&words::visible(line))),
                 Frame::Exit(code) => return format!("the program that runs programs ended ({code})"),
                 Frame::Event(_) | Frame::Trace(_) => {}
@@ -282,7 +282,7 @@ fn pass_on(said: Said, shared: &Shared, ready: &Sender<()>) {
         Said::Fetched { id } => return state.places.retain(|(of, ..)| *of != id),
         Said::InputTaken { id, .. } | Said::Output { id, .. } | Said::Errors { id, .. } | Said::Ended { id, .. } => id,
     };
-    // Whoever waited may have gone.
+    // The waiting thread may be gone.
     if matches!(said, Said::Ended { .. }) {
         state.programs.remove(&id).map(|sender| sender.send(said));
     } else if let Some(sender) = state.programs.get(&id) {
@@ -294,7 +294,7 @@ fn pass_on(said: Said, shared: &Shared, ready: &Sender<()>) {
 mod tests {
     use super::*;
 
-    /// What the machine says of programs that there are not, or are no longer, is nothing to anybody.
+    /// Messages about unknown or ended programs are ignored.
     #[test]
     fn news_of_nobody() {
         let (shared, ready) = (Shared::default(), channel().0);

@@ -1,16 +1,18 @@
-//! Many programs in one boot: for the length of one `hafnon cargo`, a machine is kept that runs its tests one after
-//! the other, or several at once (rustdoc runs documentation tests in parallel).
+//! Many programs in one boot: for the duration of one `hafnon cargo`, one machine runs all its tests, one after the
+//! other or several at once (rustdoc runs documentation tests in parallel).
 //!
-//! Cargo starts this tool as the *runner* of each program. A runner finds the *keeper*, which lives in `hafnon cargo`, by a
-//! socket that a variable names. The keeper has the machine, and hands programs over to it (the crate `batch` says how).
+//! Cargo starts this tool as the *runner* of each program. A runner finds the *keeper*, which is part of
+//! `hafnon cargo`, through a socket that a variable names. The keeper has the machine, and hands programs over to it
+//! (the crate `batch` defines how).
 //!
-//! 1. The runner sends a [`Request`], and its input as [`Feed`] while there is credit.
-//! 2. The keeper makes a parcel of the program and hands it to the machine, which it boots where none runs.
-//! 3. Output, taken input and end come back as the machine's own words ([`Said`]).
+//! 1. The runner sends a [`Request`], and its input as [`Feed`] while it has credit.
+//! 2. The keeper makes a parcel of the program and hands it to the machine. It boots one if none runs.
+//! 3. Output, credit for input, and the end come back as the machine's own messages ([`Said`]).
 //!
-//! A machine that dies, or does not kill a program that is over its limit, is ended, and the next program gets another.
-//! Programs that ran in it and had not written anything are run once more, each alone; the others are reported. Each second try is
-//! said with its cause and counted: more than one in [`RARE`] programs fails the run ([`Keeper::check`]).
+//! The keeper ends a machine that dies or does not kill a program after its time limit. The next program gets a new
+//! machine. Programs that ran in it without any output so far are run again, each alone; the others are reported as
+//! failed. Each retry is printed with its cause and counted: more than one in [`RARE`] programs fails the run
+//! ([`Keeper::check`]).
 
 mod machine;
 mod parcel;
@@ -41,65 +43,65 @@ use parcel::Folder;
 
 pub use runner::run;
 
-/// The variable by which runners find the keeper.
+/// The variable through which runners find the keeper.
 pub const SOCKET: &str = "HAFNON_BATCH";
-/// How much longer than its limit a program may take before its machine is taken for dead.
+/// How long a program may exceed its limit before its machine is considered dead.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// Of so many programs one may lose its machine and be run again.
+/// One program in this many may lose its machine and be run again.
 const RARE: usize = 1000;
 
-/// What a runner wants.
+/// A runner's request.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
     /// The program's file.
     program: PathBuf,
     /// How to start it.
     start: Start,
-    /// The package's folder, of which it sees a copy.
+    /// The package's folder. The program sees a copy.
     folder: Option<PathBuf>,
-    /// The folder in which the package's programs are built: it sees those.
+    /// The folder in which the package's programs are built. The program sees those programs.
     built: Option<PathBuf>,
-    /// It is killed after this time.
+    /// The program is killed after this time.
     limit: Option<Duration>,
 }
 
-/// What a runner sends afterwards: input for its program; without bytes: its end.
+/// Further messages of a runner: input for its program; no bytes for its end.
 #[derive(Debug, Serialize, Deserialize)]
 struct Feed(Vec<u8>);
 
-/// The machine's keeper; machine and socket go away with it.
+/// The keeper. Machine and socket end with it.
 #[derive(Debug)]
 pub struct Keeper {
     folder: TempDir,
-    /// Ends the thread that has the machine.
+    /// Dropping this ends the thread that has the machine.
     wanted: Option<Sender<Wanted>>,
     thread: Option<Thread<()>>,
     tally: Arc<Tally>,
 }
 
-/// How many programs were run, and those that were run again.
+/// The number of programs, and the programs that were run again.
 #[derive(Debug, Default)]
 struct Tally {
     programs: AtomicUsize,
     again: Mutex<Vec<String>>,
 }
 
-/// Somebody who wants a machine that lives.
+/// A request for a live machine.
 type Wanted = Sender<Result<Arc<BatchMachine>, String>>;
 
-/// What the threads that serve runners share.
+/// State shared by the threads that serve runners.
 struct Service {
     built: Built,
     memory: u64,
     wanted: Sender<Wanted>,
-    /// Programs are run by readers; one that may have taken its machine down is run by the writer.
+    /// Threads that run programs are readers; a thread that runs a program again, alone, is the writer.
     alone: RwLock<()>,
     tally: Arc<Tally>,
 }
 
 impl Keeper {
-    /// Begins to listen. The machine is booted for the first program.
+    /// Starts to listen. The first program boots the machine.
     ///
     /// # Errors
     /// There is no room for its socket.
@@ -108,8 +110,8 @@ impl Keeper {
         let listener = UnixListener::bind(folder.path().join("batch")).context("cannot make a socket")?;
         let (wanted, who) = channel();
         let of_machines = built.clone();
-        // QEMU ends with the thread that started it: so one thread starts them all, and lives as long as they.
-        // Whoever waits for one of these threads sees its end by that of a channel or a socket.
+        // QEMU ends with the thread that started it, so one thread starts all machines and lives as long as they. A
+        // thread that waits for it sees its end by a closed channel or socket.
         let thread = Watcher::none().start("keeper", move || keep(&of_machines, memory, &who))?;
         let tally = Arc::<Tally>::default();
         let service = Arc::new(Service {
@@ -122,19 +124,19 @@ impl Keeper {
         Watcher::none().start("runners", move || {
             for stream in listener.incoming().flatten() {
                 let service = service.clone();
-                // A runner whose thread cannot be made sees the end of its connection.
+                // If its thread cannot be created, the runner sees its connection close.
                 let _ = Watcher::none().start("runner", move || service.serve(stream));
             }
         })?;
         Ok(Keeper { folder, wanted: Some(wanted), thread: Some(thread), tally })
     }
 
-    /// Where runners find it.
+    /// The address of the socket for runners.
     pub fn socket(&self) -> OsString {
         self.folder.path().join("batch").into()
     }
 
-    /// Whether machines lived as they should.
+    /// Whether machines were stable enough.
     ///
     /// # Errors
     /// More than one in [`RARE`] programs had to be run again: which, and why.
@@ -151,7 +153,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(wanted) = self.wanted.take() {
-            // The serving threads hold senders too, so the end is a message: nobody wants anything any more.
+            // The serving threads hold senders too, so a message ends the thread: a request whose receiver is gone.
             let (nobody, gone) = channel();
             drop(gone);
             let _ = wanted.send(nobody);
@@ -162,7 +164,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Gives those who want a machine the one that lives, or boots one.
+/// Gives each request the live machine, or boots one.
 fn keep(built: &Built, memory: u64, who: &Receiver<Wanted>) {
     let mut machine: Option<Arc<BatchMachine>> = None;
     while let Ok(wanted) = who.recv() {
@@ -186,9 +188,9 @@ fn keep(built: &Built, memory: u64, who: &Receiver<Wanted>) {
     }
 }
 
-/// Why a program did not come to its end.
+/// Why a program did not run to its end.
 enum Lost {
-    /// Its machine died; whether the program had been heard of before.
+    /// Its machine died; whether the program had sent anything before.
     Machine(String, bool),
     /// Its runner has gone.
     Runner,
@@ -220,7 +222,7 @@ impl Service {
             self.try_once(request, program, stream, &mut decoder)
         };
         match first {
-            // Input that is gone cannot be given a second time.
+            // A program that takes input is not run again, because its input cannot be sent twice.
             Err(Lost::Machine(why, false)) if !request.start.input => {
                 let text = format!("{}: its machine died ({why})", request.program.display());
                 Ui::new(false).note(&format!("{text}; it is run again, alone"));
@@ -232,7 +234,7 @@ impl Service {
         }
     }
 
-    /// Looks at a program, as what can be refused is refused here.
+    /// Checks a program, so that a faulty one is refused on the host.
     fn program(&self, request: &Request) -> Result<Vec<u8>, String> {
         let read = || -> Result<Vec<u8>> {
             let file = elf::read(&request.program)?;
@@ -245,7 +247,7 @@ impl Service {
 
     fn hand_over(&self, machine: &BatchMachine, request: &Request, program: &[u8]) -> Result<Handed> {
         let mut start = request.start.clone();
-        // A program that does not look at them runs without, too.
+        // The program runs without them, as it may not need them.
         let missing = |what, error| Ui::new(false).note(&format!("the package's {what} are not there: {error:#}"));
         if let Some(folder) = &request.folder {
             match machine.keep(Folder::Files(folder.clone())) {
@@ -279,7 +281,7 @@ impl Service {
         let id = handed.id;
         if let (true, Some(decoder), Ok(stream)) = (request.start.input, decoder.take(), stream.try_clone()) {
             let machine = machine.clone();
-            // A program whose input is lost must not wait for it.
+            // If the thread for its input fails, the program is killed, so that it does not wait for ever.
             let ended = machine.clone();
             let watcher = Watcher::new(move |_| drop(ended.order(&Order::Kill { id })));
             let started = watcher.start("input", move || pass_input_on(stream, decoder, &machine, id));
@@ -325,13 +327,13 @@ fn send(stream: &mut impl Write, message: &impl Serialize) -> Result<()> {
     stream.write_all(&encode(message).context("cannot encode a message")?).context("the other end is gone")
 }
 
-/// The first message of a connection, and what has come behind it.
+/// The first message of a connection, and a decoder with the bytes after it.
 fn receive(stream: &mut UnixStream) -> Result<Option<(Request, Decoder)>> {
     let mut decoder = Decoder::default();
     Ok(next(stream, &mut decoder)?.map(|request| (request, decoder)))
 }
 
-/// The next message; nothing at the end.
+/// The next message; `None` at the end.
 fn next<T: serde::de::DeserializeOwned>(stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Option<T>> {
     let mut buffer = vec![0; 1 << 16];
     loop {

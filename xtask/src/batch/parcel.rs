@@ -1,4 +1,4 @@
-//! Parcels: what goes into the mailbox.
+//! Parcels: the contents of the mailbox.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use bootfs::Writer;
 
 use crate::elf;
 
-/// The most bytes of a folder's files.
+/// Maximum size of a folder's files in bytes.
 const MOST: u64 = 64 << 20;
 
 /// A program, and how to start it.
@@ -33,11 +33,11 @@ pub enum Folder {
 }
 
 impl Folder {
-    /// The programs that cargo built in a folder from this package, where there are any: its binaries, and its examples. Others'
-    /// lie there too; what a program is made of stands in the file that cargo puts beside it.
+    /// The programs that cargo built in a folder from this package, if there are any: its binaries and its examples.
+    /// Programs of other packages are there too; cargo's dependency file next to a program lists its sources.
     ///
     /// # Errors
-    /// Something there cannot be read.
+    /// A file or folder cannot be read.
     pub fn programs(built: &Path, package: &Path) -> Result<Option<Folder>> {
         let mut programs = Vec::new();
         for folder in [built.to_path_buf(), built.join("examples")] {
@@ -57,7 +57,7 @@ impl Folder {
         Ok((!programs.is_empty()).then(|| Folder::Programs(built.to_path_buf(), programs)))
     }
 
-    /// As it travels.
+    /// Encodes the folder as a parcel.
     ///
     /// # Errors
     /// It is too large, or cannot be read.
@@ -69,7 +69,7 @@ impl Folder {
     }
 }
 
-/// Whether a list of what a file is made of (`FILE: SOURCE SOURCE...`, as `make` reads it) has something from this folder.
+/// Whether a dependency list (`FILE: SOURCE SOURCE...`, in the format of `make`) has a source in this folder.
 fn is_from(list: &str, folder: &Path) -> bool {
     let sources =
         list.lines().filter_map(|line| line.split_once(": ")).map(|(_, sources)| sources.replace("\\ ", "\0"));
@@ -94,7 +94,7 @@ fn of_programs(built: &Path, programs: &[PathBuf]) -> Result<Vec<u8>> {
     Ok(image.to_bytes()?)
 }
 
-/// The files of a package's folder, without what is built from it, and what only tools look at.
+/// The files of a package's folder, without build outputs and files that only tools read.
 fn of_files(folder: &Path) -> Result<Vec<u8>> {
     let mut image = Writer::new();
     let mut total = 0;
@@ -102,7 +102,7 @@ fn of_files(folder: &Path) -> Result<Vec<u8>> {
     while let Some((folder, path)) = open.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let entry: PathBuf = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
-            // What has no name in UTF-8 cannot be carried.
+            // A name that is not UTF-8 cannot be transferred.
             let Some(name) = entry.file_name().and_then(|name| name.to_str()) else { continue };
             let path = format!("{path}/{name}");
             if entry.is_dir() {
@@ -141,7 +141,7 @@ mod tests {
             let list = format!("{}: {source}\n", built.join(name).display());
             fs::write(built.join(name).with_extension("d"), list).unwrap();
         }
-        // A library, whose file has another name.
+        // A library, whose file name differs.
         fs::write(built.join("libown.d"), "/x/libown.rlib: /home/a\\ b/own/src/lib.rs\n").unwrap();
         let expected = vec![built.join("examples/shown"), built.join("tool")];
         assert_eq!(Folder::programs(&built, package).unwrap(), Some(Folder::Programs(built.clone(), expected)));

@@ -1,4 +1,4 @@
-//! The runner's side: one program, run by the keeper's machine.
+//! The runner's side: runs one program in the keeper's machine.
 
 use std::env;
 use std::fs::File;
@@ -21,17 +21,17 @@ use crate::symbols::Files;
 use crate::threads::Watcher;
 use crate::ui::Ui;
 
-/// Input that was sent and has not been taken.
+/// The amount of input that was sent and not taken yet.
 #[derive(Debug, Default)]
 struct Credit {
     used: Mutex<usize>,
     less: Condvar,
 }
 
-/// Has the keeper behind `socket` run a program; gives this process' exit code. Backtraces get their names from `names`.
+/// Makes the keeper at `socket` run a program; returns this process' exit code. `names` resolves names in backtraces.
 ///
 /// # Errors
-/// The keeper is not there.
+/// The keeper does not exist.
 pub fn run(
     ui: &Ui,
     socket: &Path,
@@ -65,7 +65,7 @@ pub fn run(
     let credit = Arc::new(Credit::default());
     if input {
         let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
-        // The keeper takes a connection that is closed for a runner that has gone, and ends the program.
+        // The keeper kills the program when its runner closes the connection.
         let closed = stream.try_clone().context("cannot share a socket")?;
         let watcher = Watcher::new(move |_| drop(closed.shutdown(Shutdown::Both)));
         watcher.start("input", move || pump_input(stream, &credit))?;
@@ -79,7 +79,7 @@ pub fn run(
                     return Ok(141);
                 }
             }
-            // Where complaints cannot be written, the program goes on without.
+            // The program continues if standard error cannot be written.
             Some(Said::Errors { bytes, .. }) => drop(errors.write(std::io::stderr(), &bytes)),
             Some(Said::InputTaken { count, .. }) => credit.taken(count),
             Some(Said::Ended { end, .. }) => {
@@ -93,13 +93,13 @@ pub fn run(
     }
 }
 
-/// The folder in which cargo builds, where it built this program: `debug` in the folder of the target, for one.
+/// The folder in which cargo built this program, for example `debug` in the target folder.
 fn built_folder(program: &Path) -> Option<&Path> {
     program.ancestors().find(|folder| folder.parent().is_some_and(|above| above.ends_with(PROGRAM_TARGET)))
 }
 
-/// The folder for tests' own files that cargo tells integration tests of when it compiles them: `tmp` beside the folder of
-/// the target that the program was built for.
+/// The folder for files of integration tests, whose path cargo gives them at compile time: `tmp` in cargo's target
+/// directory.
 fn tests_folder(built: &Path) -> Option<String> {
     Some(built.parent()?.parent()?.join("tmp").to_string_lossy().into_owned())
 }
@@ -119,7 +119,7 @@ fn code(ui: &Ui, end: &End, limit: Option<Duration>) -> u8 {
     }
 }
 
-/// Whether there is input that may be meant for the program: a pipe or a file. A terminal is for whoever sits there.
+/// Whether standard input may be meant for the program: a pipe or a file. A terminal is for the user.
 fn has_input() -> bool {
     let stdin = std::io::stdin();
     let null = File::open("/dev/null").and_then(|null| rustix::fs::fstat(null.as_fd()).map_err(Into::into));

@@ -1,22 +1,22 @@
-//! The operations, and what they cost elsewhere.
+//! The measured operations, and their cost on other systems.
 //!
-//! **Native** is the Zircon kernel of 8 November 2018, release, on QEMU's `-cpu Haswell`; **thesis** is "Zircon on seL4"
-//! over seL4 7.0.0, with its fastpath and without its list checks. Both were built and measured as this system is: in
-//! instructions of the guest (`-icount shift=0,sleep=off`), averages of 500 operations or more after a warm-up. What they
-//! counted differs in one thing: native Zircon copies by `rep movsb`, of which each byte counts. **Goal** is what this
-//! system wants to need at most.
+//! **Native** is the Zircon kernel of 8 November 2018, release, on QEMU's `-cpu Haswell`; **thesis** is "Zircon on
+//! seL4" over seL4 7.0.0, with its fastpath and without its list checks. Both were built and measured as this system
+//! is: in instructions of the guest (`-icount shift=0,sleep=off`), averages of 500 operations or more after a warm-up.
+//! The counts differ in one point: native Zircon copies with `rep movsb`, of which each byte counts. **Goal** is the
+//! maximum that this system aims at.
 
 /// An operation.
 pub struct Operation {
     /// Its name.
     pub name: &'static str,
-    /// What is done.
+    /// What it does.
     pub what: &'static str,
-    /// What native Zircon needs.
+    /// Its cost on native Zircon.
     pub native: Option<f64>,
-    /// What the thesis' server needs.
+    /// Its cost on the thesis' server.
     pub thesis: Option<f64>,
-    /// What this system is to need at most.
+    /// The maximum that this system aims at.
     pub goal: Option<f64>,
 }
 
@@ -28,16 +28,16 @@ const fn op(name: &'static str, what: &'static str, native: u32, thesis: u32, go
     Operation { name, what, native: some(native), thesis: some(thesis), goal: some(goal) }
 }
 
-/// The group of what is also measured by the clock.
+/// The group of operations that are also measured by the wall clock.
 pub const BULK: &str = "many bytes";
 
-/// How the names of what the kernel itself costs begin: the root task measures them, not the program.
+/// Prefix of the operations of the kernel itself: the root task measures them, not the program.
 pub const KERNEL: &str = "sel4_";
-/// What is measured beside the operations whose names begin so.
+/// Operations that are measured in addition for these prefixes.
 pub const BESIDE: &[(&str, &[&str])] =
     &[("vproc", &["sel4_thread_switch", "exception_channel", "restricted_enter_exit"])];
 
-/// All of them, in groups; 0 stands for a figure that there is not.
+/// All operations, in groups; 0 stands for a missing figure.
 pub const GROUPS: &[(&str, &[Operation])] = &[
     (
         "seL4 itself",
@@ -232,7 +232,7 @@ pub const GROUPS: &[(&str, &[Operation])] = &[
     ),
 ];
 
-/// All of them, in their order.
+/// All operations, in order.
 pub fn operations() -> impl Iterator<Item = &'static Operation> {
     GROUPS.iter().flat_map(|(_, operations)| *operations)
 }

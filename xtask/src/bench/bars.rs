@@ -1,5 +1,5 @@
-//! Bars as SVG: a panel for each group of operations; what an operation costs here above what it costs elsewhere, on
-//! one linear scale in each panel.
+//! Bar charts as SVG: a panel for each group of operations. Each operation's cost here is above its cost on other
+//! systems. Each panel has one linear scale.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use super::operations::Figure;
 use super::peers;
 
 const WIDTH: f64 = 470.0;
-/// Room for the names of the operations, and for the number behind a bar.
+/// Width for the names of the operations, and for the number after a bar.
 const LEFT: f64 = 160.0;
 const RIGHT: f64 = 60.0;
 const TOP: f64 = 30.0;
 const BAR: f64 = 9.0;
 const GAP: f64 = 9.0;
-/// Whose figures they are, and their colours.
+/// The systems and their colours.
 const WHOSE: [(&str, &str); 5] = [
     ("Hafnon", "#1b6ca8"),
     ("native Zircon, 2018", "#c8a13d"),
@@ -24,7 +24,7 @@ const WHOSE: [(&str, &str); 5] = [
     ("goal", "#2d8a5f"),
 ];
 
-/// An operation's bars, as in [`WHOSE`], and its goal.
+/// An operation's bars, in the order of [`WHOSE`], and its goal.
 struct Row<'a> {
     name: &'a str,
     values: [Option<f64>; 4],
@@ -39,7 +39,7 @@ impl Row<'_> {
     }
 }
 
-/// A drawing of all operations of which there are figures.
+/// A drawing of all operations that have figures.
 pub fn svg(figures: &[Figure], linux: &[Figure]) -> String {
     let mut panels = String::new();
     let mut heights = [60.0_f64; 2];
@@ -48,7 +48,7 @@ pub fn svg(figures: &[Figure], linux: &[Figure]) -> String {
         if rows.is_empty() {
             continue;
         }
-        // Into the shorter of the two columns.
+        // The panel goes into the shorter of the two columns.
         let column = usize::from(heights[1] < heights[0]);
         let x = 10.0 + column as f64 * (WIDTH + 10.0);
         let _ = writeln!(panels, "<g transform=\"translate({x} {:.1})\">", heights[column]);
@@ -79,7 +79,7 @@ pub fn svg(figures: &[Figure], linux: &[Figure]) -> String {
     out
 }
 
-/// Draws a group; gives its height.
+/// Draws a group; returns its height.
 fn panel(out: &mut String, name: &str, rows: &[Row<'_>]) -> f64 {
     let _ = writeln!(out, "<text x=\"0\" y=\"16\" font-size=\"13\" font-weight=\"bold\">{}</text>", escape(name));
     let all = |row: &Row<'_>| row.values.into_iter().chain([row.goal]).flatten().fold(0.0, f64::max);
@@ -140,7 +140,7 @@ mod tests {
         };
         let ours = [figure("null0"), figure("null0_sse"), figure("channel_create")];
         let text = svg(&ours, &[figure("linux_getppid")]);
-        // Ground, legend, bars (4, 1 and 3) and goals.
+        // Background, legend, bars (4, 1 and 3) and goals.
         assert_eq!(text.matches("<rect").count(), 1 + 5 + 8 + 2);
         assert!(text.contains(">channel_create<") && text.contains("a&lt;b") && text.trim_end().ends_with("</svg>"));
     }

@@ -1,8 +1,8 @@
-//! `bench build`: how long builds take, from nothing and after a change of one line.
+//! `bench build`: how long builds take, from scratch and after a change of one line.
 //!
-//! A copy of the tree is built, in a folder of its own below `target`, by its own `./hafnon`, as a user would do it; what
-//! comes over the network (toolchain, packages, the C library's sources) is there already. A changed line is a comment at
-//! the head of a file: it moves the lines of everything below, so all that is made of the file is another.
+//! Builds a copy of the tree, in its own folder below `target`, with its own `./hafnon`, as a user would. Downloads
+//! (toolchain, packages, the C library's sources) are already there. The changed line is a comment at the top of a
+//! file. It shifts all lines below, so everything built from the file changes.
 
 use std::fs;
 use std::path::Path;
@@ -18,16 +18,16 @@ use crate::paths::Paths;
 use crate::test::copy_folder;
 use crate::ui::Ui;
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// `build`.
     benchmark: String,
-    /// The state of the sources.
+    /// The commit of the sources.
     commit: String,
-    /// The processors of the computer.
+    /// Number of the computer's processors.
     processors: usize,
-    /// What they call themselves.
+    /// Their model name.
     model: String,
     builds: Vec<Timed>,
 }
@@ -37,13 +37,13 @@ pub struct Report {
 struct Timed {
     /// What had changed.
     what: String,
-    /// By the clock.
+    /// Wall-clock time.
     seconds: f64,
-    /// Of all processors together, which does not depend on what else they did.
+    /// Processor time of all processors together, which does not depend on their other load.
     processor_seconds: f64,
 }
 
-/// A changed line: what is told, the file, where `./hafnon` is called with what, and the file that must be another then.
+/// A changed line: the description, the file, the folder and arguments of `./hafnon`, and the output that must change.
 struct Change {
     what: &'static str,
     file: &'static str,
@@ -94,7 +94,7 @@ pub fn measure(paths: &Paths, file: Option<&Path>) -> Result<()> {
 fn all(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Report> {
     for source in cargo::sources(&paths.workspace)? {
         let name = paths.short(&source);
-        // Cargo's settings are found in the tree above.
+        // Cargo finds its settings in the tree above.
         if name.starts_with(".cargo") || name.starts_with(".git") {
             continue;
         }
@@ -119,7 +119,7 @@ fn all(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Report> {
     timed("everything, from nothing", ".", &["build"])?;
     timed("nothing changed", ".", &["build"])?;
     for change in &CHANGES {
-        // What of it was never built is no part of it.
+        // Builds once before the change, so that parts that were never built do not count.
         hafnon(folder, change.folder, change.args)?;
         let made = folder.join(change.made);
         let before = fs::read(&made).with_context(|| format!("cannot read {}", made.display()))?;
@@ -153,20 +153,20 @@ fn hafnon(folder: &Path, at: &str, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What all ended children of this process have taken of the processors.
+/// Processor time of all ended children of this process.
 fn processor_seconds() -> Result<f64> {
     let text = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     of_children(&text).context("cannot understand /proc/self/stat")
 }
 
-/// The fields 16 and 17, in hundredths; the second is a name, which may hold anything.
+/// The fields 16 and 17, in hundredths of a second. The second field is a name, which may contain anything.
 fn of_children(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
     let mut next = || fields.next()?.parse::<f64>().ok();
     Some((next()? + next()?) / 100.0)
 }
 
-/// A table of a report.
+/// The table of a report.
 pub fn table(report: &Report) -> String {
     let mut out = format!("{} processors, {}; {}.\n\n", report.processors, report.model, report.commit);
     out.push_str("| changed | seconds | of all processors |\n|---|--:|--:|\n");
@@ -176,10 +176,10 @@ pub fn table(report: &Report) -> String {
     out
 }
 
-/// A report that was written before.
+/// Reads a report from a file.
 ///
 /// # Errors
-/// It cannot be read or is none.
+/// It cannot be read or is not a report.
 pub fn read(file: &Path) -> Result<Report> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", file.display()))

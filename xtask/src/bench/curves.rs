@@ -1,4 +1,4 @@
-//! Curves as SVG: panels of lines; both axes are logarithmic.
+//! Line charts as SVG: panels of lines with two logarithmic axes.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::scale::Report;
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 300.0;
-/// Room for the axes' numbers, and for the names of the lines.
+/// Space for the numbers of the axes, and for the names of the lines.
 const LEFT: f64 = 60.0;
 const TOP: f64 = 34.0;
 const RIGHT: f64 = 150.0;
@@ -15,19 +15,19 @@ const COLOURS: [&str; 8] = ["#1b6ca8", "#c8553d", "#2d8a5f", "#8a4fa0", "#b8860b
 
 /// A panel.
 pub struct Panel<'a> {
-    /// What stands above it.
+    /// Its title.
     pub name: &'a str,
-    /// What its points differ in.
+    /// The meaning of the horizontal axis.
     pub across: &'a str,
     /// Its lines.
     pub lines: Vec<Line>,
 }
 
-/// A line: what it is, and its points from left to right.
+/// A line: its name, and its points from left to right.
 pub struct Line {
-    /// What stands beside it.
+    /// Its label.
     pub name: String,
-    /// Where, and the cost there.
+    /// Position and cost.
     pub points: Vec<(u64, f64)>,
 }
 
@@ -44,7 +44,7 @@ pub fn of_report(report: &Report) -> String {
     svg(&panels, &format!("{}; {}; {}; {}", report.unit, report.commit, report.kernel, report.options))
 }
 
-/// A drawing of these panels, with a note beneath.
+/// A drawing of these panels, with a note below.
 pub fn svg(panels: &[Panel<'_>], note: &str) -> String {
     let (columns, rows) = (2, panels.len().div_ceil(2));
     let (width, height) = (columns as f64 * (WIDTH + 10.0) + 10.0, rows as f64 * (HEIGHT + 10.0) + 40.0);
@@ -72,7 +72,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// One that holds all values, from a power of ten to a power of ten.
+    /// An axis that contains all values, between two powers of ten.
     fn of(values: impl Iterator<Item = f64>, length: f64) -> Axis {
         let (low, high) = values
             .filter(|value| *value > 0.0)

@@ -1,6 +1,7 @@
-//! `bench disk`: how long files take. One program does the same work on each file system, and by the clock: a machine that counts
-//! instructions lets its time jump while it waits for a device, so that its figures would be those of timers. They are to be compared
-//! with each other, in one run on a quiet host. On the host there is a cache beneath, and no machine between.
+//! `bench disk`: how long file operations take. One program does the same work on each file system, measured by the
+//! wall clock: a machine that counts instructions skips time while it waits for a device, so its figures would be those
+//! of timers. Compare the figures only within one run on a quiet host. The host's own file system has a cache below and
+//! no virtual machine in between.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,10 +24,10 @@ use crate::session::End;
 use crate::setup;
 use crate::ui::Ui;
 
-/// By the name of the work: how many bytes or operations, and nanoseconds.
+/// By the name of the work: the number of bytes or operations, and nanoseconds.
 type Figures = BTreeMap<String, (u64, u64)>;
 
-/// The kinds of work, and of what the figure is.
+/// The kinds of work, and the unit of each figure.
 const WORK: [(&str, &str); 8] = [
     ("read", "a KiB"),
     ("write", "a KiB"),
@@ -37,11 +38,11 @@ const WORK: [(&str, &str); 8] = [
     ("append-and-sync", "one"),
     ("save-by-renaming", "one"),
 ];
-/// Whose figures are drawn.
+/// The file systems in the drawing.
 const DRAWN: [(&str, &str); 4] =
     [("device", "#b9b9b9"), ("ext4", "#1b6ca8"), ("FAT", "#c8a13d"), ("memory", "#2d8a5f")];
 
-/// Measures, prints the table, and fails if reading from ext4 is less than half as fast as the device.
+/// Measures, prints the table, and fails if ext4 reads less than half as fast as the device.
 ///
 /// # Errors
 /// Something does not build or run.
@@ -112,7 +113,7 @@ fn on_the_host(paths: &Paths, folder: &Path) -> Result<Figures> {
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// What one costs: a KiB of the large transfers.
+/// The cost of one unit: of a KiB for the large transfers.
 fn each(name: &str, (count, nanos): (u64, u64)) -> f64 {
     let count = if matches!(name, "read" | "write") { count / 1024 } else { count };
     nanos as f64 / count.max(1) as f64
@@ -137,7 +138,7 @@ fn print(all: &BTreeMap<&str, Figures>) {
     }
 }
 
-/// Bars, on a scale of their own for each kind of work.
+/// Bars, with a separate scale for each kind of work.
 fn draw(all: &BTreeMap<&str, Figures>) -> String {
     const LEFT: f64 = 170.0;
     const WIDTH: f64 = 420.0;

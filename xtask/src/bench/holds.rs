@@ -1,7 +1,8 @@
-//! `bench holds`: how long each call keeps others from being served, with the most that it can be given.
+//! `bench holds`: how long each call with maximal arguments keeps other threads from being served.
 //!
-//! The program `holds` (tests/hostile) says for each of its cases what a thread that comes before all others waited for at most, and
-//! which cases make which call long. The machine counts instructions: a microsecond is a thousand of them.
+//! For each of its cases, the program `holds` (tests/hostile) reports the longest wait of a thread that has priority
+//! over all others, and which cases make which call long. The machine counts instructions: a microsecond is a thousand
+//! of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ use crate::ui::Ui;
 /// The table in the tree.
 const FILE: &str = "docs/measurements/holds.txt";
 
-/// One piece of work of a case: its name, the longest wait beside it, and how long it lasted, in microseconds.
+/// One piece of work of a case: its name, the longest wait next to it, and its duration, in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hold {
     kind: String,
@@ -28,21 +29,21 @@ struct Hold {
     lasted: u64,
 }
 
-/// What makes a call long: cases, or nothing because of something.
+/// What makes a call long: these cases, or nothing, for this reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Length {
     Cases(Vec<String>),
     None(String),
 }
 
-/// What the program said.
+/// The output of the program.
 #[derive(Debug, Default)]
 struct Said {
     /// By case.
     holds: BTreeMap<String, Vec<Hold>>,
     /// By call.
     calls: BTreeMap<String, Length>,
-    /// Cases that take too long, which is known: they run only when they are named.
+    /// Cases that are known to take too long. They run only when they are named.
     known: Vec<String>,
 }
 
@@ -55,7 +56,7 @@ impl Said {
                     let (Ok(wait), Ok(lasted)) = (wait.parse(), lasted.parse()) else { continue };
                     let kind = kind.trim_end_matches(':').to_owned();
                     let holds = said.holds.entry((*case).to_owned()).or_default();
-                    // Each case runs again, to see whether it leaves anything.
+                    // Each case runs twice, to check for leaks.
                     match holds.iter_mut().find(|hold| hold.kind == kind) {
                         Some(hold) if hold.wait < wait => (hold.wait, hold.lasted) = (wait, lasted),
                         Some(_) => {}
@@ -80,7 +81,7 @@ impl Said {
         self.holds.get(case)?.iter().max_by_key(|hold| hold.wait)
     }
 
-    /// The longest wait of some cases, and in which.
+    /// The longest wait of some cases, and its case.
     fn longest_of<'a>(&'a self, cases: &'a [String]) -> Option<(&'a str, &'a Hold)> {
         let all = cases.iter().filter_map(|case| Some((case.as_str(), self.longest(case)?)));
         all.max_by_key(|(_, hold)| hold.wait)
@@ -125,7 +126,7 @@ impl Said {
     }
 }
 
-/// Measures, prints the tables, and writes them down in the tree where that is wanted; says whether all cases passed.
+/// Measures, prints the tables, and writes them to the tree if requested; returns whether all cases passed.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.

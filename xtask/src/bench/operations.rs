@@ -1,10 +1,10 @@
-//! `bench`: what single operations cost.
+//! `bench`: the cost of single operations.
 //!
-//! The program `operations` (tests/bench) is run in a machine whose counters count instructions, so the figures are the
-//! same on every computer and in every run. Beside them stands what they cost elsewhere ([`anchors`]).
+//! The program `operations` (tests/bench) runs in a machine whose counters count instructions, so the figures are the
+//! same on every computer and in every run. The costs on other systems are printed next to them ([`anchors`]).
 //!
-//! Figures that were accepted stand in the tree ([`ACCEPTED`]). The page docs/performance.md and its drawing are made
-//! from them, and [`guard`] compares with them: whoever makes a path longer has to say so.
+//! The tree contains the accepted figures ([`ACCEPTED`]). The page docs/performance.md and its drawing are made from
+//! them, and [`guard`] compares with them, so a change that makes a path longer must also change them.
 
 use std::fs;
 use std::path::Path;
@@ -24,46 +24,46 @@ use crate::session::End;
 use crate::setup;
 use crate::ui::Ui;
 
-/// Figures that were accepted.
+/// The accepted figures.
 pub const ACCEPTED: &str = "docs/measurements/operations.json";
-/// How much longer an operation may become before [`guard`] fails; so many instructions it may in any case.
+/// By which factor an operation may become longer before [`guard`] fails. This many instructions are always allowed.
 const LONGER: f64 = 1.02;
 const AT_LEAST: f64 = 2.0;
-/// Boots after which [`guard`] believes that an operation is longer, and whose middle is accepted.
+/// Number of boots after which [`guard`] accepts that an operation is longer. The median of these boots is accepted.
 const BOOTS: u64 = 5;
 /// Memory of the machine in bytes.
 const MEMORY: u64 = 1 << 30;
 
-/// Memory of the machine in a series of boots, in bytes: where something is drawn by lot, it falls in another way.
+/// Memory of the machine in a series of boots, in bytes. Another size changes the random choices of the system.
 fn memory(boot: u64) -> u64 {
     MEMORY + boot * (64 << 20)
 }
 
-/// One operation's figures.
+/// The figures of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The operation.
     pub name: String,
-    /// What the numbers are.
+    /// The unit of the numbers.
     pub unit: String,
-    /// Their average.
+    /// The mean.
     pub mean: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
-    /// How many there were.
+    /// Number of samples.
     pub samples: u64,
-    /// The state of the sources.
+    /// The commit of the sources.
     pub commit: String,
-    /// The kernel beneath.
+    /// The version of the kernel.
     pub kernel: String,
-    /// How the machine was started.
+    /// QEMU's options.
     pub options: String,
 }
 
 impl Figure {
-    /// The mean of all samples but the greatest.
+    /// The mean of all samples except the greatest.
     fn steady(&self) -> f64 {
         if self.samples < 2 {
             return self.mean;
@@ -72,7 +72,7 @@ impl Figure {
     }
 }
 
-/// Measures operations, or names them.
+/// Measures operations, or lists them.
 ///
 /// # Errors
 /// No operation has such a name; something does not build or boot, or the file cannot be written.
@@ -114,8 +114,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Each operation's figure of the middle among those of [`BOOTS`] machines: what a lot that falls well or badly gives is
-/// not what is accepted.
+/// Each operation's median figure of [`BOOTS`] machines, so that one lucky or unlucky random choice is not accepted.
 fn typical(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figure>> {
     let boots = (0..BOOTS).map(|boot| measure(paths, ui, operations, Accel::Counting, memory(boot)));
     let boots: Vec<Vec<Figure>> = boots.collect::<Result<_>>()?;
@@ -127,8 +126,8 @@ fn typical(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figu
     Ok((0..operations.len()).filter_map(middle).collect())
 }
 
-/// Many bytes by the wall clock: what each byte costs, against a plain copy in the same run, and what a call costs
-/// beside that. The least of the samples, as whatever else the computer does comes on top.
+/// Bulk transfers by the wall clock: the cost of each byte, compared with a plain copy in the same run, and the fixed
+/// cost of a call. It uses the minimum of the samples, because other load on the computer only adds time.
 fn by_the_clock(paths: &Paths, ui: &Ui, file: Option<&Path>) -> Result<()> {
     let bulk: Vec<&Operation> = GROUPS.iter().filter(|(name, _)| *name == BULK).flat_map(|(_, all)| *all).collect();
     let figures = measure(paths, ui, &bulk, Accel::Tcg, MEMORY)?;
@@ -139,7 +138,8 @@ fn by_the_clock(paths: &Paths, ui: &Ui, file: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The table of [`by_the_clock`]. What a byte costs is taken from 16 KiB to 64 KiB, which are one call each.
+/// The table of [`by_the_clock`]. The cost of a byte is the difference between 16 KiB and 64 KiB, which are one call
+/// each.
 pub fn clock_table(figures: &[Figure]) -> String {
     let least = |name: String| figures.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.min);
     let per_kib = |name: &str| (least(format!("{name}_65536")) - least(format!("{name}_16384"))) / 48.0;
@@ -155,13 +155,13 @@ pub fn clock_table(figures: &[Figure]) -> String {
     out
 }
 
-/// Writes figures down.
+/// Writes figures to a file.
 fn write(file: &Path, figures: &[Figure]) -> Result<()> {
     let text = serde_json::to_string_pretty(figures)? + "\n";
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The figures that were accepted.
+/// The accepted figures.
 ///
 /// # Errors
 /// They cannot be read.
@@ -169,7 +169,7 @@ pub fn accepted(paths: &Paths) -> Result<Vec<Figure>> {
     read(paths, ACCEPTED)
 }
 
-/// Figures in a file of the tree.
+/// Reads figures from a file of the tree.
 ///
 /// # Errors
 /// They cannot be read.
@@ -178,13 +178,13 @@ pub fn read(paths: &Paths, file: &str) -> Result<Vec<Figure>> {
     serde_json::from_str(&text).with_context(|| format!("{file} is no list of figures"))
 }
 
-/// Measures everything; says of each operation whether it is no longer than what was accepted, in `report`.
+/// Measures everything; reports for each operation whether it is no longer than accepted.
 ///
-/// Where the parts of an address space lie is drawn by lot in each boot, and some paths depend on it by a few per cent: how
-/// many steps a search takes. The lot falls in the same way as long as nothing at all changes. So what is too long is
-/// measured again in machines with other memory, where it falls in another way, and has to be too long in all of them.
-/// What is compared is the mean without the greatest sample ([`Figure::steady`]): in one of many hundred the server may have
-/// fetched memory for itself.
+/// The parts of an address space have random addresses in each boot, and the cost of some paths depends on them by a
+/// few per cent, because a search takes more or fewer steps. As long as nothing changes, the choices are the same. So
+/// an operation that is too long is measured again in machines with another memory size, where the choices differ. It
+/// must be too long in all of them. The comparison uses the mean without the greatest sample ([`Figure::steady`]): in
+/// one of many hundred the server may have fetched memory for itself.
 ///
 /// # Errors
 /// Something does not build or boot.
@@ -208,7 +208,7 @@ pub fn guard(paths: &Paths, ui: &Ui, mut report: impl FnMut(&str, Result<(), Str
     Ok(())
 }
 
-/// Whether an operation may have become so long.
+/// Compares an operation with its accepted figure.
 fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
     let accept = "if it has to be so, `./hafnon bench --accept` writes the new figures down";
     match before {
@@ -221,7 +221,7 @@ fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
     }
 }
 
-/// Boots a machine with so much memory, and gives a figure for each of the operations, in their order.
+/// Boots a machine with this much memory, and returns a figure for each of the operations, in order.
 ///
 /// # Errors
 /// Something does not build or boot, or an operation was not measured.
@@ -277,10 +277,10 @@ fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memo
         .collect()
 }
 
-/// One figure, as a benchmark's line tells it.
+/// Parses one figure from a benchmark's line.
 ///
 /// # Errors
-/// It is no such line.
+/// The line is not valid.
 pub fn figure(words: &[&str], (commit, kernel, options): &(String, String, String)) -> Result<Figure> {
     let ["figure", name, unit, mean, min, max, samples] = words else { bail!("it has not seven words") };
     Ok(Figure {
@@ -296,16 +296,16 @@ pub fn figure(words: &[&str], (commit, kernel, options): &(String, String, Strin
     })
 }
 
-/// A number that can be drawn: one that is none, or without end, is no measurement.
+/// Parses a number. NaN and infinity are refused, because they cannot be drawn.
 ///
 /// # Errors
-/// It is none.
+/// It is not a finite number.
 pub fn number(text: &str) -> Result<f64> {
     let number: f64 = text.parse()?;
     if number.is_finite() { Ok(number) } else { bail!("`{text}` is no number") }
 }
 
-/// Prints a table, with what they cost elsewhere beside it.
+/// Prints a table, with the costs on other systems.
 fn print(operations: &[&Operation], figures: &[Figure], linux: Option<&[Figure]>) {
     println!("guest instructions for one operation; elsewhere: native Zircon of 2018, the thesis' server; our goal");
     let column = |linux: Option<String>| linux.map_or(String::new(), |text| format!(" {text:>8}"));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// A benchmark's lines with any numbers: no figure, or one that can be printed, drawn and judged.
+        /// A benchmark's line with any numbers is refused, or gives a figure that can be printed, drawn and judged.
         #[test]
         fn no_numbers_make_it_panic(numbers in proptest::collection::vec(extreme(), 4)) {
             let line = format!("figure null0 instructions {}", numbers.join(" "));

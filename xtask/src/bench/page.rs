@@ -1,6 +1,7 @@
-//! What is made from figures in the tree: the drawings, and the tables of docs/performance.md.
+//! Generated files: the drawings, and the tables of docs/performance.md, made from the figures in the tree.
 //!
-//! A part of the page between `<!-- made: NAME -->` and `<!-- end of what is made -->` is made, the rest is written by hand.
+//! The part of the page between `<!-- made: NAME -->` and `<!-- end of what is made -->` is generated; the rest is
+//! written by hand.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,15 +14,15 @@ use super::{bars, builds, curves, peers, scale, sizes};
 use crate::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
-/// Many bytes by the wall clock: what `./hafnon bench --clock --json FILE` wrote.
+/// Bulk transfers by the wall clock: the output of `./hafnon bench --clock --json FILE`.
 const CLOCK: &str = "docs/measurements/clock.json";
-/// What `./hafnon bench scale --json FILE` wrote.
+/// The output of `./hafnon bench scale --json FILE`.
 const SCALE: &str = "docs/measurements/scale.json";
-/// What `./hafnon bench build --json FILE` wrote.
+/// The output of `./hafnon bench build --json FILE`.
 const BUILDS: &str = "docs/measurements/build.json";
 const END: &str = "<!-- end of what is made -->";
 
-/// Every file that is made, by its name.
+/// Every generated file, by name.
 ///
 /// # Errors
 /// Figures cannot be read, or the page does not say where its tables belong.
@@ -34,7 +35,7 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let page = with_part(&page, "cycles", &cycles(&figures))?;
     let page = with_part(&page, "clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
     let page = with_part(&page, "memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
-    // Times by the clock are taken on a computer that does nothing else: not with every change.
+    // Wall-clock times are measured on an idle computer, not with every change.
     let file = paths.workspace.join(BUILDS);
     let times = if file.is_file() { builds::table(&builds::read(&file)?) } else { "Not measured yet.\n".into() };
     let page = with_part(&page, "builds", &times)?;
@@ -48,7 +49,7 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     ])
 }
 
-/// The page with this part anew.
+/// The page with this part replaced.
 fn with_part(page: &str, name: &str, part: &str) -> Result<String> {
     let start = format!("<!-- made: {name} -->\n");
     let cut = |page: &str| {
@@ -96,7 +97,7 @@ fn table(figures: &[Figure], linux: &[Figure]) -> String {
     out
 }
 
-/// What was measured on Linux, and beside what it stands.
+/// The figures of Linux, and the operations that they are compared with.
 fn linux_table(linux: &[Figure]) -> String {
     let mut out = String::new();
     if let Some(first) = linux.first() {
@@ -112,7 +113,7 @@ fn linux_table(linux: &[Figure]) -> String {
     out
 }
 
-/// What calls would take on the thesis' computer, by seL4's own figures: see the page.
+/// The cycles that calls would take on the thesis' computer, by seL4's own figures: see the page.
 fn cycles(figures: &[Figure]) -> String {
     const CALL_AND_REPLY: f64 = 718.0 + 576.0;
     let raw = figures.iter().find(|figure| figure.name == "sel4_call_process").map_or(0.0, |figure| figure.mean);
@@ -126,7 +127,7 @@ fn cycles(figures: &[Figure]) -> String {
     out
 }
 
-/// What an object takes of the server's memory.
+/// The server's memory for each kind of object.
 fn memory(report: &scale::Report) -> String {
     let mut out = String::from("| object | bytes | of so many |\n|---|--:|--:|\n");
     for memory in &report.memory {

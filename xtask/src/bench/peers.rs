@@ -1,12 +1,12 @@
-//! `bench --peers`: what the same work costs on Linux, in the same machine.
+//! `bench --peers`: the cost of the same work on Linux, in the same machine.
 //!
-//! 1. Debian's kernel is fetched, and the C programs of `tests/bench/linux` are compiled by the host's gcc: the one that
-//!    measures is linked statically and is the first process; a second copy, linked dynamically, is what it starts to see
-//!    what a start costs.
-//! 2. Both go into an archive of first files, with the host's C library for the second.
-//! 3. The machine boots; lines with figures come over the second serial port. The machine's end is the end.
+//! 1. Debian's kernel is fetched, and the host's gcc compiles the C programs of `tests/bench/linux`. The measuring
+//!    program is linked statically and is the first process. A second copy, linked dynamically, is started by it to
+//!    measure a process start.
+//! 2. Both are packed into an initramfs, with the host's C library for the second one.
+//! 3. The machine boots; the figures come over the second serial port. The run ends with the machine.
 //!
-//! Which of its operations stands beside which of ours is said once, in [`PEERS`].
+//! [`PEERS`] defines which of its operations is compared with which of ours.
 
 use std::fs;
 use std::io::Read;
@@ -26,18 +26,18 @@ use crate::setup;
 use crate::threads::Watcher;
 use crate::ui::Ui;
 
-/// Linux' figures in the tree.
+/// The figures of Linux in the tree.
 pub const ACCEPTED: &str = "docs/measurements/linux.json";
-/// Without mitigations, as seL4 5.0.0 has none; a panic ends the machine.
+/// Without mitigations, as seL4 5.0.0 has none. A panic ends the machine.
 const COMMAND_LINE: &str = "console=ttyS0 quiet mitigations=off tsc=reliable panic=-1";
 const SOURCES: [&str; 5] = ["main.c", "calls.c", "memory.c", "parties.c", "tasks.c"];
-/// How long the machine may say nothing.
+/// Maximum time without output from the machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The most bytes of its figures.
+/// Maximum size of its output in bytes.
 const MOST: u64 = 1 << 20;
 
-/// An operation of ours, the figure of Linux that stands beside it, and what is done there.
+/// An operation of ours, the comparable one of Linux, and what that one does.
 pub const PEERS: &[(&str, &str, &str)] = &[
     ("null0", "linux_getppid", "getppid"),
     ("clock_get", "linux_clock_gettime", "clock_gettime in the vDSO"),
@@ -89,16 +89,16 @@ pub const PEERS: &[(&str, &str, &str)] = &[
     ("vmo_read_65536", "linux_file_read_65536", "pread from a memfd"),
 ];
 
-/// What an operation costs on Linux.
+/// The cost of an operation on Linux.
 pub fn beside(linux: &[Figure], operation: &str) -> Option<f64> {
     let (_, name, _) = PEERS.iter().find(|(ours, ..)| *ours == operation)?;
     Some(linux.iter().find(|figure| figure.name == *name)?.mean)
 }
 
-/// Boots Linux in a machine with so much memory; gives all figures.
+/// Boots Linux in a machine with this much memory; returns all figures.
 ///
 /// # Errors
-/// Linux cannot be had, something does not compile, or the machine ends without figures.
+/// Linux cannot be fetched, something does not compile, or the machine ends without figures.
 pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
     setup::for_building(ui)?;
@@ -134,7 +134,7 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
     }
 }
 
-/// The figures among the lines that came over the serial port.
+/// Extracts the figures from the lines of the serial port.
 fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for line in text.lines() {
@@ -151,7 +151,7 @@ fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figure>>
     Ok(figures)
 }
 
-/// Compiles both programs, and puts them with what the second needs into an archive of first files.
+/// Compiles both programs, and packs them with the libraries of the second into an initramfs.
 fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
     let compile = |name: &str, options: &[&str]| -> Result<PathBuf> {
         let program = folder.join(name);
@@ -186,7 +186,7 @@ fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
     pack(&folders, &files.collect::<Result<Vec<_>>>()?)
 }
 
-/// An archive in the format that Linux unpacks at its start.
+/// Builds an archive in the format of an initramfs.
 fn pack(folders: &[&str], files: &[(&str, Vec<u8>)]) -> Result<Vec<u8>> {
     use cpio::newc::{Builder, ModeFileType, trailer};
     use std::io::Write;

@@ -1,7 +1,7 @@
-//! `bench scale`: what operations cost against the number of objects.
+//! `bench scale`: the cost of operations as a function of the number of objects.
 //!
-//! The program `scale` (tests/bench) is run in a machine whose counters count instructions, so the figures are the same on
-//! every computer and in every run. An operation is flat if it costs at most [`LIMIT`] times as much with the most
+//! The program `scale` (tests/bench) runs in a machine whose counters count instructions, so the figures are the same
+//! on every computer and in every run. An operation is flat if it costs at most [`LIMIT`] times as much with the most
 //! objects as with the fewest.
 
 use std::fs;
@@ -22,45 +22,45 @@ use crate::session::{End, Session, Streams};
 use crate::setup;
 use crate::ui::Ui;
 
-/// How much more an operation may cost with the most objects than with the fewest.
+/// Maximum ratio of the costs with the most and with the fewest objects.
 pub const LIMIT: f64 = 1.5;
-/// Memory of the machine in bytes: a million objects take some.
+/// Memory of the machine in bytes: room for a million objects.
 const MEMORY: u64 = 2 << 30;
 
-/// What one run measured.
+/// The result of one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     /// `scale`.
     pub benchmark: String,
-    /// What the figures are.
+    /// The unit of the figures.
     pub unit: String,
-    /// What was measured: the state of the sources.
+    /// The commit of the measured sources.
     pub commit: String,
-    /// The kernel beneath.
+    /// The version of the kernel.
     pub kernel: String,
-    /// How the machine was started.
+    /// QEMU's options.
     pub options: String,
-    /// Ticks of the counter for one instruction, as found in the run itself.
+    /// Ticks of the counter per instruction, as measured in the run itself.
     pub ticks_per_instruction: f64,
-    /// Curves.
+    /// The curves.
     pub costs: Vec<Cost>,
-    /// Memory of the kernel's that an object takes.
+    /// Memory of the server per object.
     pub memory: Vec<Memory>,
 }
 
 /// A curve.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Cost {
-    /// What there are many of.
+    /// The kind of object whose number grows.
     pub series: String,
-    /// What is done.
+    /// The measured operation.
     pub operation: String,
-    /// How many there are, and the instructions that it takes then.
+    /// The number of objects, and the cost in instructions.
     pub points: Vec<(u64, f64)>,
 }
 
 impl Cost {
-    /// The cost with the most by the cost with the fewest.
+    /// The cost with the most objects divided by the cost with the fewest.
     pub fn ratio(&self) -> f64 {
         match (self.points.first(), self.points.last()) {
             (Some((_, first)), Some((_, last))) if *first > 0.0 => last / first,
@@ -69,14 +69,14 @@ impl Cost {
     }
 }
 
-/// What an object takes.
+/// The memory of an object.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Memory {
-    /// Which.
+    /// The kind of object.
     pub object: String,
-    /// How many there were.
+    /// Number of objects.
     pub count: u64,
-    /// Bytes of each.
+    /// Bytes per object.
     pub bytes: u64,
 }
 
@@ -89,18 +89,18 @@ pub struct Set {
     flat: bool,
 }
 
-/// What operations cost against the number of objects.
+/// The cost of operations as a function of the number of objects.
 pub const SCALE: Set = Set {
     name: "scale",
     series: &["queues", "handles", "waits", "channels", "mappings", "threads", "processes", "domains"],
     flat: true,
 };
 
-/// What memory costs, by pages, mappings and bytes.
+/// The cost of memory operations, by pages, mappings and bytes.
 pub const MEMORY_COSTS: Set =
     Set { name: "memory", series: &["commit", "copies", "mappings", "faults", "transfer"], flat: false };
 
-/// Measures a set, or some series of it; says whether everything is as it should be.
+/// Measures a set, or some series of it; returns whether all results are good.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
@@ -114,7 +114,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
     setup::for_booting(&ui)?;
     let built = build::build(paths, &ui, What::default())?;
     let program = program(paths, &ui, "scale")?;
-    // As a test, so that it may ask how much memory the kernel uses.
+    // It runs as a test, so that it may query the server's memory use.
     let mut image = Image::new(&built, false, &Devices::default())?;
     image.add("run/scale", fs::read(program).context("cannot read the benchmark")?)?;
     let test = [&["scale", "3600000", "0", "/boot/run/scale"], words.as_slice()].concat().join("\t");
@@ -165,7 +165,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
         }
         end => bail!("the benchmark did not end: {end:?}"),
     }
-    // What stands in the file is the whole of it.
+    // The file always contains the complete report.
     if let Some(file) = file {
         let text = serde_json::to_string_pretty(&report)?;
         fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
@@ -188,7 +188,7 @@ fn take(report: &mut Report, words: &[&str]) -> Result<()> {
         }
         ["memory", object, count, bytes] => {
             let memory = Memory { object: (*object).into(), count: count.parse()?, bytes: bytes.parse()? };
-            // What counts is what each takes when there are many.
+            // The last measurement has the most objects and counts.
             report.memory.retain(|earlier| earlier.object != memory.object);
             report.memory.push(memory);
         }
@@ -197,7 +197,7 @@ fn take(report: &mut Report, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Prints a table, with a verdict on each line if they are to be judged; says whether everything is flat.
+/// Prints a table, with a verdict on each line if requested; returns whether everything is flat.
 fn print(report: &Report, judge: bool) -> bool {
     println!("guest instructions for one operation; ratio: with the most objects to with the fewest");
     let mut flat = true;
@@ -220,10 +220,10 @@ fn print(report: &Report, judge: bool) -> bool {
     flat
 }
 
-/// A report that was written before.
+/// Reads a report from a file.
 ///
 /// # Errors
-/// It cannot be read or is none.
+/// It cannot be read or is not a report.
 pub fn read(report: &Path) -> Result<Report> {
     let text = fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is no report of this kind", report.display()))
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// A benchmark's lines with any numbers: refused, or a report that can be printed and drawn.
+        /// A benchmark's lines with any numbers are refused, or give a report that can be printed and drawn.
         #[test]
         fn no_numbers_make_it_panic(lines in proptest::collection::vec((0..3, extreme(), extreme()), 0..10)) {
             let mut report = Report {

@@ -1,18 +1,19 @@
-//! What bytes cost by their number, here and elsewhere: lines as SVG.
+//! The cost of transfers as a function of their size, here and on other systems: line charts as SVG.
 //!
-//! Here it is what the table of operations has, a write and a read of the same bytes together. What native Zircon and the
-//! thesis' server need was measured as the rest of [`super::anchors`]; the thesis' smallest message has 16 bytes.
+//! The figures for this system come from the table of operations: the sum of a write and a read of the same bytes. The
+//! figures of native Zircon and of the thesis' server were measured like the rest of [`super::anchors`]. The thesis'
+//! smallest message has 16 bytes.
 
 use super::curves::{self, Line, Panel};
 use super::operations::Figure;
 
-/// Points of a line elsewhere: bytes and instructions.
+/// The points of another system: bytes and instructions.
 type Points = &'static [(u64, f64)];
 
 /// A kind of transfer.
 struct Kind {
     name: &'static str,
-    /// Our points: bytes, and the operations that together are one transfer.
+    /// Our points: the number of bytes, and the operations that together are one transfer.
     here: &'static [(u64, &'static [&'static str])],
     native: Points,
     thesis: Points,
@@ -49,7 +50,7 @@ const KINDS: [Kind; 3] = [
     },
 ];
 
-/// The drawing; points of which there is no figure are left out.
+/// The drawing; points without a figure are left out.
 pub fn svg(figures: &[Figure]) -> String {
     let mean = |name: &&str| figures.iter().find(|figure| figure.name == **name).map(|figure| figure.mean);
     let panels: Vec<Panel<'_>> = KINDS
@@ -99,7 +100,7 @@ mod tests {
             kernel: String::new(),
             options: String::new(),
         };
-        // Only where all operations of a transfer were measured is there a point.
+        // A point needs the figures of all operations of its transfer.
         let one = svg(&[figure("channel_write_64", 800.0), figure("socket_bulk_1024", 2000.0)]);
         let both = svg(&[
             figure("channel_write_64", 800.0),

@@ -1,9 +1,10 @@
 //! `hafnon cc`: clang for C programs of the system.
 //!
-//! Clang knows this target, so all that it must be told is where things are: the sysroot, and the folder with the support library
-//! of compiled code (`libclang_rt.builtins`), which it looks for beside its own headers. Both stand in a configuration file of
-//! clang's, so that `clang --config target/hafnon/sysroot/c.cfg` does the same as `hafnon cc`. Builds that want a compiler
-//! of one word find it in `target/hafnon/sysroot/bin`, beside the other tools, and build scripts under `hafnon cargo` are told.
+//! Clang supports this target, so it only needs paths: the sysroot, and the folder with the runtime library
+//! (`libclang_rt.builtins`), which it expects next to its own headers. Both are in a clang configuration file, so
+//! `clang --config target/hafnon/sysroot/c.cfg` does the same as `hafnon cc`. Builds that want a compiler of one word
+//! find it in `target/hafnon/sysroot/bin`, with the other tools. Build scripts under `hafnon cargo` get these paths
+//! through variables.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,10 +21,10 @@ use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// Libraries of other systems, by whose names C programs are linked, and all of which is in `libc.so`: empty archives.
+/// Libraries of other systems that C programs link with and that are part of `libc.so` here: empty archives.
 const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
 
-/// Runs clang; gives its exit code.
+/// Runs clang; returns its exit code.
 ///
 /// # Errors
 /// The system does not build, or clang cannot be started.
@@ -38,10 +39,10 @@ fn config(paths: &Paths) -> PathBuf {
     paths.out.join("sysroot/c.cfg")
 }
 
-/// Writes the configuration, and puts clang's own headers and the support library into one folder.
+/// Writes the configuration, and puts clang's own headers and the runtime library into one folder.
 ///
 /// # Errors
-/// gcc or clang cannot be asked where theirs are, or a file cannot be written.
+/// gcc or clang do not report where theirs are, or a file cannot be written.
 pub fn install(paths: &Paths) -> Result<()> {
     let sysroot = paths.out.join("sysroot");
     let resources = sysroot.join("clang");
@@ -54,7 +55,7 @@ pub fn install(paths: &Paths) -> Result<()> {
         symlink(&headers, &link).with_context(|| format!("cannot link {}", link.display()))?;
     }
     let config_text = format!(
-        // Descriptors are fdio's, and no C program that is built unchanged knows that it must name it.
+        // File descriptors are in fdio, and an unmodified C program does not link it by itself.
         "# Made by the build.\n--target={TARGET}\n--sysroot={}\n-resource-dir={}\n--unwindlib=none\n\
          --start-no-unused-arguments\n-lfdio\n--end-no-unused-arguments\n",
         sysroot.display(),
@@ -70,7 +71,7 @@ pub fn install(paths: &Paths) -> Result<()> {
     ["ar", "ranlib", "nm", "strip", "objcopy"].iter().try_for_each(|name| tool(paths, name, name))
 }
 
-/// Writes a program that runs `command`, by the name under which builds for other systems look for their tools.
+/// Writes a script that runs `command`, under the name that cross builds expect.
 fn tool(paths: &Paths, name: &str, command: &str) -> Result<()> {
     let path = program(paths, name);
     write_if_changed(&path, format!("#!/bin/sh\nexec {command} \"$@\"\n").as_bytes())?;
@@ -78,12 +79,12 @@ fn tool(paths: &Paths, name: &str, command: &str) -> Result<()> {
         .with_context(|| format!("cannot make {} executable", path.display()))
 }
 
-/// The tool `name` (`clang`, `ar`, …) as one program.
+/// The path of the tool `name` (`clang`, `ar`, …).
 pub fn program(paths: &Paths, name: &str) -> PathBuf {
     paths.out.join("sysroot/bin").join(format!("{TARGET}-{name}"))
 }
 
-/// What tells builds under cargo (the crates `cc` and `cmake`) to use these tools for C.
+/// The variables that make builds under cargo (the crates `cc` and `cmake`) use these tools for C.
 pub fn variables(paths: &Paths) -> [(String, PathBuf); 3] {
     let target = TARGET.replace('-', "_");
     [("CC", "clang"), ("AR", "ar"), ("RANLIB", "ranlib")]

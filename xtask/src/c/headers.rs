@@ -1,4 +1,4 @@
-//! `sysroot/include`: what C programs are compiled with.
+//! `sysroot/include`: the headers of C programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// musl's headers for what only Linux has, or what nobody here answers: a program that asks whether a header is there shall
-/// be told the truth.
+/// musl's headers for features that only Linux has or that do not exist here. A program that checks for a header gets
+/// the right answer.
 const NOT_HERE: &[&str] = &[
     "aio.h",
     "bits/hwcap.h",
@@ -80,8 +80,9 @@ const NOT_HERE: &[&str] = &[
     "wordexp.h",
 ];
 
-/// Functions of Linux, and of systems older than POSIX, that nobody here answers, in headers that are here for others: they are
-/// not declared. Those of POSIX are: where they cannot do what they are for they fail (`runtime/libc/c/src/absent.c`).
+/// Functions of Linux, and of systems older than POSIX, that do not exist here, in headers that exist for other
+/// functions: they are not declared. Those of POSIX are declared; they fail if they cannot do their work
+/// (`runtime/libc/c/src/absent.c`).
 const NOT_DECLARED: &[(&str, &[&str])] = &[
     ("dirent.h", &["getdents"]),
     ("dlfcn.h", &["dlinfo"]),
@@ -156,7 +157,7 @@ fn without(text: &str, names: &[&str]) -> Result<String> {
     Ok(lines.join("\n") + "\n")
 }
 
-/// Makes the folder what it has to be; what is in it and should not be goes.
+/// Creates the folder, or updates it; other files in it are removed.
 ///
 /// # Errors
 /// A file cannot be read or written, or the generator of the system calls' headers fails.
@@ -164,7 +165,7 @@ pub fn install(paths: &Paths, ui: &Ui, sources: &Sources) -> Result<PathBuf> {
     let generated = zircon(paths, ui)?;
     let [common, own_processor] = &sources.headers;
     let ours = ["runtime/libc/c/include", "runtime/fdio/include"].map(|folder| paths.workspace.join(folder));
-    // A later folder's file takes the place of an earlier one's.
+    // A later folder's file replaces an earlier one's.
     let mut files = BTreeMap::new();
     for folder in [common, own_processor, &generated, &ours[0], &ours[1]] {
         for file in cargo::sources(folder)? {
@@ -198,7 +199,7 @@ pub fn install(paths: &Paths, ui: &Ui, sources: &Sources) -> Result<PathBuf> {
     Ok(include)
 }
 
-/// The system calls, for C.
+/// Generates the headers of the system calls for C.
 fn zircon(paths: &Paths, ui: &Ui) -> Result<PathBuf> {
     let folder = paths.out.join("headers");
     let made = Build::new("making the system calls' headers", "-p abi --example generate").run(paths, ui)?;

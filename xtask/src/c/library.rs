@@ -1,7 +1,7 @@
-//! `libc.so`: musl's sources and our C ones compiled by clang, linked with our Rust half.
+//! `libc.so`: musl's sources and our C sources, compiled by clang and linked with our Rust half.
 //!
-//! `runtime/libc/c/sources.toml` says which of musl's files are part of it. An object is made again only when its source, any
-//! header, the flags or the compiler change: its name carries a hash of them all.
+//! `runtime/libc/c/sources.toml` selects musl's files. An object is recompiled only when its source, any header, the
+//! flags or the compiler change: its name contains a hash of them all.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -25,31 +25,31 @@ use crate::ui::Ui;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selection {
-    /// Folders of musl's, and which of their files are left out.
+    /// Folders of musl, and the files in them that are left out.
     folders: BTreeMap<String, Vec<String>>,
-    /// Folders of musl's, and the only files that are taken from them.
+    /// Folders of musl, and the only files that are taken from them.
     files: BTreeMap<String, Vec<String>>,
-    /// Second names of functions.
+    /// Aliases of functions.
     aliases: BTreeMap<String, String>,
 }
 
-/// How everything is compiled. Nothing may be taken for the C library's own function that is written in it, and the linker part
-/// may not be watched over by what it has not set up yet.
+/// Flags for all sources. The compiler must not replace code of a function by a call of that same function, and the
+/// linker part must not use stack protection before it has set it up.
 const FLAGS: &str = "-std=c11 -nostdinc -ffreestanding -fno-builtin -fPIC -O2 -g1 -fno-sanitize=safe-stack -fno-stack-protector \
      -fomit-frame-pointer -frounding-math -ffp-contract=off -fno-strict-aliasing -ffunction-sections -fdata-sections \
      -D_XOPEN_SOURCE=700 -Wno-everything -Werror=implicit-function-declaration -Werror=implicit-int -Werror=int-conversion";
 
-/// As Rust's own target is linked.
+/// The same flags as for Rust's own target.
 const LINK: &str = "-shared -soname=libc.so --entry=_dl_start -Bsymbolic --eh-frame-hdr --build-id --hash-style=gnu --gc-sections \
      -zdefs -znow -zrelro -zrodynamic -zseparate-loadable-segments -zrel -zmax-page-size=4096 --pack-dyn-relocs=relr";
 
-/// What Rust's compiler names is nobody else's.
+/// Symbols of Rust's compiler are not exported.
 const EXPORTS: &str = "{ global: *; local: _ZN*; _R*; __rust*; rust_*; };\n";
 
-/// Makes `sysroot/lib/libc.so` of the Rust half, an archive, and the C half.
+/// Links `sysroot/lib/libc.so` from the Rust half, an archive, and the C half.
 ///
 /// # Errors
-/// A source does not compile, or a symbol is defined nowhere or twice; the error holds what the tools said.
+/// A source does not compile, or a symbol is undefined or defined twice; the error contains the tools' messages.
 pub fn build(paths: &Paths, ui: &Ui, musl: &Sources, include: &Path, rust: &Path) -> Result<PathBuf> {
     let ours = paths.workspace.join("runtime/libc/c");
     let text = fs::read_to_string(ours.join("sources.toml")).context("cannot read runtime/libc/c/sources.toml")?;
@@ -77,7 +77,7 @@ pub fn build(paths: &Paths, ui: &Ui, musl: &Sources, include: &Path, rust: &Path
     Ok(library)
 }
 
-/// A file of arguments for a linker: one a line, so that blanks and quotation marks in a path are part of it.
+/// A response file for a linker: one argument per line, so that blanks and quotation marks in a path are part of it.
 fn response(objects: &[PathBuf]) -> Result<String> {
     let mut text = String::new();
     for object in objects {
@@ -88,7 +88,7 @@ fn response(objects: &[PathBuf]) -> Result<String> {
 }
 
 impl Selection {
-    /// The files that are meant, for our processor where there is a choice.
+    /// The selected files, in the version for our processor if there is one.
     fn files(&self, src: &Path) -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for (folder, except) in &self.folders {
@@ -129,10 +129,10 @@ fn in_folder(src: &Path, folder: &str) -> Result<BTreeMap<String, PathBuf>> {
 
 struct Compiler {
     flags: Vec<String>,
-    /// Of the flags, the compiler and all headers.
+    /// Hash of the flags, the compiler and all headers.
     common: Sha256,
     objects: PathBuf,
-    /// What the names of sources in error messages are shortened by.
+    /// Prefix that is removed from paths in error messages.
     musl: PathBuf,
 }
 
@@ -145,7 +145,7 @@ impl Compiler {
         let mut flags: Vec<String> = FLAGS.split_whitespace().map(str::to_string).collect();
         flags.extend([format!("--target={TARGET}"), "-include".into(), "weak.h".into()]);
         flags.extend(folders.iter().map(|folder| format!("-I{}", folder.display())));
-        // What musl includes and programs must not see.
+        // Headers that musl includes and programs must not see.
         flags.push(format!("-idirafter{}", tree.join("include").display()));
         flags.push(format!("-ffile-prefix-map={}=", paths.workspace.display()));
         let mut common = Sha256::new();
@@ -154,7 +154,7 @@ impl Compiler {
         common.update(&version.stdout);
         let mut headers = cargo::sources(&internal)?;
         for header in &headers {
-            // A header is looked for first beside the one that wants it: there musl's own must not be found.
+            // The compiler looks next to the including file first, so musl's own version of this header is removed.
             let theirs = tree.join("src/internal").join(header.strip_prefix(&internal).unwrap_or(header));
             if theirs.is_file() {
                 fs::remove_file(&theirs).with_context(|| format!("cannot remove {}", theirs.display()))?;
@@ -164,12 +164,13 @@ impl Compiler {
         for header in headers {
             common.update(fs::read(&header).with_context(|| format!("cannot read {}", header.display()))?);
         }
-        // musl's own headers change with the package only.
+        // musl's own headers change only with the package.
         common.update(fs::read(ours.join("requirements.txt")).context("cannot read requirements.txt")?);
         Ok(Compiler { flags, common, objects: paths.out.join("libc/objects"), musl: tree.clone() })
     }
 
-    /// Compiles what is not compiled yet, on all processors; gives the objects in the order of their sources.
+    /// Compiles all sources without an up-to-date object, on all processors; returns the objects in the order of their
+    /// sources.
     fn compile(&self, ui: &Ui, files: &[PathBuf]) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(&self.objects).context("cannot make the folder of objects")?;
         let objects = files.iter().map(|file| self.object(file)).collect::<Result<Vec<_>>>()?;
@@ -203,7 +204,7 @@ impl Compiler {
         Ok(objects)
     }
 
-    /// Where the object of a source lies.
+    /// The path of a source's object.
     fn object(&self, file: &Path) -> Result<PathBuf> {
         let mut hash = self.common.clone();
         hash.update(file.as_os_str().as_encoded_bytes());
@@ -214,7 +215,7 @@ impl Compiler {
     }
 
     fn one(&self, file: &Path, object: &Path) -> Result<()> {
-        // Under another name first: an object that is there is whole.
+        // The object gets its final name last, so an existing object is complete.
         let part = object.with_extension("part");
         let mut clang = Command::new(CLANG);
         clang.args(&self.flags).arg("-c").arg(file).arg("-o").arg(&part);
@@ -231,7 +232,7 @@ impl Compiler {
 mod tests {
     use super::*;
 
-    /// The host's compiler reads such files as linkers do.
+    /// The host's compiler reads response files as linkers do.
     #[test]
     fn any_path_is_one_argument() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! musl's sources, out of the package that carries them.
+//! musl's sources, from the package that contains them.
 //!
-//! pip fetches the package that `runtime/libc/c/requirements.txt` pins, and checks its hash. Of the package only musl is
-//! unpacked, and the package itself is not kept: it is a whole compiler besides.
+//! pip fetches the package that `runtime/libc/c/requirements.txt` pins, and checks its hash. Only musl is unpacked. The
+//! package itself, which also contains a whole compiler, is not kept.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use crate::fetch;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// Where what comes of it lies.
+/// The locations of the unpacked files.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// musl's own tree: `src`, `include`, `arch`.
     pub musl: PathBuf,
-    /// Its public headers, ready made: those of every processor, then those of ours, which go before.
+    /// Its public headers: those for every processor, then those for ours, which take precedence.
     pub headers: [PathBuf; 2],
 }
 
-/// Unpacks, of the one wheel in the folder, what lies below the paths named.
+/// Unpacks the given paths from the only wheel in the folder.
 const UNPACK: &str = "
 import pathlib, sys, zipfile
 folder, to, *parts = sys.argv[1:]
@@ -39,10 +39,10 @@ const PARTS: [&str; 5] = [
     "ziglang/lib/libc/include/x86_64-linux-musl/",
 ];
 
-/// Fetches them, unless they are there.
+/// Fetches them, unless they exist.
 ///
 /// # Errors
-/// pip or python3 fail; the error says what they said.
+/// pip or python3 fails; the error contains its message.
 pub fn fetched(paths: &Paths, ui: &Ui) -> Result<Sources> {
     let requirements = paths.workspace.join("runtime/libc/c/requirements.txt");
     let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
@@ -52,7 +52,7 @@ pub fn fetched(paths: &Paths, ui: &Ui) -> Result<Sources> {
         musl: tree.join("musl"),
         headers: [tree.join("include/generic-musl"), tree.join("include/x86_64-linux-musl")],
     };
-    // Copied last, so that it says that all is there.
+    // Copied last, so its presence shows that everything is complete.
     let stamp = folder.join("requirements.txt");
     if fs::read(&stamp).is_ok_and(|there| there == wanted) {
         return Ok(sources);
@@ -66,7 +66,7 @@ pub fn fetched(paths: &Paths, ui: &Ui) -> Result<Sources> {
         }
     }
     let mut pip = fetch::pip("download");
-    // The file is the same for every machine: no matter which one's package it is taken from.
+    // The sources are the same in the packages for all machines, so any of them will do.
     pip.args(["--require-hashes", "--only-binary=:all:", "--platform=manylinux2010_x86_64", "--python-version=3.11"]);
     pip.arg("-r").arg(&requirements).arg("-d").arg(&wheel);
     fetch::patiently(&mut pip, "the C library's sources")?;

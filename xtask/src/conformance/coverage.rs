@@ -1,4 +1,4 @@
-//! `coverage`: how many calls are built, and how many of the names of Zircon's own cases have a case here that passes.
+//! `coverage`: the number of implemented calls, and of names of Zircon's own cases that have a passing case here.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::setup;
 use crate::ui::Ui;
 
-/// Calls by how far they are built.
+/// Numbers of calls by state of implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Calls {
     supported: usize,
@@ -22,15 +22,15 @@ pub struct Calls {
     unsupported: usize,
 }
 
-/// Names by what stands in for them.
+/// Numbers of names by the kind of their entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Names {
     total: usize,
     /// With a case.
     covered: usize,
-    /// All of their cases passed.
+    /// All their cases passed.
     passing: usize,
-    /// Today's Zircon does something else.
+    /// Today's Zircon behaves differently.
     changed: usize,
     excused: usize,
 }
@@ -73,10 +73,10 @@ fn all_pass(entry: &Entry, record: &Record) -> bool {
     entry.cases().iter().all(|case| matches!(record.cases.get(case), Some(None)))
 }
 
-/// Counts and prints; gives whether the table is in order.
+/// Counts and prints; returns whether the table has no errors.
 ///
 /// # Errors
-/// Definitions or table cannot be read, or there is no run and none can be made.
+/// Definitions or table cannot be read, or there is no recorded run and a new one fails.
 pub fn coverage(paths: &Paths, args: &CoverageArgs) -> Result<bool> {
     let table = Table::read(paths)?;
     let calls = calls(paths)?;
@@ -98,7 +98,7 @@ pub fn coverage(paths: &Paths, args: &CoverageArgs) -> Result<bool> {
     } else {
         text(&mut out, &table, &record, calls);
     }
-    // Whoever closes the pipe has read enough.
+    // The reader may have closed the pipe.
     let _ = std::io::stdout().write_all(out.as_bytes());
     let cases: BTreeSet<&str> = record.cases.keys().map(String::as_str).collect();
     let problems = table.problems(&cases);
@@ -152,7 +152,7 @@ fn calls(paths: &Paths) -> Result<Calls> {
     Ok(calls)
 }
 
-/// Runs all cases; says on standard error what fails.
+/// Runs all cases; prints failures on standard error.
 fn run(paths: &Paths) -> Result<Record> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;

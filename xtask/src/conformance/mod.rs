@@ -1,8 +1,8 @@
-//! The conformance programs: what the system calls promise, checked in the booted system.
+//! The conformance programs: they check in the booted system what the system calls promise.
 //!
-//! Cases are named `group.call.what`. Each group has a boot of its own, two at a time, so that a system that stops takes
-//! only its group with it. What came of the cases is kept in a [`Record`], from which [`coverage`] counts how many names
-//! of the [`table`] are passing.
+//! Cases are named `group.call.what`. Each group runs in its own boot, two at a time, so a system that hangs affects
+//! only its group. A [`Record`] keeps the results of the cases; [`coverage`] counts from it how many names of the
+//! [`table`] pass.
 
 pub mod coverage;
 pub mod record;
@@ -30,25 +30,25 @@ pub use record::Record;
 
 /// The program in the image.
 pub const PROGRAM: &str = "/boot/bin/conformance";
-/// Memory of the machines.
+/// Memory of the machines in bytes.
 pub const MEMORY: u64 = 512 << 20;
-/// What a group may take that is of no great length.
+/// Default time limit of a group.
 pub const GROUP_TIME: Duration = Duration::from_secs(600);
-/// Machines at the same time.
+/// Number of machines that run at the same time.
 const MACHINES: usize = 2;
 
-/// What came of a case: nothing, or what was wrong.
+/// The result of a case: `None` for a pass, or the error message.
 pub type Detail = Option<String>;
 
-/// What a run has to tell, as it happens.
+/// Reports during a run.
 pub enum News<'a> {
     /// A case has ended.
     Case(&'a str, &'a Detail),
-    /// A group did not get to its end.
+    /// A group did not run to its end.
     Broken(&'a str, &'a str),
 }
 
-/// The names of all cases, sorted by group and name; those that are known to fail are not among them.
+/// The names of all cases, sorted by group and name, without those that are known to fail.
 ///
 /// # Errors
 /// The system does not boot, or the program does not list them.
@@ -64,15 +64,16 @@ pub fn list(built: &Built) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The group of a case: what stands before the first dot.
+/// The group of a case: the part before the first dot.
 pub fn group(case: &str) -> &str {
     case.split_once('.').map_or(case, |(group, _)| group)
 }
 
-/// Runs the cases whose names start with one of the prefixes (all if there is none), a boot for each group.
+/// Runs the cases whose names start with one of the prefixes (all if there are none), with a boot for each group.
 ///
 /// # Errors
-/// A prefix fits no case, or the system cannot be booted at all. What goes wrong in a group is news, and no error.
+/// A prefix matches no case, or the system cannot be booted at all. A failure within a group is reported and is not an
+/// error.
 pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -> Result<()> {
     let groups = groups(built, prefixes)?;
     let queue = Mutex::new(groups.iter());
@@ -108,10 +109,10 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
     })
 }
 
-/// The groups to run, and for each the prefixes that say which of its cases.
+/// The groups to run, and for each the prefixes of its cases.
 fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<String>>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    // A prefix with a dot names its group; only otherwise must it be asked which there are.
+    // A prefix with a dot names its group; otherwise the program must list the groups.
     if !prefixes.is_empty() && prefixes.iter().all(|prefix| prefix.contains('.')) {
         for prefix in prefixes {
             groups.entry(group(prefix).to_string()).or_default().push(prefix.clone());
@@ -143,46 +144,46 @@ fn groups(built: &Built, prefixes: &[String]) -> Result<BTreeMap<String, Vec<Str
     Ok(groups)
 }
 
-/// A program of cases, and the machine that it is run in.
+/// A program of cases, and the machine that runs it.
 #[derive(Clone, Copy)]
 pub struct Program<'a> {
     /// Its file in the image.
     pub file: &'a str,
-    /// What runs the instructions.
+    /// How instructions are executed.
     pub accel: Accel,
-    /// The instances, where they are others than in `system.toml`.
+    /// The instances, if they differ from `system.toml`.
     pub instances: Option<&'a Instances>,
-    /// What a group may take.
+    /// Time limit of a group.
     pub time: Duration,
-    /// Nothing comes from outside, which would be at another instruction each time.
+    /// The host sends nothing, because its input would arrive at a different instruction each time.
     pub repeats: bool,
-    /// A further file of the image.
+    /// An additional file of the image.
     pub config: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Program<'a> {
-    /// A program of the image, by itself.
+    /// A program of the image, with default settings.
     pub const fn new(file: &'a str, accel: Accel) -> Program<'a> {
         Program { file, accel, instances: None, time: GROUP_TIME, repeats: false, config: None }
     }
 }
 
-/// The conformance programs' own, as fast as it goes.
+/// The conformance program, executed as fast as possible.
 const CONFORMANCE: Program<'static> = Program::new(PROGRAM, Accel::Tcg);
 
-/// What came of a group.
+/// The results of a group.
 pub struct Results {
     /// Its cases.
     pub cases: Vec<(String, Detail)>,
-    /// Why they are not all of them.
+    /// Why cases are missing.
     pub broken: Option<String>,
-    /// What its program said on standard error.
+    /// The program's standard error.
     pub said: String,
-    /// What the root task said.
+    /// The root task's messages.
     pub root: Vec<String>,
 }
 
-/// Runs cases of one group in a boot of their own.
+/// Runs cases of one group in a separate boot.
 ///
 /// # Errors
 /// The system cannot be booted.
@@ -215,7 +216,7 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
             Some((_, case)) => cases.push((case.to_string(), (result != "ok").then_some(detail))),
             None => {
                 whole = true;
-                // The program's own result adds nothing, but for its ending otherwise than it should.
+                // The program's own result adds nothing, unless it ended in an unexpected way.
                 if result != "ok" && !detail.contains("returned 1,") {
                     broken = Some(format!("{detail}\n{said}"));
                 }
@@ -228,7 +229,7 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
     Ok(Results { cases, broken, said, root: outcome.root })
 }
 
-/// Boots an image in the machine that such programs are run in.
+/// Boots an image in the machine for such programs.
 ///
 /// # Errors
 /// It cannot be started.
@@ -251,7 +252,7 @@ pub fn boot_with(
     boot_beside(built, None, devices, image, accel, streams, timeout)
 }
 
-/// The same with other instances, and components.
+/// The same with other instances and components.
 fn boot_beside(
     built: &Built,
     instances: Option<&Instances>,

@@ -1,6 +1,6 @@
-//! What came of the conformance cases when they were last run: `target/hafnon/conformance.json`.
+//! The results of the last runs of the conformance cases: `target/hafnon/conformance.json`.
 //!
-//! A run of all cases begins the record anew; a run of some changes theirs and is noted as such.
+//! A run of all cases starts a new record. A run of some cases updates their results and is noted as such.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,25 +16,25 @@ use crate::build::Built;
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 
-/// A run: of what, and when.
+/// A run: of which tree, and when.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// The commit of the tree, with a `+` where files differed from it.
+    /// The commit of the tree, with a `+` if files differed from it.
     pub commit: String,
     /// Seconds since 1970.
     pub time: u64,
-    /// Which cases; empty for all of them.
+    /// The prefixes of the cases; empty for all of them.
     pub prefixes: Vec<String>,
 }
 
-/// What is known about the cases.
+/// The known results.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The last run of all cases first, then runs of some since.
     pub runs: Vec<Run>,
-    /// Each case, and what was wrong with it.
+    /// Each case, and its error.
     pub cases: BTreeMap<String, Detail>,
-    /// Groups that did not get to their end in the last run, and why.
+    /// Groups that did not run to their end in the last run, and why.
     pub broken: BTreeMap<String, String>,
 }
 
@@ -49,10 +49,10 @@ impl Record {
         record.runs.first().is_some_and(|run| run.prefixes.is_empty()).then_some(record)
     }
 
-    /// Runs cases and keeps what came of them.
+    /// Runs cases and records their results.
     ///
     /// # Errors
-    /// As [`super::run`], and if the record cannot be written.
+    /// As [`super::run`], or the record cannot be written.
     pub fn run(paths: &Paths, built: &Built, prefixes: &[String], mut news: impl FnMut(&News<'_>)) -> Result<Record> {
         let mut record = if prefixes.is_empty() { Record::default() } else { Record::read(paths).unwrap_or_default() };
         record.runs.push(Run { commit: commit(paths), time: now(), prefixes: prefixes.to_vec() });
@@ -71,7 +71,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The last run in words.
+    /// A description of the last run.
     pub fn when(&self) -> String {
         let Some(run) = self.runs.first() else { return "never".into() };
         let minutes = now().saturating_sub(run.time) / 60;
@@ -92,7 +92,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// The tree's commit, or `unknown` where it is none.
+/// The tree's commit, or `unknown` if it has none.
 pub fn commit(paths: &Paths) -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).current_dir(&paths.workspace).output().ok()?;

@@ -1,4 +1,4 @@
-//! The table of the names that Zircon's own cases have: `tests/conformance/core-tests.toml`.
+//! The table of the names of Zircon's own cases: `tests/conformance/core-tests.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,26 +8,26 @@ use serde::Deserialize;
 
 use crate::paths::Paths;
 
-/// How many names may be excused, at most.
+/// Maximum number of excused names.
 pub const MOST_EXCUSED: usize = 60;
-/// How many names Zircon's suite has: those that were counted once, and the newer ones about restricted mode.
+/// Number of names in Zircon's suite: those of the first count, and the newer ones about restricted mode.
 pub const NAMES: usize = 859 + 13;
 
-/// What stands in for one of Zircon's cases.
+/// How one of Zircon's cases is covered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing yet.
+    /// Not yet.
     Open,
-    /// These cases of ours, all of which must pass.
+    /// By these cases of ours, all of which must pass.
     Cases(Vec<String>),
-    /// Today's Zircon does something else: what, and the cases of ours that assert it, if there are any.
+    /// Today's Zircon behaves differently: how, and the cases of ours that check that, if there are any.
     Changed { how: String, cases: Vec<String> },
-    /// Why it cannot be had here.
+    /// Not possible here, for this reason.
     Excused(String),
 }
 
 impl Entry {
-    /// The cases of ours that it names.
+    /// The cases of ours that the entry names.
     pub fn cases(&self) -> &[String] {
         match self {
             Entry::Cases(cases) | Entry::Changed { cases, .. } => cases,
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// A value as it stands in the file.
+/// A value in the file.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
@@ -60,7 +60,7 @@ struct Excused {
     excused: String,
 }
 
-/// Suites, in each its names.
+/// The suites and their names.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// By suite, then by name.
@@ -68,10 +68,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads it.
+    /// Reads the table.
     ///
     /// # Errors
-    /// It cannot be read, a name stands in it twice, or a value is none.
+    /// It cannot be read, has a name twice, or has an invalid value.
     pub fn read(paths: &Paths) -> Result<Table> {
         let file = paths.workspace.join("tests/conformance/core-tests.toml");
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -92,13 +92,13 @@ impl Table {
         Ok(Table { suites: suites.into_iter().map(|(suite, all)| (suite, names(all).collect())).collect() })
     }
 
-    /// Every name: suite, name, what stands in for it.
+    /// Every name: suite, name, entry.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str, &Entry)> {
         let suites = self.suites.iter();
         suites.flat_map(|(suite, names)| names.iter().map(|(name, entry)| (suite.as_str(), name.as_str(), entry)))
     }
 
-    /// What is wrong with it, given the cases that there are.
+    /// The errors of the table, given the existing cases.
     pub fn problems(&self, cases: &BTreeSet<&str>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut excused = 0;
@@ -127,7 +127,7 @@ impl Table {
     }
 }
 
-/// Whether a suite is about memory or devices, which have a count of their own.
+/// Whether a suite is about memory or devices, which are counted separately.
 pub fn memory_or_devices(suite: &str) -> bool {
     ["Bti", "Interrupt", "MemoryMapping", "Msi", "Pager", "ProgressiveClone", "SchedulerProfile", "Stream"]
         .iter()

@@ -1,4 +1,4 @@
-//! The image's file, as the file systems see it: blocks that are read and written, and an end to both.
+//! The image's file, as the file systems use it: blocks that are read and written, with a limit on reads.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -10,22 +10,22 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-/// An image. What it holds was perhaps written by a machine, and may lead round in circles: so only so much is read in one
-/// [turn](Device::turn). Clones are of the same image, each with a place of its own.
+/// An image. A machine may have written its content, which may contain cycles, so the number of bytes read in one
+/// [turn](Device::turn) is limited. Clones share the image; each has its own position.
 #[derive(Clone, Debug)]
 pub struct Device {
     file: Rc<File>,
     size: u64,
     at: u64,
-    /// Bytes that may be read in this turn.
+    /// Number of bytes that may still be read in this turn.
     left: Rc<Cell<u64>>,
 }
 
 impl Device {
-    /// Opens an image that nobody else uses.
+    /// Opens an image that no other process uses.
     ///
     /// # Errors
-    /// It is not there, cannot be written where that is wanted, or a machine has it.
+    /// It does not exist, cannot be written although that is necessary, or a machine uses it.
     pub fn open(image: &Path, writable: bool) -> anyhow::Result<Device> {
         let name = image.display();
         let file = OpenOptions::new().read(true).write(writable).open(image);
@@ -40,41 +40,41 @@ impl Device {
         Ok(device)
     }
 
-    /// Bytes of it.
+    /// Size of the image in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Something begins for which much may be read again.
+    /// Begins an operation, which resets the limit of reads.
     pub fn turn(&self) {
         self.left.set(self.size.saturating_mul(16).saturating_add(256 << 20));
     }
 
-    /// Reads all of `bytes` at a place.
+    /// Reads all of `bytes` at an offset.
     ///
     /// # Errors
-    /// They do not lie in it, or too much was read.
+    /// The range exceeds the image, or the limit of reads is reached.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
-        // A short piece takes as long as one of a block.
+        // Reading less than a block takes as long as reading a block.
         let left = self.left.get().checked_sub(bytes.len().max(512) as u64);
         self.left.set(left.ok_or_else(|| Error::other("its directories or files lead round in circles"))?);
         self.file.read_exact_at(bytes, at)
     }
 
-    /// Writes all of `bytes` at a place.
+    /// Writes all of `bytes` at an offset.
     ///
     /// # Errors
-    /// They do not lie in it, or the host cannot write them.
+    /// The range exceeds the image, or the host cannot write it.
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
         let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= self.size);
         end.ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, "behind the end of the image"))?;
         self.file.write_all_at(bytes, at)
     }
 
-    /// Has everything reach the host's disk.
+    /// Makes all writes durable on the host's disk.
     ///
     /// # Errors
-    /// It cannot.
+    /// The host cannot sync the file.
     pub fn settle(&self) -> Result<()> {
         self.file.sync_all()
     }

@@ -1,8 +1,8 @@
-//! `disk`: disks for `run --disk`, made, filled and read on the host, without the superuser and without mounting anything.
+//! `disk`: creates, writes and reads disks for `run --disk` on the host, without superuser rights and without mounting.
 //!
-//! Images are read and written by what the system mounts them with ([`tree`]). An image was
-//! perhaps written by a machine, which is believed nothing: names are looked at before anything is made by them, and what
-//! leads round in circles comes to an end ([`device`]).
+//! Images are accessed with the file systems that the system itself uses ([`tree`]). A machine may have written an
+//! image, so its content is untrusted: names are checked before anything is created under them, and reading a structure
+//! with cycles ends ([`device`]).
 
 mod device;
 mod tree;
@@ -19,37 +19,37 @@ use crate::qemu::find_program;
 use crate::words;
 use device::Device;
 
-/// How deep folders may lie in each other.
+/// Maximum depth of nested folders.
 const DEPTH: usize = 64;
 
 /// A file system.
 trait Volume {
-    /// What lies in a folder.
+    /// The entries of a folder.
     fn list(&mut self, path: &[String]) -> Result<Vec<Entry>>;
     /// A file's content.
     fn read(&mut self, path: &[String], to: &mut dyn Write) -> Result<()>;
-    /// A folder, unless it is there already.
+    /// Creates a folder, unless it exists.
     fn make_folder(&mut self, path: &[String]) -> Result<()>;
-    /// A file with this content, in the place of one that was there.
+    /// Creates or replaces a file with this content.
     fn write(&mut self, path: &[String], from: &mut dyn Read) -> Result<()>;
     /// Removes a file.
     fn remove(&mut self, path: &[String]) -> Result<()>;
-    /// Writes what there is to write, and marks the file system as left in order.
+    /// Writes all pending data, and marks the file system as clean.
     fn end(self: Box<Self>) -> Result<()>;
-    /// What it says of itself, if something is wrong.
+    /// The error that the file system records about itself.
     fn complaint(&mut self) -> Result<Option<String>>;
 }
 
-/// What something in a folder is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     File,
     Folder,
-    /// A link, or what else there may be.
+    /// A link or anything else.
     Other,
 }
 
-/// Something in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     name: String,
@@ -62,7 +62,7 @@ fn open(image: &Path, writable: bool) -> Result<Box<dyn Volume>> {
     tree::open(device, writable).with_context(|| image.display().to_string())
 }
 
-/// Does what the command line says; gives this process' exit code.
+/// Carries out a command; returns this process' exit code.
 ///
 /// # Errors
 /// An image or a file cannot be read or written, or is damaged.
@@ -81,12 +81,12 @@ pub fn disk(command: &DiskCommand) -> Result<u8> {
             let name = from.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
             let name = name.with_context(|| format!("{}: it has no name in UTF-8", from.display()))?;
             let mut path = parts(to)?;
-            // Into a folder that is there; otherwise the last name is the new one.
+            // If the path is an existing folder, the file goes into it; otherwise the last name is the new one.
             if volume.list(&path).is_ok() {
                 path.push(name);
             }
             let put = put(&mut *volume, from, &mut path);
-            // What has been written stays, whether the rest could be or not.
+            // Everything written so far is kept, even if the rest failed.
             let end = volume.end();
             put.and(end).map(|()| 0)
         }
@@ -101,7 +101,7 @@ pub fn disk(command: &DiskCommand) -> Result<u8> {
     }
 }
 
-/// The names of a path on an image.
+/// Splits a path on an image into names.
 fn parts(path: &str) -> Result<Vec<String>> {
     let parts: Vec<String> =
         path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_string).collect();
@@ -122,7 +122,7 @@ fn new(image: &Path, size: u64, fat: bool) -> Result<()> {
     make().with_context(|| format!("cannot make {name}")).inspect_err(|_| drop(fs::remove_file(image)))
 }
 
-/// What lies in a folder, by names.
+/// The entries of a folder, sorted by name.
 fn list(volume: &mut dyn Volume, path: &[String]) -> Result<Vec<Entry>> {
     let mut entries = volume.list(path).with_context(|| format!("/{}", path.join("/")))?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -134,7 +134,7 @@ fn put(volume: &mut dyn Volume, from: &Path, path: &mut Vec<String>) -> Result<(
     let data = fs::metadata(from).with_context(here)?;
     if !data.is_dir() {
         let mut file = File::open(from).with_context(here)?;
-        // Half a file under its name would pass for a whole one.
+        // A partial file must not look like a complete one.
         let written = volume.write(path, &mut file);
         return written.or_else(|error| volume.remove(path).and(Err(error))).with_context(here);
     }
@@ -178,7 +178,7 @@ fn get(volume: &mut dyn Volume, path: &mut Vec<String>, to: &Path) -> Result<()>
         Kind::Folder => {
             fs::create_dir_all(to).with_context(here)?;
             for Entry { name, .. } in list(volume, path)? {
-                // A name is a machine's word: here it must be one, and no path.
+                // A machine may have chosen the name: it must be a single name here, not a path.
                 if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
                     bail!("/{}: a name that cannot be one: {}", path.join("/"), words::visible(&name));
                 }
@@ -191,13 +191,13 @@ fn get(volume: &mut dyn Volume, path: &mut Vec<String>, to: &Path) -> Result<()>
     Ok(())
 }
 
-/// Says whether the file system is in order: by the host's own program where there is one, and by reading all of it.
+/// Checks the file system: with the host's own program if there is one, and by reading all of it.
 fn check(image: &Path) -> Result<u8> {
     let device = Device::open(image, false)?;
     let (program, args) = if tree::is_ext4(&device) { ("e2fsck", "-fn") } else { ("fsck.vfat", "-n") };
     drop(device);
     let mut found = None;
-    // Where it lies is often no part of an ordinary user's path.
+    // The program's folder is often not in an ordinary user's PATH.
     let places = [find_program(program), Some(Path::new("/sbin").join(program))];
     if let Some(program) = places.into_iter().flatten().find(|program| program.is_file()) {
         let output = Command::new(&program).arg(args).arg(image).stdin(Stdio::null()).output();
@@ -222,7 +222,7 @@ fn check(image: &Path) -> Result<u8> {
     Ok(1)
 }
 
-/// Reads everything; how many files there are, and how many bytes in them.
+/// Reads everything; returns the number of files, and of bytes in them.
 fn count(volume: &mut dyn Volume, path: &mut Vec<String>) -> Result<(u64, u64)> {
     if path.len() > DEPTH {
         bail!("/{}: folders lie too deep in each other", path.join("/"));

@@ -1,11 +1,11 @@
-//! Images made, filled, read and damaged.
+//! Tests that create, fill, read and damage images.
 
 use std::path::PathBuf;
 
 use super::*;
 use crate::threads;
 
-/// A folder with a tree of files in it.
+/// A folder with a tree of files.
 fn tree() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let tree = folder.path().join("tree");
@@ -57,7 +57,7 @@ fn what_is_put_can_be_got() {
         let tree = folder.path().join("tree");
         let image = image(folder.path(), ext4);
         assert_eq!(copy_in(&image, &tree, "/").unwrap(), 0);
-        // A shorter one in its place, and one under another name.
+        // A shorter file replaces it, and another one gets a new name.
         fs::write(tree.join("Vier"), "short").unwrap();
         assert_eq!(copy_in(&image, &tree.join("Vier"), "/tree").unwrap(), 0);
         assert_eq!(copy_in(&image, &tree.join("Vier"), "tree/empty/other").unwrap(), 0);
@@ -71,7 +71,7 @@ fn what_is_put_can_be_got() {
         assert_eq!(names[0], ("Vier", 5, Kind::File));
         assert_eq!((names[1].0, names[1].2), ("a folder with a long name", Kind::Folder));
         drop(volume);
-        // The host's own programs agree, where they are installed.
+        // The host's own programs agree, if they are installed.
         assert_eq!(disk(&DiskCommand::Check { image }).unwrap(), 0);
     }
 }
@@ -90,7 +90,7 @@ fn what_cannot_be_is_said() {
     let empty = folder.path().join("empty.img");
     fs::write(&empty, vec![0; 1 << 20]).unwrap();
     assert!(disk(&DiskCommand::Ls { image: empty, path: "/".into() }).is_err());
-    // A file that is too large: said, nothing of it stays, and the image is in order.
+    // A file that is too large: there is an error, no part of it remains, and the image is clean.
     let large = folder.path().join("large");
     File::create(&large).unwrap().set_len(64 << 20).unwrap();
     for image in [image, folder.path().join("ext.img")] {
@@ -100,8 +100,7 @@ fn what_cannot_be_is_said() {
     }
 }
 
-/// Bytes of an image are others, as a machine could have written them: whatever comes of it comes to an end, and nothing
-/// is written outside of the folder.
+/// Changes bytes of an image, as a machine could: every operation ends, and nothing is written outside of the folder.
 #[test]
 fn damaged_images() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -119,7 +118,7 @@ fn damaged_images() {
         for round in 0..30 {
             let mut bytes = bytes.clone();
             for _ in 0..1 + number(60) {
-                // The first sectors say what all others mean.
+                // The first sectors describe all others.
                 let sector = used[number(if round % 2 == 0 { used.len().min(40) } else { used.len() })];
                 bytes[sector + number(512)] = number(256) as u8;
             }

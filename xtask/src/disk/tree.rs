@@ -1,4 +1,4 @@
-//! The system's own file systems (the package `files`), on an image: ext4, and FAT12, 16 and 32.
+//! The system's own file systems (the package `files`) on an image: ext4, and FAT12, 16 and 32.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -13,9 +13,9 @@ use files::{FileSystem, New, Node};
 use super::device::Device;
 use super::{Entry, Kind, Volume};
 
-/// The most entries of a folder that are listed.
+/// Maximum number of entries of a folder that are listed.
 const ENTRIES: usize = 1 << 20;
-/// Bytes of a sector.
+/// Size of a sector in bytes.
 const SECTOR: u64 = 512;
 
 /// A file system on an image.
@@ -52,7 +52,7 @@ impl Blocks for Disk {
     }
 }
 
-/// Makes an empty ext4.
+/// Creates an empty ext4 file system.
 ///
 /// # Errors
 /// The image is too small.
@@ -60,7 +60,7 @@ pub fn format_ext4(device: Device) -> Result<()> {
     files::ext4::format(Box::new(Disk { device, writable: true })).map_err(|why| anyhow!(why))
 }
 
-/// Makes an empty FAT.
+/// Creates an empty FAT file system.
 ///
 /// # Errors
 /// The image is too small or too large.
@@ -75,14 +75,14 @@ pub fn is_ext4(device: &Device) -> bool {
     device.read_at(&mut magic, 1024 + 56).is_ok() && magic == [0x53, 0xef]
 }
 
-/// Whether whoever used it last did not end in order: FAT has a flag for that, and ext4 a journal to be replayed.
+/// Whether the last user did not unmount it: FAT has a flag for that, and ext4 a journal to replay.
 fn in_use(device: &Device) -> io::Result<bool> {
     let mut header = [0; 2048];
     device.read_at(&mut header, 0)?;
     if is_ext4(device) {
         return Ok(header[1024 + 96] & 4 != 0);
     }
-    // Only FAT32 has no length of a table in the old place.
+    // Only FAT32 has a zero in the old field for the length of a table.
     let wide = header[22..24] == [0, 0];
     Ok(header[if wide { 0x41 } else { 0x25 }] & 1 != 0)
 }
@@ -101,10 +101,10 @@ fn said(error: Error) -> anyhow::Error {
     })
 }
 
-/// Opens what is on an image.
+/// Opens the file system of an image.
 ///
 /// # Errors
-/// There is nothing, or it is to be changed and was not left in order.
+/// There is none, or it is to be changed and was not unmounted cleanly.
 pub fn open(device: Device, writable: bool) -> Result<Box<dyn Volume>> {
     let disk = Box::new(Disk { device: device.clone(), writable });
     if is_ext4(&device) {

@@ -1,4 +1,4 @@
-//! How many cases each program of a suite has on the host: so a case that is silently not there in the system shows.
+//! The number of cases of each test program on the host. It shows when a case is silently missing in the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,12 @@ const HEAD: &str = "# How many cases of each test program the host runs, and whi
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Baseline(BTreeMap<String, OfPackage>);
 
-/// What the host gave for one package.
+/// The results of one package on the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfPackage {
-    /// The version it was.
+    /// The version of the package.
     pub version: String,
-    /// Cases that run, by program; ignored ones and those that are only compiled are not among them.
+    /// Number of cases that run, by program, without ignored ones and those that are only compiled.
     pub cases: BTreeMap<String, usize>,
     /// Cases that fail on the host.
     #[serde(default)]
@@ -31,10 +31,10 @@ pub struct OfPackage {
 }
 
 impl Baseline {
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
-    /// It is not in order.
+    /// It cannot be parsed.
     pub fn read(paths: &Paths) -> Result<Baseline> {
         match fs::read_to_string(paths.workspace.join(FILE)) {
             Ok(text) => toml::from_str(&text).with_context(|| format!("in {FILE}")),
@@ -43,12 +43,12 @@ impl Baseline {
         }
     }
 
-    /// Of a run on the host.
+    /// Creates it from a run on the host.
     pub fn from_record(record: &Record) -> Baseline {
         Baseline([(record.name.clone(), OfPackage::new(record))].into())
     }
 
-    /// What is known of this package in this version.
+    /// The results of this package in this version.
     pub fn of(&self, package: &Package) -> Option<OfPackage> {
         self.0.get(&package.name).filter(|known| known.version == package.version).cloned()
     }
@@ -71,10 +71,10 @@ impl OfPackage {
     }
 }
 
-/// Runs suites on the host and writes down what there is; gives whether all passed there.
+/// Runs suites on the host and records the results; returns whether all cases passed there.
 ///
 /// # Errors
-/// One does not build.
+/// A suite does not build.
 pub fn record(paths: &Paths, session: &Session<'_>, packages: &[&Package]) -> Result<bool> {
     let mut fine = true;
     for package in packages {

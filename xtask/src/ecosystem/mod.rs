@@ -1,12 +1,14 @@
-//! `test ecosystem`: the own test suites of packages that nobody here wrote, unmodified, in the system.
+//! `test ecosystem`: runs the test suites of third-party packages, unmodified, in the system.
 //!
 //! 1. `xtask/packages/Cargo.toml` names packages and versions; cargo fetches and verifies them ([`package`]).
-//! 2. Each is copied to a folder of its own, with the lock file of what its tests need (`locks/`).
-//! 3. `cargo test` runs there, for the host once ([`baseline`]: how many cases there are) and for the system, all in one
-//!    machine ([`crate::batch`]); what it prints is read into cases ([`suite`]).
-//! 4. Every case that fails must stand in `reasons.toml`, with why ([`verdict`]); a table says it all ([`table`]).
+//! 2. Each is copied to its own folder, with the lock file of its tests' dependencies (`locks/`).
+//! 3. `cargo test` runs there, once for the host ([`baseline`]: the number of cases) and then for the system, all in
+//!    one machine ([`crate::batch`]). Its output is parsed into cases ([`suite`]).
+//! 4. `reasons.toml` must have a reason for every case that fails ([`verdict`]); the results are printed as a table
+//!    ([`table`]).
 //!
-//! What came of each package is kept as JSON in `target/hafnon/ecosystem`, so `--continue` goes on after a stop.
+//! The results of each package are kept as JSON in `target/hafnon/ecosystem`, so `--continue` can resume an interrupted
+//! run.
 
 mod baseline;
 pub mod package;
@@ -44,25 +46,25 @@ pub enum Where {
     System,
 }
 
-/// What came of one package's suite.
+/// The results of one package's suite.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The package.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it was tested with: the commit of this tree, with a `+` where files differed from it.
+    /// The commit of this tree at the test, with a `+` if files differed from it.
     pub commit: String,
-    /// How long all of it took, compiling included.
+    /// Duration in seconds, including compilation.
     pub seconds: f64,
     /// Every case.
     pub cases: Vec<Case>,
 }
 
-/// Memory of the machine that runs the suites.
+/// Memory of the machine that runs the suites, in bytes.
 const MACHINE: u64 = 2 << 30;
 
-/// Runs the suites of the packages named, or of all; gives whether all is as it should be.
+/// Runs the suites of the named packages, or of all; returns whether all results are good.
 ///
 /// # Errors
 /// There is no such package, or something does not build.
@@ -114,7 +116,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     Ok(fine)
 }
 
-/// The suite of any package: first on the host, so that it is known what there is to run.
+/// Runs the suite of any package: first on the host, to learn which cases there are.
 fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
     let session = Session::start(paths, Where::System)?;
     println!("{} {} on the host", package.name, package.version);
@@ -130,16 +132,16 @@ fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
     Ok(table::finish(&[verdict], Duration::from_secs_f64(here.seconds)))
 }
 
-/// What the suites run with: a machine, and folders.
+/// The environment of the suites: a machine, and folders.
 pub struct Session<'a> {
     paths: &'a Paths,
-    /// Where there is none, all runs on the host.
+    /// Without one, everything runs on the host.
     keeper: Option<Keeper>,
     commit: String,
 }
 
 impl<'a> Session<'a> {
-    /// Builds the system, where suites are to run in it.
+    /// Builds the system, if suites run in it.
     ///
     /// # Errors
     /// It does not build.
@@ -154,7 +156,7 @@ impl<'a> Session<'a> {
         Ok(Session { paths, keeper, commit: record::commit(paths) })
     }
 
-    /// Whether machines lived as they should.
+    /// Whether machines were stable enough.
     ///
     /// # Errors
     /// As [`Keeper::check`].
@@ -166,16 +168,16 @@ impl<'a> Session<'a> {
         self.paths.out.join("ecosystem").join(format!("{}.json", package.name))
     }
 
-    /// What an earlier run with the same tree and package gave.
+    /// The result of an earlier run with the same tree and package.
     fn kept(&self, package: &Package) -> Option<Record> {
         let record: Record = serde_json::from_slice(&fs::read(self.file(package)).ok()?).ok()?;
         (record.version == package.version && record.commit == self.commit).then_some(record)
     }
 
-    /// Holds what came of these programs of a package (all where there are none) against what is known.
+    /// Compares the results of these programs of a package (all if there are none) with the known ones.
     ///
     /// # Errors
-    /// The reasons, or the host's counts, are not in order.
+    /// The reasons, or the host's counts, cannot be read.
     pub fn judge(&self, package: &Package, record: Record, programs: &[String]) -> Result<Verdict> {
         let mut baseline = Baseline::read(self.paths)?.of(package);
         if let (Some(baseline), false) = (&mut baseline, programs.is_empty()) {
@@ -184,7 +186,7 @@ impl<'a> Session<'a> {
         Ok(Verdict::new(record, baseline, Reasons::read(self.paths)?.of(&package.name)))
     }
 
-    /// Runs a suite, or these programs of it, and keeps what came of the whole.
+    /// Runs a suite, or these programs of it, and keeps the results of a whole suite.
     ///
     /// # Errors
     /// It does not build.
@@ -206,7 +208,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Cargo, for the system or the host (without a keeper), with what the suites have in common.
+/// Cargo, for the system or the host (without a keeper), with the settings that all suites share.
 fn cargo(paths: &Paths, keeper: Option<&Keeper>, limit: Duration) -> Result<std::process::Command> {
     let mut command = match keeper {
         None => crate::cargo::command(&paths.workspace),
@@ -218,9 +220,9 @@ fn cargo(paths: &Paths, keeper: Option<&Keeper>, limit: Duration) -> Result<std:
             command
         }
     };
-    // The processor is emulated, and some suites compute a lot. Checks (`debug_assertions`) stay.
+    // The processor is emulated, and some suites compute a lot. Checks (`debug_assertions`) stay on.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_TEST_OPT_LEVEL", "1");
-    // Nobody looks into these programs with a debugger, and none is built twice.
+    // These programs are not debugged, and none is built twice.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_TEST_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
     command.env("CARGO_TERM_COLOR", "never").env_remove("RUST_BACKTRACE");
     Ok(command)

@@ -1,4 +1,4 @@
-//! Packages: which there are, and how a copy of one comes to be.
+//! Packages: the list of them, and copies to test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ pub struct Package {
     /// Its version, from `Cargo.toml`.
     #[serde(skip)]
     pub version: String,
-    /// Features beside the default ones.
+    /// Additional features.
     #[serde(default)]
     pub features: Vec<String>,
     /// Its dev-dependencies use this copy of it.
@@ -38,24 +38,24 @@ pub struct Package {
     /// Which of its test programs the plain `test` runs.
     #[serde(default)]
     pub ci: Vec<String>,
-    /// Seconds that one of its programs may run.
+    /// Time limit of one of its programs in seconds.
     pub limit: Option<u64>,
-    /// Cases that are not begun.
+    /// Cases that are not run.
     #[serde(default)]
     pub skip: Vec<String>,
-    /// Test programs that no one can build from what is published, and why.
+    /// Test programs that cannot be built from the published package, and why.
     #[serde(default)]
     pub leave_out: BTreeMap<String, String>,
-    /// The folder with the manifest that names it, where that is not `xtask/packages`.
+    /// The folder with the manifest that names it, if it is not `xtask/packages`.
     #[serde(skip)]
     manifest: Option<PathBuf>,
 }
 
 impl List {
-    /// Reads it.
+    /// Reads the list.
     ///
     /// # Errors
-    /// It is not in order.
+    /// It cannot be parsed.
     pub fn read(paths: &Paths) -> Result<List> {
         let file = paths.workspace.join("xtask/packages/packages.toml");
         let text = fs::read_to_string(&file).context("cannot read xtask/packages/packages.toml")?;
@@ -73,7 +73,7 @@ impl List {
     }
 }
 
-/// A package that is in no list: `NAME` or `NAME@VERSION`.
+/// A package outside of the list: `NAME` or `NAME@VERSION`.
 ///
 /// # Errors
 /// The registry does not have it.
@@ -97,15 +97,15 @@ pub fn any(paths: &Paths, wanted: &str) -> Result<Package> {
 }
 
 impl Package {
-    /// The lock file of what its tests need.
+    /// The lock file of its tests' dependencies.
     fn lock_file(&self, paths: &Paths) -> PathBuf {
         paths.workspace.join("xtask/packages/locks").join(format!("{}.lock", self.name))
     }
 
-    /// A copy of it as the registry has it, with its lock file; cargo verifies its checksum.
+    /// Copies the package as published, with its lock file; cargo verifies its checksum.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// It cannot be fetched.
     pub fn checkout(&self, paths: &Paths) -> Result<PathBuf> {
         let (source, _) = self.find(paths)?;
         let folder = paths.out.join("packages").join(&self.name);
@@ -122,10 +122,10 @@ impl Package {
         Ok(folder)
     }
 
-    /// Chooses anew what its tests need, and keeps that.
+    /// Resolves the dependencies of its tests anew, and stores the lock file.
     ///
     /// # Errors
-    /// It cannot be resolved.
+    /// The dependencies cannot be resolved.
     pub fn lock(&self, paths: &Paths) -> Result<()> {
         let lock = self.lock_file(paths);
         let _ = fs::remove_file(&lock);
@@ -143,7 +143,7 @@ impl Package {
         said(&mut command).map(drop)
     }
 
-    /// Tells cargo of the patch, where there is one.
+    /// Passes the patch to cargo, if there is one.
     pub fn add_patch(&self, command: &mut Command, folder: &Path) {
         if self.patch {
             let folder = toml::Value::String(folder.display().to_string());
@@ -151,17 +151,18 @@ impl Package {
         }
     }
 
-    /// Where cargo has it, and its version.
+    /// Its path in cargo's registry, and its version.
     fn find(&self, paths: &Paths) -> Result<(PathBuf, String)> {
         let ours = paths.workspace.join("xtask/packages");
         find(paths, self.manifest.as_deref().unwrap_or(&ours), self.manifest.is_none(), &self.name, &self.version)
     }
 }
 
-/// Where cargo has the package that the manifest in this folder names, and its version; without a version, any.
+/// The path in cargo's registry of the package that the manifest in this folder names, and its version; an empty
+/// version matches any.
 ///
 /// # Errors
-/// Cargo cannot have it.
+/// Cargo cannot fetch it.
 pub fn find(paths: &Paths, manifest: &Path, locked: bool, name: &str, version: &str) -> Result<(PathBuf, String)> {
     let cargo = |args: &[&str]| -> Result<Vec<u8>> {
         let mut command: Command = cargo::command(&paths.workspace);
@@ -175,7 +176,7 @@ pub fn find(paths: &Paths, manifest: &Path, locked: bool, name: &str, version: &
     let metadata = cargo(&["metadata", "--format-version", "1"])?;
     let metadata: serde_json::Value = serde_json::from_slice(&metadata).context("cannot read cargo's metadata")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
-    // Others may need another version of it.
+    // Other packages may depend on another version of it.
     let named =
         |package: &&serde_json::Value| package["name"] == name && (version.is_empty() || package["version"] == version);
     let mut found = packages.filter(named);
@@ -185,7 +186,7 @@ pub fn find(paths: &Paths, manifest: &Path, locked: bool, name: &str, version: &
     Ok((folder, package["version"].as_str().unwrap_or_default().to_owned()))
 }
 
-/// What a call of cargo printed.
+/// The output of a call of cargo.
 fn said(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().context("cannot start cargo")?;
     if !output.status.success() {

@@ -1,8 +1,8 @@
-//! One run of `cargo test`, read into cases.
+//! Parses one run of `cargo test` into cases.
 //!
-//! Cargo says which program it runs (`Running tests/x.rs`, `Doc-tests x`), and the test harness in the program prints a line
-//! for each case. Both are read from one pipe, so that they come in their order. A program that ends in the middle of a
-//! case has failed in it; one that has no harness is a case by itself.
+//! Cargo names each program that it runs (`Running tests/x.rs`, `Doc-tests x`), and the test harness in the program
+//! prints a line for each case. Both are read from one pipe, which preserves their order. A program that ends in the
+//! middle of a case has failed in it. A program without a harness is a case by itself.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::paths::Paths;
 use crate::test::tail;
 use crate::words;
 
-/// Seconds that a program may run, where the package does not say.
+/// Default time limit of a program in seconds.
 const LIMIT: u64 = 600;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It did what it should.
+    /// It passed.
     Passed,
-    /// It did not.
+    /// It failed.
     Failed,
-    /// The package itself says that it is not to be run.
+    /// The package itself marks it as ignored.
     Ignored,
-    /// An example in the documentation that is only compiled: nothing of it runs anywhere.
+    /// An example in the documentation that is only compiled, and not run anywhere.
     Compiled,
 }
 
@@ -40,26 +40,27 @@ pub enum Outcome {
 pub struct Case {
     /// The test program: `lib`, `doc`, or the name of a file in `tests`.
     pub program: String,
-    /// Its name there; empty for a program that is a case itself.
+    /// Its name there; empty if the program itself is the case.
     pub name: String,
-    /// What came of it.
+    /// Its result.
     pub outcome: Outcome,
-    /// The last of what it said, where it failed.
+    /// The end of its output, if it failed.
     #[serde(default)]
     pub said: String,
 }
 
 impl Case {
-    /// Program and name.
+    /// The program and the name.
     pub fn full_name(&self) -> String {
         if self.name.is_empty() { self.program.clone() } else { format!("{}: {}", self.program, self.name) }
     }
 }
 
-/// Runs the suite of a package whose copy is in `folder`, on the host where there is no keeper; `chosen` says which of its programs, all where it is empty.
+/// Runs the suite of a package whose copy is in `folder`; without a keeper, on the host. `chosen` names its programs;
+/// empty means all.
 ///
 /// # Errors
-/// Nothing of it builds.
+/// Nothing in it builds.
 pub fn run(
     paths: &Paths,
     package: &Package,
@@ -73,7 +74,7 @@ pub fn run(
         if !cases.is_empty() {
             return Ok(cases);
         }
-        // One that does not build keeps all the others from being run.
+        // A program that does not build prevents all others from running.
         let cases = suite.each()?;
         if cases.iter().all(|case| case.name == NOT_BUILT) {
             bail!("the tests of {} do not build:\n{}", package.name, tail(&said, 40));
@@ -82,7 +83,7 @@ pub fn run(
     }
     let mut programs = if chosen.is_empty() { suite.programs()? } else { chosen.to_vec() };
     programs.retain(|program| !package.leave_out.contains_key(program));
-    // Cargo runs examples of the documentation only by themselves.
+    // Cargo runs documentation examples only in a separate call.
     let (docs, others): (Vec<String>, Vec<String>) = programs.into_iter().partition(|program| program == "doc");
     if others.iter().any(|program| program != "lib") {
         suite.build_examples()?;
@@ -101,7 +102,7 @@ pub fn run(
 /// The name of the case that stands for a program that does not build.
 const NOT_BUILT: &str = "(build)";
 
-/// A suite that is run.
+/// A running suite.
 struct Suite<'a> {
     paths: &'a Paths,
     package: &'a Package,
@@ -119,7 +120,7 @@ impl Suite<'_> {
         Ok(command)
     }
 
-    /// Cargo for something that builds.
+    /// Cargo for a command that builds.
     fn building(&self, what: &str) -> Result<Command> {
         let mut command = self.command()?;
         let target = if self.keeper.is_none() { "packages/host" } else { "packages/target" };
@@ -130,8 +131,8 @@ impl Suite<'_> {
         Ok(command)
     }
 
-    /// Builds the examples, which tests may start; cargo does so by itself only where no programs are named. What of them
-    /// does not build is for the tests to miss.
+    /// Builds the examples, which tests may start. Cargo does this by itself only if no programs are named. If an
+    /// example does not build, the tests that need it fail.
     fn build_examples(&self) -> Result<()> {
         let mut command = self.building("build")?;
         command.arg("--examples").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -139,7 +140,8 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// One call of cargo for these programs, or for all; gives no cases where one does not build, and what cargo said.
+    /// One call of cargo for these programs, or for all; returns no cases if a program does not build, and cargo's
+    /// output.
     fn cargo_test(&self, programs: &[String]) -> Result<(Vec<Case>, String)> {
         let mut command = self.building("test")?;
         command.arg("--no-fail-fast");
@@ -159,14 +161,14 @@ impl Suite<'_> {
         let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
         command.stdin(Stdio::null()).stdout(writer.try_clone().context("cannot share a pipe")?).stderr(writer);
         let mut child = command.spawn().context("cannot start cargo")?;
-        // It holds the pipe's other end.
+        // It holds the other end of the pipe.
         drop(command);
         let (cases, said) = read(reader)?;
         child.wait().context("cannot wait for cargo")?;
         Ok((cases, said))
     }
 
-    /// Each program by itself.
+    /// Runs each program in a separate call.
     fn each(&self) -> Result<Vec<Case>> {
         self.build_examples()?;
         let mut cases = Vec::new();
@@ -232,23 +234,23 @@ fn read(mut pipe: PipeReader) -> Result<(Vec<Case>, String)> {
     Ok((reader.cases, said))
 }
 
-/// No suite has more cases; what a program prints over that is left out.
+/// Maximum number of cases of a suite. Further lines are ignored.
 const MOST: usize = 1 << 18;
 
-/// Puts lines together to cases.
+/// Assembles lines into cases.
 #[derive(Debug, Default)]
 struct Reader {
     cases: Vec<Case>,
     /// The program that runs.
     program: Option<String>,
-    /// It has a harness, which has begun, and ended.
+    /// Its harness has begun; it has ended.
     begun: bool,
     ended: bool,
-    /// Cargo says that it failed.
+    /// Cargo reports that it failed.
     failed: bool,
-    /// The case whose result is yet to come, and what was said since.
+    /// The case whose result is outstanding, and its output so far.
     open: Option<(String, String)>,
-    /// The failed case whose output is being shown.
+    /// The failed case whose output follows.
     shown: Option<usize>,
 }
 
@@ -281,7 +283,7 @@ impl Reader {
         }
         if let Some(index) = self.shown {
             let said = &mut self.cases[index].said;
-            // Addresses of a backtrace say nothing to anybody.
+            // The addresses of a backtrace tell nothing.
             if said.len() < 2000 && !line.starts_with("note: run with") && !line.starts_with("{{{") {
                 said.push_str(line);
                 said.push('\n');
@@ -318,7 +320,7 @@ impl Reader {
             return;
         }
         let said = if outcome == Outcome::Failed { said } else { String::new() };
-        // How the harness is to take a panic, and an example's end, are no part of its name.
+        // Notes of the harness about panics and compilation are not part of the name.
         let name = name.strip_suffix(" - should panic").unwrap_or(name);
         let (name, outcome) = match name.strip_suffix(" - compile fail").or_else(|| name.strip_suffix(" - compile")) {
             Some(name) if outcome == Outcome::Passed => (name, Outcome::Compiled),
@@ -346,13 +348,13 @@ fn outcome(text: &str) -> Option<Outcome> {
         "ok" => Some(Outcome::Passed),
         "FAILED" => Some(Outcome::Failed),
         _ if text == "ignored" || text.starts_with("ignored, ") => Some(Outcome::Ignored),
-        // Benchmarks, which are run once.
+        // Benchmarks, which run once.
         _ if text.starts_with("bench:") => Some(Outcome::Passed),
         _ => None,
     }
 }
 
-/// The program that a line of cargo announces.
+/// The program that a line of cargo's output announces.
 fn program(line: &str) -> Option<String> {
     let line = line.trim_start();
     if line.strip_prefix("Doc-tests ").is_some_and(|rest| !rest.contains(' ')) {
@@ -383,7 +385,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Lines of the right shape, in any order.
+        /// Lines with valid syntax, in any order.
         #[test]
         fn no_lines_make_it_panic(lines in proptest::collection::vec(0..12usize, 0..40)) {
             let all = [

@@ -1,4 +1,4 @@
-//! The table of results: printed, and as a page of the documentation.
+//! The table of results: printed, and written as a page of the documentation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,11 +11,11 @@ use super::verdict::{Failure, Verdict, percentage};
 use crate::test::tail;
 use crate::words;
 
-/// What must pass of all cases, and of each package's.
+/// The required percentage of passes: of all cases, and of each package's cases.
 const ALL: f64 = 95.0;
 const EACH: f64 = 80.0;
 
-/// The table's head.
+/// The header of the table.
 pub const HEAD: &str = "package             version    cases  passed  failed  ignored  host  compiled     pass    time";
 
 /// One package's line.
@@ -34,7 +34,7 @@ pub fn line(verdict: &Verdict) -> String {
     )
 }
 
-/// Prints what failed and what it all comes to; gives whether that is as it should be.
+/// Prints the failures and the totals; returns whether the results are good enough.
 pub fn finish(verdicts: &[Verdict], time: Duration) -> bool {
     println!();
     for verdict in verdicts {
@@ -93,7 +93,7 @@ fn times(failure: &Failure) -> String {
 
 const PAGE: &str = include_str!("page.md");
 
-/// Writes the page: what stands in `page.md`, then the table and the failures.
+/// Writes the page: the text of `page.md`, then the table and the failures.
 ///
 /// # Errors
 /// It cannot be written.

@@ -1,4 +1,4 @@
-//! What a suite's cases come to: counts, and a reason for everything that fails.
+//! Evaluates a suite's cases: counts, and a reason for every failure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,65 +12,65 @@ use super::suite::{Case, Outcome};
 use crate::paths::Paths;
 
 const FILE: &str = "xtask/packages/reasons.toml";
-/// How a reason begins for a case that needs a compiler, or another program of the host.
+/// Prefix of the reason of a case that needs a compiler, or another program of the host.
 const HOST: &str = "host:";
 
-/// `reasons.toml`: by package, by case, why it fails.
+/// `reasons.toml`: the reason of each failing case, by package and case.
 #[derive(Debug, Default, Deserialize)]
 pub struct Reasons(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Reasons {
-    /// Reads them.
+    /// Reads the reasons.
     ///
     /// # Errors
-    /// They are not in order.
+    /// The file cannot be parsed.
     pub fn read(paths: &Paths) -> Result<Reasons> {
         let text = fs::read_to_string(paths.workspace.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
         toml::from_str(&text).with_context(|| format!("in {FILE}"))
     }
 
-    /// Those of a package.
+    /// The reasons of a package.
     pub fn of(&self, package: &str) -> BTreeMap<String, String> {
         self.0.get(package).cloned().unwrap_or_default()
     }
 }
 
-/// A case that did not pass, or was not there.
+/// A case that did not pass, or that is missing.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Program and name.
     pub name: String,
-    /// Why, from the table of reasons.
+    /// The reason, from `reasons.toml`.
     pub reason: Option<String>,
-    /// What it said.
+    /// Its output.
     pub said: String,
-    /// How many cases this stands for.
+    /// Number of cases that this entry stands for.
     pub count: usize,
 }
 
-/// What came of a package.
+/// The evaluation of a package.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// Every case.
     pub record: Record,
-    /// How many passed.
+    /// Number of cases that passed.
     pub passed: usize,
-    /// What did not.
+    /// Cases that did not pass.
     pub failures: Vec<Failure>,
-    /// What cannot be run here, because it starts a program of the host.
+    /// Cases that cannot run here, because they start a program of the host.
     pub host: Vec<Failure>,
-    /// How many the package has ignored.
+    /// Number of cases that the package ignores.
     pub ignored: usize,
-    /// How many examples are only compiled.
+    /// Number of examples that are only compiled.
     pub compiled: usize,
-    /// Cases that pass, but have a reason to fail.
+    /// Cases that pass although they have a reason to fail.
     pub surprises: Vec<String>,
     /// Whether the host's counts are known.
     pub compared: bool,
 }
 
 impl Verdict {
-    /// Holds the cases against the host's counts and the reasons.
+    /// Compares the cases with the host's counts and the reasons.
     pub fn new(record: Record, baseline: Option<OfPackage>, reasons: BTreeMap<String, String>) -> Verdict {
         let count = |outcome| record.cases.iter().filter(|case| case.outcome == outcome).count();
         let (passed, ignored, compiled) = (count(Outcome::Passed), count(Outcome::Ignored), count(Outcome::Compiled));
@@ -99,12 +99,12 @@ impl Verdict {
         Verdict { record, passed, failures, host, ignored, compiled, surprises, compared }
     }
 
-    /// How many did not pass.
+    /// Number of cases that did not pass.
     pub fn failed(&self) -> usize {
         self.failures.iter().map(|failure| failure.count).sum()
     }
 
-    /// Of a hundred that could.
+    /// Percentage of the cases that could pass.
     pub fn percentage(&self) -> f64 {
         percentage(self.passed, self.failed())
     }
@@ -119,7 +119,7 @@ fn runs(case: &Case) -> bool {
     matches!(case.outcome, Outcome::Passed | Outcome::Failed)
 }
 
-/// Passed ones of a hundred.
+/// Percentage of passes.
 pub fn percentage(passed: usize, failed: usize) -> f64 {
     if passed + failed == 0 { 100.0 } else { 100.0 * passed as f64 / (passed + failed) as f64 }
 }

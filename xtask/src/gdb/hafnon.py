@@ -1,13 +1,13 @@
-# For gdb: processes of a Hafnon system by name, their symbols, breakpoints in them. `./hafnon run --gdb` writes this
-# file and config.json beside it, and says how to start gdb with it.
+# For gdb: processes of a Hafnon system by name, their symbols, and breakpoints in them. `./hafnon run --gdb` writes
+# this file and config.json next to it, and prints how to start gdb with it.
 #
 # 1. gdb attaches before the first instruction and runs to the server's.
-# 2. There it sets the server's flag that a debugger looks on.
-# 3. From then on the server tells, each time that a process has mapped code for itself, of which images the process
-#    is made: it calls a function with that as text, and here a breakpoint on this function reads it.
-# 4. Images are known by their build ids; the files with debug information lie on the host.
+# 2. There it sets the server's flag that a debugger is attached.
+# 3. From then on, each time a process has mapped code, the server reports of which images the process consists. It
+#    passes a text to a function of its own, and a breakpoint on that function reads the text here.
+# 4. Build ids identify the images; the files with debug information are on the host.
 #
-# Every process has its images at addresses of its own, drawn by lot, so a breakpoint at an address is one in a process.
+# Every process has its images at its own random addresses, so a breakpoint at an address belongs to one process.
 import json
 import os
 
@@ -37,7 +37,7 @@ class Process:
         return new
 
 
-# Bytes of the longest text of a process.
+# Maximum length of the text for a process in bytes.
 LONGEST = 1 << 16
 
 PROCESSES = {}

@@ -1,4 +1,4 @@
-//! `run --gdb`: writes what gdb needs to know processes by name (`hafnon.py`), and says how to start it.
+//! `run --gdb`: writes the files that let gdb find processes by name (`hafnon.py`), and prints how to start it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::symbols::Files;
 
 const SCRIPT: &str = include_str!("hafnon.py");
 
-/// What the script reads.
+/// The configuration that the script reads.
 #[derive(Serialize)]
 struct Config<'a> {
     port: u16,
@@ -24,17 +24,18 @@ struct Config<'a> {
     kernel: PathBuf,
     /// The server's first instruction.
     entry: u64,
-    /// Its flag that somebody looks on, and the function by which it tells (`server/src/debugger.rs`).
+    /// The server's flag that a debugger is attached, and the function through which it reports
+    /// (`server/src/debugger.rs`).
     attached: u64,
     told: u64,
-    /// Files with names, by their build ids.
+    /// Files with symbols, by build id.
     files: BTreeMap<String, PathBuf>,
 }
 
-/// Writes script and configuration; gives the script's file.
+/// Writes script and configuration; returns the path of the script.
 ///
 /// # Errors
-/// The server's file is not what it should be, or the files cannot be written.
+/// The server's file lacks a symbol, or the files cannot be written.
 pub fn prepare(paths: &Paths, built: &Built, files: &Files, port: u16) -> Result<PathBuf> {
     let bytes = fs::read(&built.server).context("cannot read the server")?;
     let server = object::File::parse(&*bytes).context("cannot read the server")?;
@@ -53,7 +54,7 @@ pub fn prepare(paths: &Paths, built: &Built, files: &Files, port: u16) -> Result
         entry: server.entry(),
         attached: find("server::debugger::ATTACHED")?,
         told: find("server::debugger::told")?,
-        // gdb may be started anywhere.
+        // gdb may be started in any folder.
         files: files.by_build_id().into_iter().map(|(id, file)| (id, file.canonicalize().unwrap_or(file))).collect(),
     };
     let folder = paths.out.join("gdb");

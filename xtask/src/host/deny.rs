@@ -1,7 +1,7 @@
-//! The packages that cargo fetches: their licences and sources, and known holes (`deny.toml`).
+//! Checks the packages that cargo fetches: licences, sources, and known vulnerabilities (`deny.toml`).
 //!
-//! The list of known holes comes from a git host, which cannot be reached from everywhere. Where it cannot, this is said, and nothing
-//! counts as checked: [`advisories`] gives whether it was.
+//! The list of known vulnerabilities comes from a git host that is not reachable from everywhere. If it is unreachable,
+//! a message says so, and nothing counts as checked: [`advisories`] returns whether it was.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::cargo::TOOLCHAIN;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// The workspaces whose packages are looked at. Rust's own tests (`xtask/rust-tests`) want another compiler.
+/// The workspaces whose packages are checked. Rust's own tests (`xtask/rust-tests`) need another compiler.
 const MANIFESTS: [&str; 15] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
@@ -39,10 +39,10 @@ fn deny(paths: &Paths, ui: &Ui, manifest: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Licences, bans, sources.
+/// Checks licences, bans and sources.
 ///
 /// # Errors
-/// Something is not allowed, or the tool cannot be had.
+/// A package is not allowed, or the tool cannot be fetched.
 pub fn licences(paths: &Paths, ui: &Ui) -> Result<()> {
     for manifest in MANIFESTS {
         let output = said(deny(paths, ui, manifest)?.args(["check", "licenses", "bans", "sources"]))?;
@@ -53,10 +53,10 @@ pub fn licences(paths: &Paths, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Known holes; whether that could be looked up.
+/// Checks for known vulnerabilities; returns whether the list was available.
 ///
 /// # Errors
-/// There is one, or the tool cannot be had.
+/// There is a vulnerability, or the tool cannot be fetched.
 pub fn advisories(paths: &Paths, ui: &Ui) -> Result<bool> {
     if !said(deny(paths, ui, MANIFESTS[0])?.args(["fetch", "db"]))?.status.success() || !has_database() {
         return Ok(false);
@@ -70,7 +70,7 @@ pub fn advisories(paths: &Paths, ui: &Ui) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the tool has fetched its list: it does not say by its exit code that it could not.
+/// Whether the tool has fetched its list. Its exit code does not tell.
 fn has_database() -> bool {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));

@@ -1,8 +1,8 @@
-//! `fuzz-host`: what reads bytes of others, under libFuzzer (`fuzz/`).
+//! `fuzz-host`: runs parsers of untrusted bytes under libFuzzer (`fuzz/`).
 //!
-//! Built with the compiler that everything is built with, without a sanitizer: none of it has unsafe code, so what there is to be found
-//! panics, overflows, or breaks what the target asserts. Inputs to begin with are made by `fuzz/examples/seeds.rs`; those that
-//! once found something stand in `fuzz/regressions` and are tried first.
+//! The targets are built with the same compiler as everything else, without a sanitizer. Their code has no unsafe code,
+//! so the fuzzer looks for panics, overflows and failed assertions. `fuzz/examples/seeds.rs` creates the initial
+//! inputs. Inputs that once found a fault are in `fuzz/regressions` and are tried first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::paths::Paths;
 use crate::setup;
 use crate::ui::Ui;
 
-/// What is fuzzed, by the names in `fuzz/Cargo.toml`.
+/// The targets, by their names in `fuzz/Cargo.toml`.
 pub const TARGETS: [&str; 5] = ["bootfs", "calls", "description", "elf", "processargs"];
 
-/// Runs one target or all, so many seconds each; gives this process' exit code.
+/// Runs one target or all, this many seconds each; returns this process' exit code.
 ///
 /// # Errors
 /// There is no such target, or something does not build.
@@ -46,7 +46,7 @@ pub fn fuzz(paths: &Paths, args: &FuzzHostArgs) -> Result<u8> {
     Ok(u8::from(found))
 }
 
-/// Runs a target for so long: what libFuzzer says in the end, or what was found.
+/// Runs a target for this long; returns libFuzzer's summary, or the fault that it found.
 ///
 /// # Errors
 /// It does not build.
@@ -96,7 +96,7 @@ fn has_files(folder: &Path) -> bool {
     !files.is_empty()
 }
 
-/// The last lines of what a command said.
+/// The last lines of a command's output.
 fn last(bytes: &[u8], count: usize) -> String {
     crate::test::tail(&String::from_utf8_lossy(bytes), count)
 }

@@ -1,5 +1,5 @@
-//! `coverage --lines`: which lines of the objects and of the server the server's tests on the host run, counted by LLVM's tools, which are a
-//! component of the compiler.
+//! `coverage --lines`: which lines of the objects and of the server the server's tests on the host execute, as counted
+//! by LLVM's tools, which are a component of the toolchain.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::setup;
 use crate::test::tail;
 use crate::ui::Ui;
 
-/// What is counted.
+/// The folders that are counted.
 const PARTS: [&str; 2] = ["objects/src", "server/src"];
 
 #[derive(Deserialize)]
@@ -53,16 +53,16 @@ impl Lines {
     }
 }
 
-/// Runs the tests and tells the lines, those files first of which least was run.
+/// Runs the tests and prints the counts, beginning with the files that are covered least.
 ///
 /// # Errors
-/// A test failed, or a tool cannot be had.
+/// A test failed, or a tool cannot be fetched.
 pub fn lines(paths: &Paths) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_building(&ui)?;
     let out = paths.out.join("lines");
     let counts = out.join("counts");
-    // What an earlier run counted was of other programs.
+    // Counts of an earlier run belong to other programs.
     if counts.exists() {
         fs::remove_dir_all(&counts).with_context(|| format!("cannot remove {}", counts.display()))?;
     }
@@ -95,7 +95,7 @@ fn of_part(file: &File, folder: &Path) -> Option<(Lines, String)> {
     Some((file.summary.lines, name))
 }
 
-/// Runs the tests; gives their programs.
+/// Runs the tests; returns their programs.
 fn run_tests(paths: &Paths, out: &Path, counts: &Path) -> Result<Vec<PathBuf>> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(&paths.workspace).env("RUSTFLAGS", "-Cinstrument-coverage");
@@ -114,7 +114,7 @@ fn run_tests(paths: &Paths, out: &Path, counts: &Path) -> Result<Vec<PathBuf>> {
     Ok(told.lines().filter_map(program).collect())
 }
 
-/// What was counted, by file.
+/// The counts by file.
 fn export(counts: &Path, tests: &[PathBuf]) -> Result<Vec<File>> {
     let all = counts.join("all.profdata");
     let mut raw = Vec::new();
@@ -137,7 +137,7 @@ fn export(counts: &Path, tests: &[PathBuf]) -> Result<Vec<File>> {
     Ok(parsed.data.into_iter().flat_map(|data| data.files).collect())
 }
 
-/// One of LLVM's tools, as the compiler brings it along.
+/// One of LLVM's tools from the toolchain.
 fn tool(name: &str) -> Result<Command> {
     let mut rustc = Command::new("rustc");
     rustc.env("RUSTUP_TOOLCHAIN", TOOLCHAIN).args(["--print", "target-libdir"]);

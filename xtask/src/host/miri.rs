@@ -1,8 +1,9 @@
-//! `miri`: the objects' tests under Rust's interpreter, which notices what the language does not define.
+//! `miri`: the objects' tests under Rust's interpreter, which detects undefined behaviour.
 //!
-//! Nothing in `objects/` is unsafe, so what could be found lies in the packages and in the library beneath it. Miri is a part of
-//! nightly compilers only, of which one is pinned here. It is some hundred times slower than the processor, so tests that play random
-//! sequences play few of them, and without a filter only what ends soon is run ([`SOON`]); `--all` runs everything.
+//! `objects/` has no unsafe code, so a fault could only be in the packages and in the library below it. Miri is part of
+//! nightly toolchains only, of which one is pinned here. It is some hundred times slower than the processor. So tests
+//! with random sequences run few of them, and without a filter only the quick tests run ([`SOON`]); `--all` runs
+//! everything.
 
 use std::fs;
 use std::process::Command;
@@ -15,9 +16,9 @@ use crate::setup;
 use crate::test::tail;
 use crate::ui::Ui;
 
-/// The compiler that has it.
+/// The toolchain that contains it.
 pub const NIGHTLY: &str = "nightly-2026-05-20";
-/// Parts of names of tests that end within two minutes together: none of those that play random sequences.
+/// Parts of names of tests that end within two minutes altogether: none with random sequences.
 pub const SOON: [&str; 7] = [
     "buffers::",
     "refusal::",
@@ -28,10 +29,10 @@ pub const SOON: [&str; 7] = [
     "few::tests::counts",
 ];
 
-/// Runs tests under Miri; gives this process' exit code.
+/// Runs tests under Miri; returns this process' exit code.
 ///
 /// # Errors
-/// Miri cannot be had.
+/// Miri cannot be installed.
 pub fn miri(paths: &Paths, args: &MiriArgs) -> Result<u8> {
     let filters: Vec<&str> = match (&args.filter, args.all) {
         (Some(filter), _) => vec![filter],
@@ -43,10 +44,10 @@ pub fn miri(paths: &Paths, args: &MiriArgs) -> Result<u8> {
     Ok(u8::from(!status.success()))
 }
 
-/// The tests that end soon; how many passed.
+/// Runs the quick tests; returns how many passed.
 ///
 /// # Errors
-/// One failed, or Miri cannot be had.
+/// A test failed, or Miri cannot be installed.
 pub fn soon(paths: &Paths, ui: &Ui) -> Result<usize> {
     setup::for_miri(ui, NIGHTLY)?;
     let output = command(paths, &SOON)?.output().context("cannot start cargo")?;
@@ -65,12 +66,13 @@ pub fn soon(paths: &Paths, ui: &Ui) -> Result<usize> {
 
 fn command(paths: &Paths, filters: &[&str]) -> Result<Command> {
     let out = paths.out.join("miri");
-    // Miri builds the standard library in a folder for what is temporary, where a workspace of others could be above it.
+    // Miri builds the standard library in the folder for temporary files, which could be inside another cargo
+    // workspace.
     let temporary = out.join("tmp");
     fs::create_dir_all(&temporary).with_context(|| format!("cannot make {}", temporary.display()))?;
     let mut command = Command::new("cargo");
     command.current_dir(&paths.workspace).env("RUSTUP_TOOLCHAIN", NIGHTLY);
-    // Tests that play random sequences want a number of them from outside, and a file for those that failed.
+    // Tests with random sequences read the number of sequences from the environment, and write failures to a file.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4").env("HAFNON_SEQUENCES", "4");
     command.args(["miri", "test", "--locked", "-p", "objects", "--lib", "--target-dir"]).arg(out);
     command.env("TMPDIR", temporary);

@@ -1,5 +1,5 @@
-//! What looks at our code on the host with tools of others: libFuzzer ([`fuzz`]), Miri ([`miri`]), cargo-deny ([`deny`]), and
-//! LLVM's counters of lines ([`lines`]).
+//! Checks of our code on the host with third-party tools: libFuzzer ([`fuzz`]), Miri ([`miri`]), cargo-deny ([`deny`]),
+//! and LLVM's line counters ([`lines`]).
 
 pub mod deny;
 pub mod fuzz;
@@ -18,9 +18,9 @@ use crate::paths::Paths;
 use crate::setup;
 use crate::ui::Ui;
 
-/// A tool of those that `xtask/tools/requirements.txt` pins, fetched by pip if need be.
+/// A tool that `xtask/tools/requirements.txt` pins; pip fetches it if necessary.
 fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
-    /// Tests that run at once may want the same tool.
+    /// Tests that run in parallel may need the same tool.
     static FETCHING: Mutex<()> = Mutex::new(());
     let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     setup::for_building(ui)?;
@@ -39,7 +39,7 @@ fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {
     Ok(folder.join("bin").join(name))
 }
 
-/// Runs a command to its end and keeps what it says.
+/// Runs a command to its end and returns its output.
 fn said(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))

@@ -1,8 +1,8 @@
-//! `test mutations`: small faults are put into the objects and the system calls; for each a conformance case must fail.
+//! `test mutations`: puts small faults into the objects and the system calls. A conformance case must fail for each.
 //!
-//! A suite is worth what it notices. [`sites`] finds the places, [`plant`] builds one system that carries all faults,
-//! each asleep until its number is written into the binary, and [`trial`] boots it once for each. What survives is
-//! either a case that is missing or a change that makes no difference; those are listed with their reason in
+//! The result shows how much the suite detects. [`sites`] finds the places. [`plant`] builds one system that contains
+//! all faults, each inactive until its number is written into the binary. [`trial`] boots it once for each. A fault
+//! that survives shows either a missing case or a change without effect; the latter are listed with their reason in
 //! `xtask/mutations.toml` and not tried again.
 
 mod plant;
@@ -29,18 +29,18 @@ use crate::ui::Ui;
 use plant::{Mutant, Plant, Root};
 use trial::{Trial, Verdict};
 
-/// Machines at the same time.
+/// Number of machines that run at the same time.
 const MACHINES: usize = 2;
-/// Of a hundred faults so many must be caught.
+/// The percentage of faults that must be caught.
 const ENOUGH: f64 = 90.0;
 
-/// What is kept of a run: `target/hafnon/mutations.json`.
+/// The results of a run: `target/hafnon/mutations.json`.
 #[derive(Serialize, Deserialize)]
 struct Report {
     commit: String,
     caught: usize,
     total: usize,
-    /// Cases that failed without a fault and were left out.
+    /// Cases that failed without a fault and were excluded.
     without: Vec<String>,
     mutants: Vec<Verdict>,
 }
@@ -52,7 +52,7 @@ impl Report {
     }
 }
 
-/// Runs; gives whether enough faults were caught.
+/// Runs the test; returns whether enough faults were caught.
 ///
 /// # Errors
 /// The system does not build or boot, or there is nothing to do.
@@ -73,13 +73,13 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     mutants.retain(|mutant| args.only.is_none_or(|only| mutant.number == only));
     let mut verdicts = Vec::new();
     if args.again {
-        // Numbers change with the source; places by their text do not.
+        // The numbers of faults change with the source, but their text does not.
         verdicts = Report::read(paths)?.mutants;
         let survivors = |m: &Mutant| verdicts.iter().any(|v| v.caught_by.is_none() && v.mutant.same(m));
         mutants.retain(survivors);
         verdicts.retain(|v| !mutants.iter().any(|m| v.mutant.same(m)));
     }
-    // Not file by file: what an interrupted run has found is a fair part.
+    // A random order, not file by file, so that the results of an interrupted run are representative.
     mutants.sort_by_key(|mutant| mutant.number.wrapping_mul(0x9e37_79b1));
     if mutants.is_empty() {
         bail!("there is no such fault; `./hafnon test mutations --list` names them");
@@ -99,7 +99,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
 
     judge_all(&trial, &mutants, folder.path(), |verdict| {
         verdicts.push(verdict);
-        // After each, so that what an interrupted run found is not lost.
+        // Results are saved after each fault, so that an interrupted run loses nothing.
         keep(paths, &trial, &verdicts)
     })?;
     verdicts.sort_by_key(|verdict| verdict.mutant.number);
@@ -161,7 +161,7 @@ fn judge_all(
     })
 }
 
-/// By file and by kind: how many were caught.
+/// Prints how many were caught, by file and by kind.
 fn summary(verdicts: &[Verdict]) {
     let mut counts: [BTreeMap<String, (usize, usize)>; 2] = Default::default();
     for verdict in verdicts {

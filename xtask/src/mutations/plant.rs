@@ -1,7 +1,7 @@
-//! Makes a copy of the tree with all chosen faults in it, each switched by its number, and builds the system of it.
+//! Makes a copy of the tree with all chosen faults, each activated by its number, and builds the system from it.
 //!
-//! The number is a word of data in the server's binary behind a mark that the tool finds: writing it there is all that a
-//! trial needs of its own. Nothing of this is in the real server.
+//! The active number is a word in the server's data after a mark that this tool finds. A trial only writes the number
+//! there. The real server contains nothing of this.
 
 use std::fs;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::files::write_if_changed;
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-/// What is made faulty: the objects and the calls.
+/// The folders that get faults: the objects and the calls.
 const ROOMS: [&str; 2] = ["objects/src", "server/src/syscalls"];
 /// Marks the word in the server's data.
 const MARK: [u32; 3] = [0x6d75_7461, 0x7469_6f6e, 0x5eed_0001];
@@ -28,7 +28,7 @@ const MARK: [u32; 3] = [0x6d75_7461, 0x7469_6f6e, 0x5eed_0001];
 pub struct Mutant {
     /// Its number, from 1.
     pub number: u32,
-    /// The file, from the tree's root.
+    /// The file, relative to the tree's root.
     pub file: String,
     /// The line.
     pub line: usize,
@@ -36,18 +36,18 @@ pub struct Mutant {
     pub function: String,
     /// Its kind.
     pub kind: Kind,
-    /// What is changed, in words.
+    /// A description of the change.
     pub change: String,
 }
 
 impl Mutant {
-    /// Whether it is the same fault, perhaps of another state of the source.
+    /// Whether it is the same fault, possibly in another version of the source.
     pub fn same(&self, other: &Mutant) -> bool {
         (&self.file, &self.function, &self.change) == (&other.file, &other.function, &other.change)
     }
 }
 
-/// Places that no fault is put in, and why: `xtask/mutations.toml`.
+/// Places that get no fault, and why: `xtask/mutations.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exceptions {
@@ -59,9 +59,9 @@ pub struct Exceptions {
 #[serde(deny_unknown_fields)]
 struct Exception {
     file: String,
-    /// All functions where it is missing.
+    /// Without it, all functions.
     function: Option<String>,
-    /// What the original contains; all of the function where it is missing.
+    /// A part of the original code; without it, the whole function.
     text: Option<String>,
     why: String,
 }
@@ -86,7 +86,7 @@ impl Exceptions {
     }
 }
 
-/// The faulty tree.
+/// The tree with faults.
 pub struct Plant<'a> {
     paths: &'a Paths,
     tree: PathBuf,
@@ -100,7 +100,7 @@ struct File {
 }
 
 impl<'a> Plant<'a> {
-    /// Chooses `count` faults, spread over the files by their size.
+    /// Chooses `count` faults, distributed over the files by size.
     ///
     /// # Errors
     /// A source cannot be read.
@@ -125,7 +125,7 @@ impl<'a> Plant<'a> {
         }
         let (mut number, mut before) = (0, 0);
         let files = files.into_iter().map(|(name, text, sites)| {
-            // Rounded so that all shares together are the whole.
+            // Rounded so that the shares add up to the total.
             let share = |until: usize| until * count / all;
             let share = share(before + sites.len()) - share(before);
             before += sites.len();
@@ -140,7 +140,7 @@ impl<'a> Plant<'a> {
         Ok(Plant { paths, tree: paths.out.join("mutations/tree"), files })
     }
 
-    /// The faults that are in it.
+    /// The faults in the tree.
     pub fn mutants(&self) -> Vec<Mutant> {
         let mutant = |file: &File, number: u32, site: &Site| Mutant {
             number,
@@ -153,7 +153,7 @@ impl<'a> Plant<'a> {
         self.files.iter().flat_map(|file| file.sites.iter().map(|(n, site)| mutant(file, *n, site))).collect()
     }
 
-    /// Writes the tree, leaves out what does not compile, and builds server and root task of the rest.
+    /// Writes the tree, leaves out faults that do not compile, and builds server and root task from the rest.
     ///
     /// # Errors
     /// It does not build for another reason than a fault.
@@ -183,7 +183,7 @@ impl<'a> Plant<'a> {
         for path in cargo::sources(&self.paths.workspace)? {
             let name = self.paths.short(&path).to_string_lossy().into_owned();
             let replaced = self.files.iter().any(|file| file.name == name);
-            // Cargo's settings are found in the tree above.
+            // Cargo finds its settings in the tree above.
             if replaced || [".cargo", ".git", "docs/", "examples/"].iter().any(|begin| name.starts_with(begin)) {
                 continue;
             }
@@ -192,7 +192,8 @@ impl<'a> Plant<'a> {
                 bytes.extend_from_slice(b"\npub mod fault;\n");
             }
             if name == "Cargo.toml" {
-                // A fault may be arithmetic that can be seen to overflow, which the compiler refuses only when it makes code.
+                // A fault may be an obvious arithmetic overflow, which the compiler rejects only during code
+                // generation.
                 let text = String::from_utf8_lossy(&bytes);
                 let lints = "[workspace.lints.rust]\n";
                 bytes = text.replace(lints, &format!("{lints}arithmetic_overflow = \"allow\"\n")).into_bytes();
@@ -235,7 +236,7 @@ impl<'a> Plant<'a> {
     }
 }
 
-/// Tests are not what is tested; what is told to the host is no behaviour of a call.
+/// Tests get no faults, and neither does code that only reports to the host, because it does not affect calls.
 fn of_tests(name: &str) -> bool {
     let name = name.strip_prefix("objects/src/").unwrap_or(name);
     name.starts_with("tests")
@@ -245,7 +246,7 @@ fn of_tests(name: &str) -> bool {
         || name == "debug.rs"
 }
 
-/// The file's text with its faults, and where each stands in it.
+/// The file's text with its faults, and the position of each.
 fn planted(file: &File) -> (String, Vec<(u32, Range<usize>)>) {
     let fault = if file.name.starts_with("objects") { "crate::fault::is" } else { "objects::fault::is" };
     let (mut text, mut ranges, mut at) = (String::new(), Vec::new(), 0);
@@ -263,7 +264,7 @@ fn planted(file: &File) -> (String, Vec<(u32, Range<usize>)>) {
     (text, ranges)
 }
 
-/// The module that knows which fault is active.
+/// The module that knows the active fault.
 fn switch() -> String {
     let [a, b, c] = MARK;
     format!(
@@ -276,15 +277,15 @@ fn switch() -> String {
     )
 }
 
-/// A built root task whose server has the faults.
+/// A built root task whose server contains the faults.
 pub struct Root {
     bytes: Vec<u8>,
-    /// Where the number of the active fault stands.
+    /// Position of the active fault's number.
     word: usize,
 }
 
 impl Root {
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
     /// The mark is not there.

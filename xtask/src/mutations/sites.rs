@@ -1,7 +1,7 @@
-//! Places in the source where a small fault can be put, found in its syntax tree.
+//! Finds places in the source for small faults, in its syntax tree.
 //!
-//! Every fault is written so that the faulty and the right code stand side by side, and a number decides which runs:
-//! an expression becomes `(if fault(7) { changed } else { original })`. So one build carries all of them.
+//! Every fault contains both the faulty and the right code, and a number decides which one runs: an expression becomes
+//! `(if fault(7) { changed } else { original })`. So one build contains all of them.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -15,58 +15,58 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ReturnType, Stmt, UnOp};
 
-/// What kind of fault it is.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A comparison shifted or negated.
+    /// A comparison is shifted or negated.
     Relation,
-    /// A condition negated, or one part of it left out.
+    /// A condition is negated, or one part of it is left out.
     Condition,
     /// Plus for minus, or off by one.
     Arithmetic,
-    /// A statement left out.
+    /// A statement is left out.
     Statement,
     /// Another status.
     Status,
-    /// A right that is not asked for.
+    /// A right is not checked.
     Rights,
-    /// A signal that is left out.
+    /// A signal is left out.
     Signals,
-    /// A function that returns at once.
+    /// A function returns at once.
     Return,
 }
 
-/// How the changed code stands in place of the original.
+/// How the changed code replaces the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An expression in place of another.
+    /// An expression replaces another.
     Expression(String),
     /// The statement is left out.
     Omit,
-    /// Something is put in front.
+    /// Code is inserted before it.
     Insert(String),
 }
 
 /// A place where a fault can be put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Bytes of the file that it replaces.
+    /// Byte range of the file that it replaces.
     pub range: Range<usize>,
     /// Line, from 1.
     pub line: usize,
-    /// The function that it is in.
+    /// The function that contains it.
     pub function: String,
     /// Its kind.
     pub kind: Kind,
-    /// What becomes of it.
+    /// The change.
     pub change: Change,
     /// The original.
     pub original: String,
 }
 
 impl Site {
-    /// The change in a line.
+    /// Describes the change in one line.
     pub fn describe(&self) -> String {
         let short = |text: &str| {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    /// The code with a switch, `active` being the condition for the fault.
+    /// The code with both versions; `active` is the condition for the fault.
     pub fn switched(&self, active: &str) -> String {
         match &self.change {
             Change::Expression(changed) => format!("(if {active} {{ {changed} }} else {{ {} }})", self.original),
@@ -94,10 +94,10 @@ impl Site {
     }
 }
 
-/// All places in a file.
+/// Finds all places in a file.
 ///
 /// # Errors
-/// It is no Rust.
+/// It is not valid Rust.
 pub fn find(text: &str) -> Result<Vec<Site>> {
     let file = syn::parse_file(text).context("cannot be parsed")?;
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -106,7 +106,7 @@ pub fn find(text: &str) -> Result<Vec<Site>> {
     Ok(finder.found)
 }
 
-/// At most `count` of the places, no two of which overlap: always the same ones of the same source, of all kinds alike.
+/// At most `count` of the places, without overlaps: a deterministic choice with all kinds in equal parts.
 pub fn choose(file: &str, sites: &[Site], count: usize) -> Vec<Site> {
     let mut kinds: BTreeMap<Kind, Vec<(u64, &Site)>> = BTreeMap::new();
     let mut seen: BTreeMap<(Kind, &str, &str), usize> = BTreeMap::new();
@@ -118,7 +118,7 @@ pub fn choose(file: &str, sites: &[Site], count: usize) -> Vec<Site> {
         kinds.entry(site.kind).or_default().push((hasher.finish(), site));
     }
     kinds.values_mut().for_each(|sites| sites.sort_by_key(|(hash, _)| *hash));
-    // Where few are wanted, not all files begin with the same kind.
+    // If few are wanted, different files begin with different kinds.
     let mut kinds: Vec<_> = kinds.into_values().collect();
     let first = file.bytes().map(usize::from).sum::<usize>() % kinds.len().max(1);
     kinds.rotate_left(first);
@@ -138,14 +138,14 @@ pub fn choose(file: &str, sites: &[Site], count: usize) -> Vec<Site> {
 
 struct Finder<'a> {
     text: &'a str,
-    /// Where each line starts.
+    /// Offset of each line.
     starts: Vec<usize>,
     functions: Vec<String>,
     found: Vec<Site>,
 }
 
 impl Finder<'_> {
-    /// The bytes of a span. Columns count characters.
+    /// The byte range of a span. Columns count characters.
     fn range(&self, span: Span) -> Option<Range<usize>> {
         let offset = |line: usize, column: usize| {
             let start = *self.starts.get(line.checked_sub(1)?)?;
@@ -198,7 +198,7 @@ impl Finder<'_> {
     fn binary(&mut self, expr: &syn::ExprBinary) -> Option<()> {
         let (left, right) = (self.code(&expr.left)?, self.code(&expr.right)?);
         let with = |op: &str| format!("{left} {op} {right}");
-        // Which of two changes, by the text: the choice must not change from run to run.
+        // Selects one of two changes by the text, because the choice must be the same in every run.
         let first = (left.len() + right.len()).is_multiple_of(2);
         let either = |a: String, b: String| if first { a } else { b };
         let (kind, changed) = match &expr.op {
@@ -221,7 +221,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether it binds names, so that it cannot stand just anywhere.
+/// Whether it binds names, which restricts where it can be used.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -247,7 +247,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
-        // What is only said to people is no behaviour.
+        // Text for people does not affect behaviour.
         let shown = |path: &syn::Path| path.segments.last().is_some_and(|s| s.ident == "Debug" || s.ident == "Display");
         if !for_tests(&item.attrs) && !item.trait_.as_ref().is_some_and(|(_, path, _)| shown(path)) {
             visit::visit_item_impl(self, item);
@@ -268,7 +268,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Where only constants may stand, nothing can be switched.
+    // A constant expression cannot contain a switch.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -317,7 +317,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let constant = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         match (of.as_str(), name.as_str()) {
             _ if !constant => {}
-            // Memory that runs out is a matter of its own, and what cannot happen has no case.
+            // Lack of memory is tested separately, and impossible errors have no case.
             ("Status", "OK" | "NO_MEMORY" | "INTERNAL") | ("Rights", "NONE" | "SAME_RIGHTS") | ("Signals", "NONE") => {}
             ("Status", "INVALID_ARGS") => self.expression(expr, Kind::Status, "Status::BAD_STATE".into()),
             ("Status", _) => self.expression(expr, Kind::Status, "Status::INVALID_ARGS".into()),

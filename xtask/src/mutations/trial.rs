@@ -1,4 +1,4 @@
-//! Boots the system with one fault in it and sees whether a case fails.
+//! Boots the system with one fault and checks whether a case fails.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,50 +16,50 @@ use crate::link::Frame;
 use crate::qemu::{Devices, Machine};
 use crate::session::{End, Session, Streams};
 
-/// What a case may take; one that does not end has failed.
+/// Time limit of a case; exceeding it is a failure.
 const CASE_TIME: Duration = Duration::from_secs(10);
-/// A system that says nothing for so long has failed.
+/// Maximum time without output; exceeding it is a failure.
 const QUIET: Duration = Duration::from_secs(20);
-/// What all cases may take.
+/// Time limit of all cases.
 const ALL_TIME: Duration = Duration::from_secs(900);
 
-/// What came of a fault.
+/// The result of a fault.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// The fault.
     #[serde(flatten)]
     pub mutant: Mutant,
-    /// The case that failed, or what else went wrong; nothing if nothing did.
+    /// The case that failed, or another problem; `None` if the fault was not noticed.
     pub caught_by: Option<String>,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 /// The cases to try, and how.
 pub struct Trial<'a> {
-    /// The faulty system.
+    /// The system with faults.
     pub built: &'a Built,
     /// Its root task.
     pub root: &'a Root,
     /// The groups, the quick ones first.
     pub groups: Vec<String>,
-    /// Cases that fail without a fault as well.
+    /// Cases that also fail without a fault.
     pub without: Vec<String>,
 }
 
-/// How a boot went.
+/// The result of a boot.
 struct Boot {
-    /// Cases that passed, and those that did not, in their order.
+    /// Cases and whether they passed, in order.
     cases: Vec<(String, bool)>,
-    /// What went wrong but for failed cases.
+    /// A problem other than failed cases.
     wrong: Option<String>,
 }
 
 impl Trial<'_> {
-    /// A trial of the system without a fault: learns the groups, how long each takes and which cases fail anyway.
+    /// Runs the system without a fault: learns the groups, their durations and the cases that fail anyway.
     ///
     /// # Errors
-    /// It does not boot or does not get to its end.
+    /// It does not boot or does not run to its end.
     pub fn baseline(&mut self, scratch: &Path) -> Result<usize> {
         let mut times = BTreeMap::new();
         let mut count = 0;
@@ -83,7 +83,7 @@ impl Trial<'_> {
         Ok(count)
     }
 
-    /// Tries a fault: the cases of its noun first, then all others, until one fails.
+    /// Tries a fault: first the cases of its noun, then all others, until one fails.
     ///
     /// # Errors
     /// The machine cannot be started.
@@ -136,7 +136,7 @@ impl Trial<'_> {
                 ["case", "trial", result, detail @ ..] => {
                     ended = true;
                     failed = *result != "ok";
-                    // A case that failed has said so itself.
+                    // A failed case has already reported itself.
                     wrong = (failed && detail != ["returned 1, expected 0"]).then(|| detail.join(" "));
                 }
                 ["case", name, result, ..] => {
@@ -157,7 +157,7 @@ impl Trial<'_> {
     }
 }
 
-/// The groups whose cases most likely notice a fault in a file.
+/// The groups that most likely detect a fault in a file.
 fn near(file: &str) -> Vec<&str> {
     let path = file.trim_end_matches(".rs");
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -173,6 +173,6 @@ fn near(file: &str) -> Vec<&str> {
         _ if path.contains("/info/") => &["info", "object", "job", "process", "thread", "handle"],
         _ => &[],
     };
-    // A noun may have a folder: its files stand for it.
+    // A noun may have a folder, whose files belong to it.
     path.split('/').rev().take(2).chain(more.iter().copied()).collect()
 }

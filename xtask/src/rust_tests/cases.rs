@@ -1,7 +1,7 @@
-//! Runs one test program and reads what its harness says, as a JSON object a line.
+//! Runs one test program and parses the output of its harness, a JSON object per line.
 //!
-//! A case that ends the program or the machine, or never ends, would hide those behind it: it counts as failed, and the
-//! program is run again without it.
+//! A case that ends the program or the machine, or never ends, would prevent the later cases from running. It counts as
+//! failed, and the program is run again without it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,29 +16,29 @@ use crate::run::Capture;
 use crate::session::End;
 use crate::test::tail;
 
-/// A program has this long.
+/// Time limit of a program.
 const TIME: Duration = Duration::from_secs(900);
-/// Memory of the machine.
+/// Memory of the machine in bytes.
 const MEMORY: u64 = 1 << 30;
-/// How many cases may end their program before it is given up.
+/// Number of cases that may end their program before the program is given up.
 const ENDINGS: usize = 10;
-/// What the harness prints for tools is not stable.
+/// The harness' output format for tools is unstable.
 const HARNESS: [&str; 4] = ["-Zunstable-options", "--format=json", "--test-threads=1", "--exact"];
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It passed.
     Passed,
-    /// It did not; what it said.
+    /// It failed, with this output.
     Failed(String),
-    /// Rust's own sources say not to run it here.
+    /// Rust's own sources mark it as ignored here.
     Ignored,
-    /// Our table says not to run it.
+    /// Our table excludes it.
     Left,
 }
 
-/// By name, without the program's; the empty name is the program itself, where it has no harness.
+/// Results by name, without the program's name; the empty name is the program itself, if it has no harness.
 pub type Verdicts = BTreeMap<String, Verdict>;
 
 #[derive(Deserialize)]
@@ -54,12 +54,12 @@ struct Event {
     message: String,
 }
 
-/// What one run of a program gave.
+/// The result of one run of a program.
 struct Run {
     said: String,
     /// Its exit code, or how else it ended.
     end: Result<i64, String>,
-    /// What it said beside.
+    /// Its other output.
     errors: String,
 }
 
@@ -115,13 +115,13 @@ fn all(left: &[&str], run: impl Fn(Vec<String>) -> Result<Run>) -> Result<Verdic
     Ok(verdicts)
 }
 
-/// Takes over what a run says; gives the case that ended it before its time.
+/// Parses the output of a run; returns the case that ended the run early.
 fn read(run: &Run, verdicts: &mut Verdicts) -> Option<String> {
     let mut begun: Option<String> = None;
     let mut whole = false;
     let mut harness = false;
     for line in run.said.lines() {
-        // What a case's children print may stand before it in the line.
+        // The output of a case's child processes may precede it in the line.
         let Some(at) = line.find("{ \"type\":") else { continue };
         let Ok(event) = serde_json::from_str::<Event>(&line[at..]) else { continue };
         harness = true;
@@ -158,7 +158,7 @@ fn read(run: &Run, verdicts: &mut Verdicts) -> Option<String> {
             Some(name)
         }
         None => {
-            // Not a case's doing, but somebody's.
+            // No case was running, but the program failed.
             verdicts.insert(if harness { "(end)".to_string() } else { String::new() }, why);
             None
         }

@@ -1,4 +1,4 @@
-//! The table of what does not pass: `xtask/rust-tests/known.toml`.
+//! The table of cases that do not pass: `xtask/rust-tests/known.toml`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +21,10 @@ pub struct Known {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lists {
-    /// They fail.
+    /// Cases that fail.
     #[serde(default)]
     fails: BTreeMap<String, String>,
-    /// They are not run, because they would take others with them, or the machine.
+    /// Cases that are not run, because they would break other cases or the machine.
     #[serde(default)]
     left: BTreeMap<String, String>,
 }
@@ -33,7 +33,7 @@ impl Known {
     /// Reads the table.
     ///
     /// # Errors
-    /// It cannot be read, or is not in order.
+    /// It cannot be read or parsed.
     pub fn read(paths: &Paths) -> Result<Known> {
         let text = fs::read_to_string(paths.workspace.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
         let known: Known = toml::from_str(&text).with_context(|| format!("in {FILE}"))?;

@@ -1,9 +1,9 @@
-//! `test rust`: Rust's own tests of its library, in the system.
+//! `test rust`: runs Rust's own library tests in the system.
 //!
-//! The toolchain's component `rust-src` carries them. They are copied beside manifests of ours ([`source`]), built for the
-//! system or the host ([`programs`]) and run program by program ([`cases`]). What fails and why is kept in
-//! `xtask/rust-tests/known.toml` ([`known`]): a failure that does not stand there fails the command, and so does a
-//! line there whose case passes.
+//! The toolchain's component `rust-src` contains them. They are copied next to manifests of ours ([`source`]), built
+//! for the system or the host ([`programs`]) and run program by program ([`cases`]). `xtask/rust-tests/known.toml`
+//! ([`known`]) lists what fails and why. A failure that is not listed fails the command, and so does a listed case that
+//! passes.
 
 mod cases;
 mod known;
@@ -34,19 +34,19 @@ pub enum Place {
     Host,
 }
 
-/// A part of Rust's library with tests of its own.
+/// A part of Rust's library with its own tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suite {
-    /// What people call it, as its folder in the component.
+    /// Its usual name, which is its folder in the component.
     pub name: &'static str,
     package: &'static str,
-    /// What of the package is built: arguments of cargo.
+    /// Cargo's arguments that select the targets to build.
     targets: &'static [&'static str],
     /// Whether it is quick enough to run with all other tests.
     pub quick: bool,
 }
 
-/// All of them.
+/// All suites.
 pub const SUITES: [Suite; 3] = [
     Suite { name: "coretests", package: "coretests", targets: &["--test", "coretests"], quick: false },
     Suite {
@@ -58,14 +58,14 @@ pub const SUITES: [Suite; 3] = [
     Suite { name: "std", package: "std-tests", targets: &["--tests"], quick: true },
 ];
 
-/// What came of a suite.
+/// The result of a suite.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// By the case's name, which begins with its program's.
+    /// By the case's name, which begins with the program's name.
     verdicts: BTreeMap<String, Verdict>,
 }
 
-/// Runs suites, prints what came of them; says whether all was as the table has it.
+/// Runs suites and prints the results; returns whether they match the table.
 ///
 /// # Errors
 /// There is no such suite, something does not build, or a machine cannot be started.
@@ -123,7 +123,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     Ok(fine)
 }
 
-/// A suite as a test among the others: every case counts, those in the table do not.
+/// A suite as one of the tests: every case counts, except those in the table.
 ///
 /// # Errors
 /// As [`run`].

@@ -34,10 +34,10 @@ struct Diagnostic {
     rendered: Option<String>,
 }
 
-/// The programs by name; for one that does not build, what the compiler says.
+/// The programs by name; for one that does not build, the compiler's messages.
 pub type Programs = BTreeMap<String, Result<PathBuf, String>>;
 
-/// Builds them; one that does not build keeps no other from it.
+/// Builds the programs. One that does not build does not prevent the others.
 ///
 /// # Errors
 /// Cargo cannot be started, or fails for another reason than a program's source.
@@ -55,7 +55,7 @@ pub fn build(paths: &Paths, ui: &Ui, folder: &Path, suite: Suite, place: Place) 
         suite.package,
     ]);
     command.args(suite.targets).arg("--target-dir").arg(folder.join("target"));
-    // The tests use what only Rust's own library may.
+    // The tests use unstable features, which only Rust's own library may use.
     command.env("RUSTC_BOOTSTRAP", "1");
     if place == Place::System {
         command.args(["--target", PROGRAM_TARGET]).env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths));
@@ -66,7 +66,7 @@ pub fn build(paths: &Paths, ui: &Ui, folder: &Path, suite: Suite, place: Place) 
     for line in output.stdout.split(|byte| *byte == b'\n') {
         let Ok(message) = serde_json::from_slice::<Message>(line) else { continue };
         let Some(Target { name, kind }) = message.target else { continue };
-        // A library has tests of its own and often a program with its name that tests it from outside.
+        // A library has its own tests, and often an integration test with the same name.
         let name = if kind.iter().any(|kind| kind == "lib") { format!("{name}-lib") } else { name };
         match (message.reason.as_str(), message.executable, message.message) {
             ("compiler-artifact", Some(program), _) => {

@@ -1,4 +1,4 @@
-//! The folder that the tests are built in: our manifests, and beside them what the component `rust-src` has.
+//! The folder in which the tests are built: our manifests, and next to them the files of the component `rust-src`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, str};
@@ -9,11 +9,11 @@ use crate::cargo::rustc;
 use crate::files::{copy_if_changed, write_if_changed};
 use crate::paths::Paths;
 
-/// What is copied of the component. Sources of `alloc` and `std` are no
-/// packages here: tests compile parts of them into themselves.
+/// The parts of the component that are copied. The sources of `alloc` and `std` are not packages here: tests include
+/// parts of them.
 const PARTS: [&str; 5] = ["coretests", "alloctests", "alloc/src", "std/src", "std/tests"];
 
-/// Cases that look inside `std` where others of their file do not: by file, the function's name. They are cut out.
+/// Cases that use internals of `std`, in files whose other cases do not: file and function. They are cut out.
 const CUT: [(&str, &str); 4] = [
     ("std/src/fs/tests.rs", "dir_entry_debug"),
     ("std/src/io/buffered/tests.rs", "bufreader_full_initialize"),
@@ -21,10 +21,10 @@ const CUT: [(&str, &str); 4] = [
     ("std/src/thread/tests.rs", "test_thread_os_id_not_equal"),
 ];
 
-/// Makes the folder anew where something differs; gives its place.
+/// Creates the folder, or updates it where something differs; returns its path.
 ///
 /// # Errors
-/// The component is missing, or something cannot be read or written.
+/// The component is missing, or a file cannot be read or written.
 pub fn lay_out(paths: &Paths) -> Result<PathBuf> {
     let output = rustc().args(["--print", "sysroot"]).output().context("cannot start rustc")?;
     let sysroot = str::from_utf8(&output.stdout).context("the toolchain's path is not UTF-8")?.trim();
@@ -40,8 +40,8 @@ pub fn lay_out(paths: &Paths) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Copies what differs of a folder and all below it, so that cargo builds no more than it must. `change` gives what a
-/// file is to hold instead.
+/// Copies changed files of a folder and all below it, so that cargo rebuilds no more than necessary. `change` returns
+/// the new content of a file that must be modified.
 fn copy(from: &Path, to: &Path, change: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
@@ -57,7 +57,7 @@ fn copy(from: &Path, to: &Path, change: &dyn Fn(&Path) -> Result<Option<String>>
     Ok(())
 }
 
-/// A file of the component without the cases that cannot be here; `None` where it has none.
+/// A file of the component without the excluded cases; `None` if it has none.
 fn cut(library: &Path, file: &Path) -> Result<Option<String>> {
     let Some((_, name)) = CUT.iter().find(|(path, _)| library.join(path) == file) else { return Ok(None) };
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -65,7 +65,7 @@ fn cut(library: &Path, file: &Path) -> Result<Option<String>> {
     Ok(Some(without))
 }
 
-/// A source without the test function of a name, which is not inside another item.
+/// A source without the test function of this name, which is not inside another item.
 fn without(text: &str, name: &str) -> Option<String> {
     let function = text.find(&format!("\nfn {name}("))?;
     let begin = text[..function].rfind("\n#[test]")?;

@@ -1,4 +1,4 @@
-//! The instances beside the main one: what they say is shown with their names before it, or collected.
+//! The additional instances: their output is shown, prefixed with their names, or collected.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -11,18 +11,18 @@ use crate::qemu::Lines;
 use crate::threads::{Failed, Thread};
 use crate::words;
 
-/// What an instance beside the main one said.
+/// The output of an additional instance.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Its name.
     pub name: String,
-    /// On its console.
+    /// From its console.
     pub console: Console,
-    /// Over its link.
+    /// From its link.
     pub transcript: Vec<Frame>,
 }
 
-/// Follows an instance.
+/// Follows the output of an instance.
 pub struct Follower {
     name: String,
     console: Option<Thread<Console>>,
@@ -52,7 +52,7 @@ impl Follower {
     }
 }
 
-/// The most bytes of output that are kept of an instance; what is over that is left out.
+/// Maximum size of the output that is kept of an instance, in bytes. The rest is dropped.
 const MOST: usize = 64 << 20;
 
 fn follow(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
@@ -66,7 +66,7 @@ fn follow(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             _ => return transcript,
         };
-        // What is no frame is what is left of one that an end has cut: the mark follows.
+        // Bytes that are not a frame are the rest of one that the end of a life has cut: the mark follows.
         let frames = decoder.push(&buffer[..count]).unwrap_or_default();
         for frame in frames {
             if !ours {
@@ -76,7 +76,8 @@ fn follow(mut link: Line, mark: Mark, who: &str, ours: bool) -> Vec<Frame> {
                 }
                 continue;
             }
-            // Behind the name of its instance, what a program says is a word like others'. Nobody need be there to read it.
+            // A program's output is prefixed with the name of its instance and escaped like other text. If standard
+            // error is closed, the error is ignored.
             match frame {
                 Frame::Stdout(bytes) => stdout.push(&bytes, |line| {
                     let _ = writeln!(std::io::stdout(), "{who}{}", words::visible(line));

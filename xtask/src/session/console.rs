@@ -1,4 +1,4 @@
-//! What comes out for people to read: the console's lines, and programs' output with names in its backtraces.
+//! Output for people: the console's lines, and programs' output with names in its backtraces.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IsTerminal, Read, Write};
@@ -12,11 +12,11 @@ use crate::symbols::report::Reports;
 use crate::threads::{Thread, Watcher};
 use crate::words;
 
-/// A stream of the program's that is shown: backtraces in it get names.
+/// A stream of the program that is shown; backtraces in it get names.
 pub struct Shown(Option<Filter>);
 
 impl Shown {
-    /// With names from these files; as it is without any.
+    /// With names from these files; without files it is unchanged.
     pub fn new(files: Option<Files>) -> Shown {
         Shown(files.map(Filter::new))
     }
@@ -24,7 +24,7 @@ impl Shown {
     /// Shows a piece.
     ///
     /// # Errors
-    /// Nobody reads it.
+    /// The reader has closed the stream.
     pub fn write(&mut self, mut to: impl Write, bytes: &[u8]) -> std::io::Result<()> {
         match &mut self.0 {
             Some(filter) => to.write_all(&filter.push(bytes))?,
@@ -33,50 +33,50 @@ impl Shown {
         to.flush()
     }
 
-    /// Writes what was held back.
+    /// Writes held-back bytes.
     ///
     /// # Errors
-    /// Nobody reads it.
+    /// The reader has closed the stream.
     pub fn end(&mut self, mut to: impl Write) -> std::io::Result<()> {
         to.write_all(&self.0.as_mut().map(Filter::end).unwrap_or_default())?;
         to.flush()
     }
 }
 
-/// What the root task and the server said.
+/// The messages of the root task and the server.
 #[derive(Debug, Default)]
 pub struct Console {
-    /// What was wrong, as `who: text`.
+    /// Warnings and errors, as `who: text`.
     pub warnings: Vec<String>,
-    /// All that the root task said, without its time.
+    /// All messages of the root task, without their times.
     pub root: Vec<String>,
-    /// What others said, as `who: text`.
+    /// Messages of others, as `who: text`.
     pub others: Vec<String>,
     /// The last lines.
     pub last: VecDeque<String>,
 }
 
-/// How consoles are listened to.
+/// How consoles are handled.
 pub struct Listener {
-    /// Show all that is said; otherwise what is wrong.
+    /// Show all messages; otherwise only warnings and errors.
     pub verbose: bool,
-    /// It goes to this process' own standard error; otherwise it is collected.
+    /// Messages go to this process' own standard error; otherwise they are collected.
     pub ours: bool,
     /// Backtraces get names from these.
     pub files: Option<Files>,
-    /// Whom a thread's failure is told.
+    /// Gets the failures of threads.
     pub watcher: Watcher,
 }
 
-/// The last lines that are kept.
+/// Number of last lines that are kept.
 const LAST: usize = 32;
-/// The most lines that are collected; what comes after them is shown, and not kept.
+/// Maximum number of lines that are collected; later ones are shown, and not kept.
 const MOST: usize = 1 << 18;
-/// Lines that wait for their turn.
+/// Maximum number of lines in the queue between the threads.
 const WAITING: usize = 4096;
 
 impl Listener {
-    /// Follows a console. Each line is shown with `who` before it, where that is an instance beside the main one.
+    /// Follows a console. Each line is prefixed with `who`, the name of an additional instance.
     ///
     /// # Errors
     /// There is no room for the threads.
@@ -92,7 +92,7 @@ impl Listener {
             for line in lines {
                 let warning = warning(&line);
                 if verbose {
-                    // Grey, so that it is told from the program's own output.
+                    // Grey, to distinguish it from the program's own output.
                     let (grey, plain) = if color { ("\x1b[90m", "\x1b[0m") } else { ("", "") };
                     let _ = writeln!(std::io::stderr(), "{grey}{who}{line}{plain}");
                 } else if let (Some(text), true) = (warning, ours) {
@@ -118,12 +118,12 @@ impl Listener {
 }
 
 impl Console {
-    /// Keeps a line; `text` is what stands behind its time.
+    /// Keeps a line; `text` is the part after its time.
     fn collect(&mut self, line: &str, text: &str) {
         if self.root.len() + self.others.len() + self.warnings.len() >= MOST {
             return;
         }
-        // Behind the level stands who speaks; what a program says begins with its number.
+        // The speaker follows the level; a program's messages begin with its number.
         let said = text.split_once(' ').map_or("", |(_, said)| said);
         match said.strip_prefix("root: ") {
             Some(text) => self.root.push(text.to_string()),
@@ -134,8 +134,9 @@ impl Console {
     }
 }
 
-/// The console's lines, with nothing in them that acts. The console is read meanwhile, however long whoever takes them is
-/// busy: looking up the first name in a backtrace opens large files, and a port that does not move for long loses text.
+/// Reads the console's lines and escapes control characters. The console is read in a separate thread, however long the
+/// receiver is busy: the first name lookup for a backtrace opens large files, and a port that is not read for long
+/// loses text.
 fn read_lines(mut console: impl Read + Send + 'static, watcher: &Watcher) -> Result<Receiver<String>> {
     let (sender, lines) = sync_channel(WAITING);
     watcher.start("port", move || {
@@ -168,7 +169,8 @@ mod tests {
 
     use super::*;
 
-    /// As QEMU writes: a byte at a time. Who looks a name up at the first line gets the others all the same.
+    /// The writer sends single bytes, like QEMU. A receiver that looks up a name at the first line still gets all
+    /// lines.
     #[test]
     fn a_slow_look_at_a_line_stops_nobody() {
         let (mut port, console) = UnixStream::pair().unwrap();
@@ -193,7 +195,7 @@ mod tests {
         assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
     }
 
-    /// However much is said, only so much is kept.
+    /// The amount of kept output is bounded.
     #[test]
     fn what_is_kept_has_an_end() {
         let mut console = Console::default();

@@ -1,4 +1,4 @@
-//! What a session does about what happens: the one thread that decides.
+//! The thread that controls a session and handles its events.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -19,25 +19,25 @@ use crate::terminal::{self, Raw};
 use crate::threads::Watcher;
 use crate::words;
 
-/// What decides over a session.
+/// The controller of a session.
 pub struct Control<'a> {
     /// The machine.
     pub running: &'a Running,
-    /// What the threads tell, and where they tell it.
+    /// Events from the threads, and the channel on which they are sent.
     pub happenings: Receiver<Happening>,
     /// For threads that are started later.
     pub sender: Sender<Happening>,
-    /// Whom their failure is told.
+    /// Gets the failures of threads.
     pub watcher: Watcher,
-    /// When the machine is ended.
+    /// The time limit of the machine.
     pub deadline: Option<Instant>,
-    /// After how long without a word it is ended, too.
+    /// Maximum time without any output.
     pub quiet: Option<Duration>,
-    /// What has come from the terminal's port.
+    /// Output from the terminal's port.
     pub heard: Arc<Heard>,
 }
 
-/// Frames to the system; those of several threads must not mix.
+/// Sends frames to the system; frames of several threads must not mix.
 #[derive(Clone)]
 pub struct ToLink {
     line: Arc<Mutex<Line>>,
@@ -45,12 +45,12 @@ pub struct ToLink {
 }
 
 impl ToLink {
-    /// Sends a frame, waiting for room. Says whether the other end is there.
+    /// Sends a frame, waiting for room. Returns whether the other end is open.
     pub fn write(&self, frame: ToSystem<'_>) -> bool {
         self.line.lock().is_ok_and(|mut line| line.write_all(&frame.encode()).is_ok())
     }
 
-    /// Sends without waiting: the link may be full of input that nobody reads, and then only a second Ctrl-C helps.
+    /// Sends without waiting: the link may be full of input that no program reads, and then only a second Ctrl-C helps.
     fn send(&self, frame: ToSystem<'static>) -> Result<()> {
         let link = self.clone();
         self.watcher.start("frame", move || link.write(frame)).map(drop)
@@ -64,14 +64,14 @@ impl ToLink {
     }
 }
 
-/// How long the system may take to end in order, once it is told to.
+/// Maximum time for an orderly shutdown of the system.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// The machine's end: what it means for this process, and whether the machine is turning itself off.
+/// The end of the machine: its meaning for this process, and whether the machine is turning itself off.
 pub struct Ended {
     /// How it ended.
     pub end: End,
-    /// What was written is where it belongs, and the machine is about to be off.
+    /// All data was written, and the machine is about to turn off.
     pub in_order: bool,
 }
 
@@ -81,24 +81,24 @@ impl Ended {
     }
 }
 
-/// A session that is under way.
+/// A running session.
 struct State<'a> {
     control: &'a Control<'a>,
     to_system: ToLink,
     window: Arc<Window>,
-    /// Until somebody sends it.
+    /// Set until a thread sends it.
     input: Option<Streams>,
-    /// It is this process' own, and somebody may have a disk that is to be whole afterwards.
+    /// The session uses this process' own streams, and the machine may have a disk that must be left in order.
     ours: bool,
-    /// `init` hears what is sent.
+    /// `init` receives frames.
     ready: bool,
     /// A program has the terminal.
     attached: bool,
     raw: Option<Raw>,
     interrupted: Option<Instant>,
-    /// When something was heard last.
+    /// Time of the last output.
     heard: Instant,
-    /// The system was told to end, for this reason, and has until then.
+    /// The reason for which the system was told to end, and the deadline.
     ending: Option<(End, Instant)>,
 }
 
@@ -106,7 +106,7 @@ impl Control<'_> {
     /// Waits until something ends the session.
     ///
     /// # Errors
-    /// There is no room for what this tool needs.
+    /// There is no room for the resources that this tool needs.
     pub fn run(self, streams: Streams) -> Result<Ended> {
         let line = self.running.link.try_clone().context("cannot share a serial port")?;
         let mut state = State {
@@ -141,7 +141,7 @@ impl Control<'_> {
 }
 
 impl State<'_> {
-    /// When the next patience ends.
+    /// The next deadline.
     fn deadline(&self) -> Option<Instant> {
         if let Some((_, until)) = self.ending {
             return Some(until);
@@ -149,7 +149,7 @@ impl State<'_> {
         [self.control.deadline, self.control.quiet.map(|quiet| self.heard + quiet)].into_iter().flatten().min()
     }
 
-    /// Time has run out.
+    /// A deadline has passed.
     fn late(&mut self) -> Result<Option<Ended>> {
         let Some((end, _)) = self.ending.take() else { return self.end(End::TimedOut) };
         let seconds = SETTLING.as_secs();
@@ -157,8 +157,8 @@ impl State<'_> {
         Ok(Some(Ended::at_once(end)))
     }
 
-    /// The session is to end for this reason: the system has some time to write what it has. Where nothing can be told to it,
-    /// or it was told before, the end is now.
+    /// Ends the session for this reason: the system gets some time to write its data. If it cannot be told, or was told
+    /// before, the session ends now.
     fn end(&mut self, end: End) -> Result<Option<Ended>> {
         if !self.ours || !self.ready || self.ending.is_some() {
             return Ok(Some(Ended::at_once(end)));
@@ -168,13 +168,13 @@ impl State<'_> {
         Ok(None)
     }
 
-    /// The system has ended by itself: for the reason for which it was told to, if it was.
+    /// The system has ended by itself. The reason is the one for which it was told to end, if it was.
     fn over(&mut self, end: End) -> Option<Ended> {
         let in_order = self.ending.is_some() || matches!(end, End::Exit(_));
         Some(Ended { end: self.ending.take().map_or(end, |(reason, _)| reason), in_order })
     }
 
-    /// Input goes over the link.
+    /// Sends the input over the link.
     fn send_input(&mut self) -> Result<()> {
         let Some(streams) = self.input.take() else { return Ok(()) };
         let (to_system, window) = (self.to_system.clone(), self.window.clone());
@@ -194,8 +194,8 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Ctrl-C: for the program, and a second one soon after it for the whole. Where a shell has the terminal, the first was
-    /// no more than a key, so the second is the first that the system is told.
+    /// Ctrl-C: the first one is for the program; a second one soon after it ends the machine. If a shell has the
+    /// terminal, the first one was only a key. Then the second one is the first that is reported to the system.
     fn interrupt(&mut self) -> Result<Option<Ended>> {
         if self.ending.is_some() || self.interrupted.is_some_and(|at| at.elapsed() <= PATIENCE) {
             return if self.attached {
@@ -219,7 +219,7 @@ impl State<'_> {
         match happening {
             Happening::Word => self.heard = Instant::now(),
             Happening::FirstFrame => {
-                // Before `init` listens the serial port would lose what is sent.
+                // Before `init` listens, the serial port would lose the bytes.
                 self.ready = true;
                 if self.control.running.terminal.is_none() {
                     self.send_input()?;
@@ -255,7 +255,7 @@ impl State<'_> {
     }
 }
 
-/// Tells of signals from now on.
+/// Reports signals from now on.
 ///
 /// # Errors
 /// They cannot be watched.

@@ -1,4 +1,4 @@
-//! Input on its way to the program.
+//! Input for the program.
 
 use std::io::{ErrorKind, Read};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use super::Streams;
 use super::control::ToLink;
 use crate::link::ToSystem;
 
-/// Sends the input, then its end, never more of it than the system has room for: so an interrupt always gets through.
+/// Sends the input, then its end, never more than the system has room for, so that an interrupt always gets through.
 pub fn pump_input(streams: Streams, link: &ToLink, window: &Window) {
     let send = |bytes: &[u8]| {
         window.wait_for_room(bytes.len());
@@ -15,7 +15,7 @@ pub fn pump_input(streams: Streams, link: &ToLink, window: &Window) {
     };
     match streams {
         Streams::Overheard | Streams::Followed(_) => return,
-        // A dialogue is with a terminal, and there is none.
+        // A dialogue needs a terminal, and there is none.
         Streams::Dialogue(_) => {}
         Streams::Captured(input) => {
             if !input.chunks(4096).all(send) {
@@ -39,7 +39,7 @@ pub fn pump_input(streams: Streams, link: &ToLink, window: &Window) {
     send(&[]);
 }
 
-/// Input that is on the way: sent, and not yet taken by the program.
+/// Limits the input that was sent and not yet taken by the program.
 #[derive(Debug, Default)]
 pub struct Window {
     under_way: Mutex<usize>,
@@ -47,7 +47,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// What `init` holds for a program.
+    /// Number of bytes that `init` buffers for a program.
     const ROOM: usize = 64 << 10;
 
     fn wait_for_room(&self, count: usize) {
@@ -57,7 +57,7 @@ impl Window {
         *under_way += count;
     }
 
-    /// So many bytes have been taken.
+    /// The program has taken this many bytes.
     pub fn taken(&self, count: usize) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         *under_way = under_way.saturating_sub(count);

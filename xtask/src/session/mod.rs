@@ -1,11 +1,11 @@
-//! One boot, from QEMU's start to its end: passes input, output and exit code between the program and its caller.
+//! One boot, from QEMU's start to its end: transfers input, output and exit code between the program and its caller.
 //!
-//! A thread each waits for the link, the console, the caller's input and signals; they send [`Happening`]s to the
-//! session, which alone decides. Output is written by the link's thread, so that everything that came before the exit
-//! code is out when the exit code is seen.
+//! One thread each waits for the link, the console, the caller's input and signals. They send [`Happening`]s to the
+//! session's thread, which makes all decisions. The link's thread writes the output, so that all output before the exit
+//! code is written when the session sees the exit code.
 //!
-//! A machine with a third serial port has a terminal: from the event `console` on, input goes to that port and what
-//! comes from there is output. Before that event and after it `init` speaks over the link, as it always does.
+//! A machine with a third serial port has a terminal: from the event `console` on, input goes to that port and its
+//! output comes from there. Before that event and after the session, `init` uses the link as always.
 
 pub mod beside;
 pub mod console;
@@ -35,45 +35,45 @@ use crate::symbols::Files;
 use crate::threads::{Failed, Watcher};
 use crate::trace::{Trace, Wanted};
 
-/// Where the program's output goes and its input comes from.
+/// The source of the program's input and the destination of its output.
 #[derive(Debug)]
 pub enum Streams {
-    /// This process' own.
+    /// This process' own streams.
     Ours(Shows),
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
-    /// Output is collected; nothing is sent, not even the end of the input, so that nothing comes from outside at a time
-    /// that is another in each run.
+    /// Output is collected; nothing is sent, not even the end of the input, because input would arrive at a different
+    /// time in each run.
     Overheard,
-    /// The same, and standard output is sent here as it comes.
+    /// The same, and standard output is also sent to this channel as it comes.
     Followed(Sender<Vec<u8>>),
-    /// For a machine with a terminal: each time that its output holds the first, the second is typed.
+    /// For a machine with a terminal: each time its output contains the first text, the second is typed.
     Dialogue(Vec<(&'static str, &'static str)>),
 }
 
-/// What is shown beside output as it is.
+/// How output is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Shows {
     /// Backtraces in the output get names from these files.
     pub names: Option<Files>,
-    /// What becomes of the kernel's trace.
+    /// What to do with the system-call trace.
     pub trace: Option<Wanted>,
 }
 
-/// How to run a session.
+/// The parameters of a session.
 #[derive(Debug)]
 pub struct Session<'a> {
     /// The machine.
     pub machine: Machine<'a>,
-    /// After this the machine is ended.
+    /// Time limit of the machine.
     pub timeout: Option<Duration>,
-    /// After this time without a word over the link, too.
+    /// Maximum time without a message over the link.
     pub quiet: Option<Duration>,
     /// Show the boot messages.
     pub verbose: bool,
     /// Input and output.
     pub streams: Streams,
-    /// End it when the program has written something.
+    /// End at the program's first output.
     pub until_first_output: bool,
 }
 
@@ -82,20 +82,20 @@ pub struct Session<'a> {
 pub enum End {
     /// The program ended with this code.
     Exit(i64),
-    /// The time given ran out.
+    /// The time limit expired.
     TimedOut,
-    /// The program wrote, and that was all that was wanted.
+    /// The program wrote its first output, and nothing more was wanted.
     Output,
-    /// A signal to this process with this number ended it.
+    /// This signal to this process ended it.
     Signal(i32),
-    /// Whoever read our output went away.
+    /// The reader of our output has closed it.
     OutputClosed,
-    /// The machine stopped without an exit code; why, as far as it can be told.
+    /// The machine stopped without an exit code; the reason, if it is known.
     Stopped(String),
 }
 
 impl End {
-    /// The exit code of this process for it.
+    /// The exit code of this process for this end.
     pub fn exit_code(&self) -> u8 {
         match self {
             End::Exit(code) => exit_code(*code),
@@ -108,26 +108,26 @@ impl End {
     }
 }
 
-/// What a session gave.
+/// The result of a session.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// What came over the link, in its order; output is in it only where it was to be captured.
+    /// The frames from the link, in order; output is included only if it is captured.
     pub transcript: Vec<Frame>,
     /// Warnings and errors of the system, as `who: text`.
     pub warnings: Vec<String>,
-    /// The last lines that kernel, root task and server said.
+    /// The last messages of kernel, root task and server.
     pub said: VecDeque<String>,
-    /// From QEMU's start to the first output.
+    /// Time from QEMU's start to the first output.
     pub first_output: Option<Duration>,
-    /// What came from the third serial port; nothing where it went to our own output.
+    /// Output of the third serial port; empty if it went to our own output.
     pub terminal: Vec<u8>,
-    /// All that the root task said.
+    /// All messages of the root task.
     pub root: Vec<String>,
-    /// What others said beside it, as `who: text`: components, and the servers.
+    /// Messages of components and servers, as `who: text`.
     pub others: Vec<String>,
-    /// What the instances beside the main one said.
+    /// The output of the additional instances.
     pub beside: Vec<beside::Heard>,
 }
 
@@ -139,7 +139,7 @@ impl Outcome {
         output.flatten().copied().collect()
     }
 
-    /// All captured standard error; the system's own warnings are not in it.
+    /// All captured standard error, without the system's own warnings.
     pub fn stderr(&self) -> Vec<u8> {
         let output =
             self.transcript.iter().filter_map(|frame| if let Frame::Stderr(b) = frame { Some(b) } else { None });
@@ -147,28 +147,28 @@ impl Outcome {
     }
 }
 
-/// What a thread tells the session.
+/// An event that a thread reports to the session.
 #[derive(Debug)]
 pub enum Happening {
-    /// The first word of `init`.
+    /// The first frame from `init`.
     FirstFrame,
     /// A program has the third serial port now.
     Console,
-    /// It cannot: input goes over the link.
+    /// There is no console: input goes over the link.
     NoConsole,
     /// Ctrl-Z.
     Suspend,
-    /// Something came, where nobody else is told of it.
+    /// A frame arrived that causes no other event.
     Word,
-    /// The program has written something.
+    /// The program has written its first output.
     FirstOutput,
     /// It ended.
     Exit(i64),
-    /// It took so much of its input.
+    /// The program has taken this many bytes of its input.
     InputTaken(usize),
-    /// Whoever read our output went away.
+    /// The reader of our output has closed it.
     OutputClosed,
-    /// The machine is gone; why, if it told.
+    /// The machine has stopped; the reason, if it is known.
     LinkEnded(Option<String>),
     /// A signal.
     Signal(i32),
@@ -176,7 +176,7 @@ pub enum Happening {
     Failed(Failed),
 }
 
-/// How long the machine may take to turn off after the program's end, and how soon a second Ctrl-C ends it.
+/// Maximum time for the machine to turn off after the program's end, and the time within which a second Ctrl-C ends it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Session<'_> {
@@ -232,7 +232,7 @@ impl Session<'_> {
         if let Some(signals) = signals {
             signals.close();
         }
-        // What a thread of ours has lost may be what matters.
+        // If a thread of ours failed, its lost output may be what matters.
         let mut lost = None;
         let console = console.join().inspect_err(|failed| lost = Some(*failed)).unwrap_or_default();
         let collected = output.join().inspect_err(|failed| lost = Some(*failed)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What QEMU says of the machine's disk, over its protocol QMP: a JSON object a line.
+//! QEMU's reports about the machine's disk, over its protocol QMP: a JSON object per line.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::line::Line;
 use crate::words;
 
-/// What is asked for: events, which come only after this.
+/// Enables events.
 const BEGIN: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";
 
-/// How the host's library calls it.
+/// The C library's text for this error on the host.
 const NO_SPACE: &str = "No space left on device";
 
-/// Tells of each kind of failure of the disk once, until the machine ends.
+/// Prints each kind of failure of the disk once, until the machine ends.
 pub fn follow_monitor(mut monitor: Line) {
     if monitor.write_all(BEGIN).is_err() {
         return;
@@ -35,7 +35,7 @@ pub fn follow_monitor(mut monitor: Line) {
     }
 }
 
-/// What a line means for the user, if it tells of a failure.
+/// The message for the user, if the line reports a failure.
 fn failure(line: &str) -> Option<String> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event["event"] != "BLOCK_IO_ERROR" {
@@ -44,7 +44,7 @@ fn failure(line: &str) -> Option<String> {
     let data = &event["data"];
     let operation = if data["operation"] == "read" { "read from" } else { "write to" };
     let reason = data["reason"].as_str().unwrap_or("it does not say why");
-    // It says so by itself only where the machine is stopped.
+    // QEMU sets this field only if it stops the machine.
     if data["nospace"] == true || reason == NO_SPACE {
         return Some(format!(
             "the host's disk is full: a {operation} the machine's disk failed, and the system was told so"

@@ -1,4 +1,4 @@
-//! What comes out of the machine's ports: over the link, and from the terminal's port.
+//! Output of the machine: over the link, and from the terminal's port.
 
 use std::io::{ErrorKind, Read};
 use std::sync::mpsc::Sender;
@@ -13,24 +13,25 @@ use crate::symbols::Files;
 use crate::trace::Trace;
 use crate::words;
 
-/// The most bytes of a machine's words that are kept. One that says more is ended: this tool's memory is not its.
+/// Maximum size of a machine's output that is kept, in bytes. A machine with more output is ended, to protect this
+/// tool's memory.
 const MOST: usize = 512 << 20;
-/// What keeping a frame takes beside its bytes.
+/// Memory for keeping a frame in addition to its bytes.
 const FRAME: usize = 64;
 
-/// What came over the link.
+/// What was received over the link.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// Where it is to be collected; otherwise nothing.
+    /// The frames, if they are collected.
     pub transcript: Vec<Frame>,
-    /// When there was output first.
+    /// Time of the first output.
     pub first_output: Option<Instant>,
-    /// What the transcript takes.
+    /// Memory that the transcript takes.
     size: usize,
 }
 
 impl Collected {
-    /// Keeps a frame; says whether there is room for more.
+    /// Keeps a frame; returns whether there is room for more.
     fn keep(&mut self, frame: Frame) -> bool {
         self.size = self.size.saturating_add(FRAME + frame.size());
         self.transcript.push(frame);
@@ -38,17 +39,17 @@ impl Collected {
     }
 }
 
-/// What becomes of output.
+/// What to do with output.
 pub struct Output {
-    /// It is this process' own.
+    /// It goes to this process' own streams.
     pub ours: bool,
-    /// Nothing more is wanted than the first.
+    /// Only the first output is wanted.
     pub until_first: bool,
     /// Backtraces get names from these.
     pub files: Option<Files>,
-    /// What becomes of the kernel's trace.
+    /// What to do with the system-call trace.
     pub trace: Option<Trace>,
-    /// Who follows standard output.
+    /// Gets standard output as it comes.
     pub follower: Option<Sender<Vec<u8>>>,
 }
 
@@ -83,7 +84,7 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
                 Frame::Stdout(bytes) => {
                     collected.first_output.get_or_insert_with(Instant::now);
                     if let Some(follower) = &follower {
-                        // Whoever follows no longer misses nothing: it is collected, too.
+                        // If the follower has gone, nothing is lost: the output is also collected.
                         let _ = follower.send(bytes.clone());
                     }
                     if ours && !closed && stdout.write(std::io::stdout(), bytes).is_err() {
@@ -95,7 +96,7 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
                 }
                 Frame::Stderr(bytes) => {
                     if ours {
-                        // Where complaints cannot be written, the program goes on without.
+                        // The program continues if standard error cannot be written.
                         let _ = stderr.write(std::io::stderr(), bytes);
                     }
                     None
@@ -132,7 +133,7 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
     collected
 }
 
-/// What has come from the third serial port, where it is collected.
+/// Output of the third serial port, if it is collected.
 #[derive(Debug, Default)]
 pub struct Heard {
     bytes: Mutex<(Vec<u8>, bool)>,
@@ -140,7 +141,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Keeps some more, as far as there is room; says whether there is.
+    /// Keeps more bytes up to the limit; returns whether there is room for more.
     fn add(&self, bytes: &[u8]) -> bool {
         let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MOST.saturating_sub(all.0.len()).min(bytes.len());
@@ -159,7 +160,8 @@ impl Heard {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Waits until `text` has come behind the byte `from`; gives where it ends. `None`: it will not.
+    /// Waits until `text` has arrived after the byte `from`; returns where it ends. `None`: the output has ended
+    /// without it.
     pub fn wait_for(&self, text: &str, from: usize) -> Option<usize> {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut from = from;
@@ -168,7 +170,7 @@ impl Heard {
             if let Some(at) = behind.windows(text.len().max(1)).position(|part| part == text.as_bytes()) {
                 return Some(from + at + text.len());
             }
-            // What was looked at is not looked at again, but for what may be the beginning of it.
+            // Only new bytes are searched, and old ones that may be the beginning of the text.
             from = from.max((bytes.0.len() + 1).saturating_sub(text.len()));
             if bytes.1 {
                 return None;
@@ -178,7 +180,7 @@ impl Heard {
     }
 }
 
-/// Shows what comes from the third serial port, or collects it.
+/// Shows the output of the third serial port, or collects it.
 pub fn follow_terminal(mut stream: Line, sender: &Sender<Happening>, ours: bool, heard: &Heard, files: Option<Files>) {
     let mut shown = Shown::new(files);
     let mut buffer = [0; 4096];

@@ -1,27 +1,27 @@
-//! The backtraces of `std`: Fuchsia's symbolizer markup, turned into names while it passes.
+//! Replaces the backtraces of `std`, which are Fuchsia's symbolizer markup, by names in a stream.
 //!
-//! 1. `{{{reset:begin}}}` starts anew.
-//! 2. `{{{module:ID:NAME:elf:BUILD-ID}}}` names an image; `{{{mmap:START:SIZE:load:ID:FLAGS:ADDRESS}}}` says which
-//!    of its addresses are where.
+//! 1. `{{{reset:begin}}}` begins a backtrace.
+//! 2. `{{{module:ID:NAME:elf:BUILD-ID}}}` names an image; `{{{mmap:START:SIZE:load:ID:FLAGS:ADDRESS}}}` gives the
+//!    address of one of its segments.
 //! 3. `{{{bt:N:ADDRESS}}}` is a frame, which is shown by name. Its address is that of the instruction after the call.
-//! 4. `{{{reset:end}}}` ends it.
+//! 4. `{{{reset:end}}}` ends the backtrace.
 //!
-//! Lines that begin otherwise pass as they are, at once. A line of markup is held back until its end has come, and only
-//! as long as it can still be one.
+//! Other lines pass unchanged, at once. A line of markup is held back until its end arrives, and only as long as it can
+//! still be markup.
 
 use std::collections::BTreeMap;
 
 use super::{Files, Symbols, frame};
 
-/// What lines of markup begin with.
+/// Prefixes of lines of markup.
 const TAGS: [&str; 4] = ["{{{reset:", "{{{module:", "{{{mmap:", "{{{bt:"];
-/// A longer line is none.
+/// Maximum length of a line of markup.
 const LONGEST: usize = 4096;
-/// The most images, and the most parts of them, between two `reset`: a program has fewer, and what comes after them
-/// passes as it is.
+/// Maximum number of images, and of their segments, between two `reset`: real programs have fewer. Later ones pass
+/// unchanged.
 const MOST: usize = 1024;
 
-/// A part of an image in memory.
+/// A segment of an image in memory.
 struct Mapping {
     start: u64,
     size: u64,
@@ -34,7 +34,7 @@ struct Module {
     id: String,
 }
 
-/// A stream on its way; see the module's description.
+/// The filter of a stream; see the description of the module.
 pub struct Filter {
     symbols: Symbols,
     modules: BTreeMap<u64, Module>,
@@ -46,7 +46,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A stream whose images are among these files.
+    /// A filter for a stream whose images are among these files.
     pub fn new(files: Files) -> Filter {
         Filter {
             symbols: Symbols::new(files),
@@ -57,9 +57,9 @@ impl Filter {
         }
     }
 
-    /// Takes some bytes; gives those that are to be shown now.
+    /// Takes some bytes; returns those that can be shown now.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        // Nearly always there is nothing to do.
+        // The fast path: usually there is no markup.
         if self.held.is_empty() && !bytes.windows(3).any(|three| three == b"{{{") {
             self.fresh = bytes.last().map_or(self.fresh, |&last| last == b'\n');
             return bytes.to_vec();
@@ -77,12 +77,12 @@ impl Filter {
         out
     }
 
-    /// The stream ends: what is still held back.
+    /// Ends the stream; returns bytes that are still held back.
     pub fn end(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
 
-    /// Decides on the line that is held back.
+    /// Handles the line that is held back.
     fn settle(&mut self, out: &mut Vec<u8>) {
         let whole = self.held.ends_with(b"\n");
         let possible = TAGS.iter().any(|tag| {
@@ -101,7 +101,7 @@ impl Filter {
         }
     }
 
-    /// What is shown for an element; `None`: it is none that we know.
+    /// The text for an element; `None` if it is unknown.
     fn element(&mut self, element: &str) -> Option<String> {
         let fields: Vec<&str> = element.split(':').collect();
         match *fields.as_slice() {
@@ -129,7 +129,7 @@ impl Filter {
     }
 
     fn frame(&mut self, number: &str, address: u64) -> String {
-        // All the numbers are the program's: any sum of them may be too large for an address, and then none is meant.
+        // All numbers come from the program. If a sum of them overflows, no mapping matches.
         let call = address.saturating_sub(1);
         let inside = |mapping: &Mapping| {
             let offset = call.checked_sub(mapping.start).filter(|offset| *offset < mapping.size)?;
@@ -204,13 +204,13 @@ mod tests {
         assert_eq!(all(&[long.as_bytes()]), long);
     }
 
-    /// A number as markup has it, the extreme ones often.
+    /// A number in markup, often an extreme one.
     fn number() -> impl Strategy<Value = String> {
         let extreme = prop_oneof![Just(0), Just(1), Just(0x1000), Just(i64::MAX as u64), Just(u64::MAX), any::<u64>()];
         (extreme, any::<bool>()).prop_map(|(n, hex)| if hex { format!("{n:#x}") } else { n.to_string() })
     }
 
-    /// A line of markup of the right shape.
+    /// A line of markup with valid syntax.
     fn element() -> impl Strategy<Value = String> {
         prop_oneof![
             Just("{{{reset:begin}}}\n".to_string()),
@@ -222,7 +222,7 @@ mod tests {
         ]
     }
 
-    /// What a program printed to make this tool's thread panic.
+    /// An input that once made a thread of this tool panic.
     #[test]
     fn a_module_at_the_end_of_all_addresses() {
         let text = "{{{reset:begin}}}\n{{{module:0:x:elf:aa}}}\n\

@@ -1,10 +1,9 @@
-//! Names for addresses: what programs in the system can only tell as numbers, with the debug information that stays on
-//! the host.
+//! Names for addresses: programs in the system can only report numbers; the debug information is on the host.
 //!
-//! `std` prints a panic's backtrace as markup ([`markup`]), the kernel the return addresses of a thread that nobody
-//! saved ([`report`]). Both name the images by their build ids, so it does not matter where they were loaded, nor that
-//! programs in the boot image carry no debug information: the file with the same build id is looked for among
-//! [`Files`].
+//! `std` prints a panic's backtrace as markup ([`markup`]); the server prints the return addresses of a thread with an
+//! unhandled exception ([`report`]). Both identify the images by build id. So it does not matter where they were
+//! loaded, or that programs in the boot image have no debug information: the file with the same build id is looked up
+//! in [`Files`].
 
 pub mod markup;
 pub mod report;
@@ -31,16 +30,16 @@ pub struct Files {
     pub components: Vec<(String, PathBuf)>,
 }
 
-/// What stands for a build id of the server, which has none.
+/// Stands for a build id of the server, which has none.
 pub const SERVER: &str = "server";
 
-/// What stands for one of a component's program.
+/// Stands for the build id of a component's program.
 fn component(name: &str) -> String {
     format!("component {name}")
 }
 
 impl Files {
-    /// Those of a build, and beside them programs that somebody else built.
+    /// The files of a build, and additional programs that the user built.
     pub fn new(paths: &Paths, built: &Built, others: &[PathBuf]) -> Files {
         let originals = paths.cargo_target().join(PROGRAM_TARGET).join("release");
         let programs = || built.programs.iter().chain(&built.test_programs);
@@ -53,16 +52,16 @@ impl Files {
         Files { images: all, server: Some(built.server.clone()), components: Vec::new() }
     }
 
-    /// Those that there are, by their build ids; of several with one id the first.
+    /// The existing files by build id; of several with the same id, the first.
     pub fn by_build_id(&self) -> BTreeMap<String, PathBuf> {
-        // The first file of an id stays.
+        // Later entries override earlier ones, so the order is reversed: the first file of an id wins.
         let images = self.images.iter().rev().filter_map(|file| Some((build_id(file)?, file.clone())));
         let components = self.components.iter().map(|(name, file)| (component(name), file.clone()));
         images.chain(components).chain(self.server.clone().map(|server| (SERVER.into(), server))).collect()
     }
 }
 
-/// What is known of a place in an image.
+/// The names for an address in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The function's name.
@@ -74,14 +73,14 @@ pub struct Place {
 /// An image whose names can be looked up.
 struct Image {
     loader: Loader,
-    /// Where its last segment ends.
+    /// End of its last segment.
     end: u64,
 }
 
-/// Looks names up; opens files when it is asked for something in them.
+/// Looks up names; opens files on demand.
 pub struct Symbols {
     files: Files,
-    /// The files by their build ids, once somebody has asked.
+    /// The files by build id, once they were needed.
     by_id: Option<BTreeMap<String, PathBuf>>,
     images: BTreeMap<String, Option<Rc<Image>>>,
 }
@@ -92,8 +91,8 @@ impl Symbols {
         Symbols { files, by_id: None, images: BTreeMap::new() }
     }
 
-    /// What is at an address of the image with this build id: the innermost function first, then those that it is
-    /// inlined into. Nothing if it is not known.
+    /// The functions at an address of the image with this build id: the innermost one first, then those that it is
+    /// inlined into. Empty if unknown.
     pub fn find(&mut self, id: &str, address: u64) -> Vec<Place> {
         let Some(image) = self.image(id) else { return Vec::new() };
         if address >= image.end {
@@ -123,7 +122,7 @@ impl Symbols {
             return known.clone();
         }
         let by_id = self.by_id.get_or_insert_with(|| self.files.by_build_id());
-        // Of ids that are no file's nothing is noted: programs can name any number of them.
+        // Unknown ids are not cached: programs can name any number of them.
         let file = by_id.get(id)?;
         let image = end_of(file).and_then(|end| Some(Rc::new(Image { loader: Loader::new(file).ok()?, end })));
         self.images.insert(id.to_string(), image.clone());
@@ -151,7 +150,7 @@ fn plain(name: &str) -> String {
     hash.map_or(name, |(name, _)| name).to_string()
 }
 
-/// The lines of a frame, in the layout in which `std` shows backtraces on other systems.
+/// The lines of a frame, in the layout that `std` uses on other systems.
 pub fn frame(number: &str, places: &[Place]) -> String {
     let mut text = String::new();
     for (n, place) in places.iter().enumerate() {
@@ -165,7 +164,7 @@ pub fn frame(number: &str, places: &[Place]) -> String {
     text
 }
 
-/// A file as whoever started this tool would name it.
+/// A file as the user of this tool would name it.
 fn short(file: &str) -> String {
     let here = env::current_dir().unwrap_or_default();
     Path::new(file).strip_prefix(&here).map_or(file.to_string(), |inside| format!("./{}", inside.display()))

@@ -1,40 +1,41 @@
-//! The kernel's reports of threads that nobody saved: the console's lines with images and addresses, turned into a
-//! backtrace with names.
+//! The server's reports of unhandled exceptions: turns the console's lines with images and addresses into a backtrace
+//! with names.
 //!
-//! A report is some lines one after the other (`objects/src/report.rs`): who, what and where; the registers; then for
-//! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
-//! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server or a
-//! component (`root/src/report.rs`) is shorter: its first line says whose it is, and the frames are at the addresses that the file says.
+//! A report consists of several lines (`objects/src/report.rs`): the thread, the exception and its address; the
+//! registers; then for each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the
+//! first with the address of the instruction itself, the others with return addresses. The last line is `end`. The root
+//! task's report of a server or a component (`root/src/report.rs`) is shorter: its first line names the program, and
+//! the frames have the addresses of its file.
 
 use super::{Files, SERVER, Symbols, component, frame};
 
-/// The most images of a report, and the most bytes of its text: the kernel names fewer.
+/// Maximum number of images of a report, and maximum size of its text in bytes. The server prints fewer.
 const MODULES: usize = 256;
 const LONGEST: usize = 64 << 10;
 
-/// Where `std` begins what is a program's own; what is below that is seldom of interest.
+/// The function in which `std` begins the program's own code; frames below it are rarely of interest.
 const BEGINNING: &str = "__rust_begin_short_backtrace";
 
-/// Follows the console; see the module's description.
+/// Parses the console's lines; see the description of the module.
 pub struct Reports {
     symbols: Symbols,
-    /// Show the frames below `main` too.
+    /// Also show the frames below `main`.
     full: bool,
     modules: Vec<(u64, String)>,
-    /// Whose report the root task's is: what stands for a build id.
+    /// For a report of the root task: what stands for the build id.
     whose: String,
     text: String,
     done: bool,
 }
 
 impl Reports {
-    /// Of programs that are among these files.
+    /// For programs that are among these files.
     pub fn new(files: Files, full: bool) -> Reports {
         let (symbols, whose) = (Symbols::new(files), String::new());
         Reports { symbols, full, modules: Vec::new(), whose, text: String::new(), done: false }
     }
 
-    /// Takes a line of the console, without its time; gives what is to be shown, when a report is whole.
+    /// Takes a line of the console, without its time; returns the text to show when a report is complete.
     pub fn line(&mut self, line: &str) -> Option<String> {
         if let Some(line) = line.strip_prefix("E root: ") {
             return self.line_of_root(line);
@@ -80,7 +81,7 @@ impl Reports {
     fn frame(&mut self, n: &str, rest: &str) {
         let address = rest.split(' ').next().and_then(number);
         let (Some(address), false) = (address, self.done || self.text.len() > LONGEST) else { return };
-        // Behind a call stands what comes after it, which may be another function's.
+        // A return address points after the call, possibly into another function.
         let instruction = if n == "0" { address } else { address.saturating_sub(1) };
         let module = self.modules.iter().filter(|(base, _)| *base <= instruction).max_by_key(|(base, _)| *base);
         let places = module.map(|(base, id)| self.symbols.find(id, instruction - base)).unwrap_or_default();
@@ -148,7 +149,7 @@ mod tests {
             reports.line("E root: end of the report").unwrap()
         };
         assert!(names(&report("E root: component \"store\" wrote to 0x0 at 0x10")));
-        // No other's.
+        // A report of any other program is ignored.
         for first in
             ["component \"other\" wrote to 0x0 at 0x10", "server \"store\" wrote to 0x0 at 0x10", "component \"store"]
         {

@@ -21,7 +21,7 @@ pub struct ComponentText {
     offers: Vec<String>,
     #[serde(default)]
     offers_to: Vec<String>,
-    /// The programs that may find its endpoint, in the instances that it is offered to.
+    /// The programs that may use its endpoint, in the instances that it is offered to.
     #[serde(default)]
     programs: Vec<String>,
     client_of: Option<String>,
@@ -34,14 +34,14 @@ pub struct ComponentText {
 pub struct Native {
     /// Its name.
     pub name: String,
-    /// The file, without what no start reads.
+    /// The file, without the parts that a start does not read.
     pub program: Vec<u8>,
 }
 
 /// Checks components against each other and against the instances.
 ///
 /// # Errors
-/// Something in their description cannot be.
+/// The description is invalid.
 pub fn check<'a>(texts: &'a [ComponentText], instances: &[Instance<'_>]) -> Result<Vec<Component<'a>>> {
     if texts.len() > COMPONENTS {
         bail!("more than {COMPONENTS} components");
@@ -65,7 +65,7 @@ pub fn check<'a>(texts: &'a [ComponentText], instances: &[Instance<'_>]) -> Resu
 /// Reads the components' programs.
 ///
 /// # Errors
-/// One is missing, or none that the root task can start.
+/// A program is missing, or the root task cannot start it.
 pub fn programs(texts: &[ComponentText]) -> Result<Vec<Native>> {
     let read = |text: &ComponentText| -> Result<Native> {
         let program = elf::component(&text.program).with_context(|| format!("component `{}`", text.name))?;
@@ -79,7 +79,7 @@ pub fn files(texts: &[ComponentText]) -> Vec<(String, PathBuf)> {
     texts.iter().map(|text| (text.name.clone(), text.program.clone())).collect()
 }
 
-/// The programs of an instance that may find endpoints of components.
+/// The programs of an instance that may use endpoints of components.
 pub fn trusted(texts: &[ComponentText], instance: &str) -> Vec<String> {
     let offered = texts.iter().filter(|text| text.offers_to.iter().any(|to| to == instance));
     let mut programs: Vec<String> = offered.flat_map(|text| text.programs.iter().cloned()).collect();
@@ -89,7 +89,7 @@ pub fn trusted(texts: &[ComponentText], instance: &str) -> Vec<String> {
 }
 
 impl ComponentText {
-    /// A path of a program is as seen from the file that names it.
+    /// The path of a program is relative to the file that names it.
     pub fn seen_from(&mut self, folder: &Path) {
         self.program = folder.join(&self.program);
     }

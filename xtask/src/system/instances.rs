@@ -1,7 +1,7 @@
-//! The instances of a system description: what the root task is told.
+//! The instances of a system description, which are passed to the root task.
 //!
-//! They stand in `system.toml`, or in a file of their own that a run names (`./hafnon run --system FILE`). The tool talks
-//! with one of them, [`MAIN`]; the others run beside it, each with a boot file of its own that says what it runs.
+//! They are in `system.toml`, or in a separate file for a run (`./hafnon run --system FILE`). The tool is connected to
+//! one of them, [`MAIN`]. The others run beside it, each with its own boot file that says what it runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::range;
 use crate::cli::parse_size;
 use crate::files::write_if_changed;
 
-/// The name of the instance that the tool talks with.
+/// The name of the instance that the tool is connected to.
 pub const MAIN: &str = "main";
 
-/// See the module's description.
+/// See the description of the module.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Instances {
@@ -29,14 +29,14 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Reads a file of them.
+    /// Reads a file with instances.
     ///
     /// # Errors
-    /// It cannot be read or says something that cannot be.
+    /// It cannot be read, or it is invalid.
     pub fn read(path: &Path) -> Result<Instances> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut instances = Instances::parse(&text).with_context(|| format!("in {}", path.display()))?;
-        // A path of a program is as seen from the file that names it.
+        // The path of a program is relative to the file that names it.
         let folder = path.parent().unwrap_or(Path::new(""));
         instances.component.iter_mut().for_each(|component| component.seen_from(folder));
         for program in instances.instance.iter_mut().filter_map(|instance| instance.program.first_mut()) {
@@ -47,7 +47,7 @@ impl Instances {
         Ok(instances)
     }
 
-    /// Those of a file's text.
+    /// Parses the text of a file.
     ///
     /// # Errors
     /// As [`Instances::new`].
@@ -59,14 +59,15 @@ impl Instances {
     /// Checks them.
     ///
     /// # Errors
-    /// Something in the description cannot be: a memory share over 100 %, two instances with one device or name.
+    /// The description is invalid, for example memory shares above 100 %, or two instances with the same device or
+    /// name.
     pub fn new(instance: Vec<InstanceText>, component: Vec<ComponentText>) -> Result<Instances> {
         let instances = Instances { instance, component };
         instances.encode()?;
         Ok(instances)
     }
 
-    /// The bytes for the root task.
+    /// Encodes the description for the root task.
     ///
     /// # Errors
     /// As [`Instances::new`].
@@ -100,7 +101,7 @@ impl Instances {
     /// The components' programs.
     ///
     /// # Errors
-    /// One is missing, or none that the root task can start.
+    /// A program is missing, or the root task cannot start it.
     pub fn components(&self) -> Result<Vec<Native>> {
         components::programs(&self.component)
     }
@@ -110,12 +111,12 @@ impl Instances {
         components::files(&self.component)
     }
 
-    /// The programs of an instance that may find endpoints of components.
+    /// The programs of an instance that may use endpoints of components.
     pub fn trusted(&self, instance: &str) -> Vec<String> {
         components::trusted(&self.component, instance)
     }
 
-    /// Those that the tool does not talk with.
+    /// The instances that the tool is not connected to.
     ///
     /// # Errors
     /// As [`Instances::new`].
@@ -128,10 +129,10 @@ impl Instances {
         beside.collect()
     }
 
-    /// Writes a root task with this description in it.
+    /// Writes a copy of the root task that contains this description.
     ///
     /// # Errors
-    /// `root` is none, or a file cannot be read or written.
+    /// `root` is not a root task, or a file cannot be read or written.
     pub fn embed(&self, root: &Path, to: &Path) -> Result<PathBuf> {
         let mut bytes = fs::read(root).with_context(|| format!("cannot read {}", root.display()))?;
         let file = object::File::parse(&*bytes).with_context(|| format!("{} is no program", root.display()))?;
@@ -145,7 +146,7 @@ impl Instances {
     }
 }
 
-/// An instance beside the one that the tool talks with.
+/// An additional instance, which the tool is not connected to.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// Its name.
@@ -175,12 +176,12 @@ pub struct InstanceText {
     devices: Option<DevicesText>,
     restart: Option<RestartText>,
     trial: Option<TrialText>,
-    /// What it runs, where the tool does not talk with it.
+    /// The program that it runs, if it is an additional instance.
     #[serde(default)]
     program: Vec<String>,
 }
 
-/// Another life after an end: not at all ("never"), or so often.
+/// The restart policy: "never", or a maximum number of restarts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum RestartText {
@@ -250,7 +251,7 @@ enum SerialText {
     Ports { port: u16, irq: u8 },
 }
 
-/// Devices belong to one instance.
+/// Checks two instances: devices belong to one instance.
 fn instance_fits(one: &Instance<'_>, other: &Instance<'_>) -> Result<()> {
     if one.name == other.name {
         bail!("two instances are named `{}`", one.name);
@@ -315,7 +316,7 @@ impl InstanceText {
     }
 }
 
-/// A policy.
+/// Parses a restart policy.
 pub fn restart(text: &RestartText) -> Result<Restart> {
     let policy = match text {
         RestartText::Name(name) if name == "never" => return Ok(Restart::NEVER),
@@ -327,7 +328,7 @@ pub fn restart(text: &RestartText) -> Result<Restart> {
     Ok(Restart { times: policy.times, within, after })
 }
 
-/// A trial.
+/// Parses a trial.
 pub fn trial(text: &TrialText) -> Result<Trial> {
     let micros = |text| millis(text)?.checked_mul(1000).context("more than an hour");
     let (from, to) = (micros(&text.from)?, micros(&text.to)?);
@@ -337,7 +338,7 @@ pub fn trial(text: &TrialText) -> Result<Trial> {
     Ok(Trial { times: text.times, from, to, seed: text.seed })
 }
 
-/// A time: `20ms`, `5s`, `1m`.
+/// Parses a time: `20ms`, `5s`, `1m`.
 fn millis(text: &str) -> Result<u32> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -350,7 +351,7 @@ fn millis(text: &str) -> Result<u32> {
     number.checked_mul(factor).with_context(|| format!("`{text}` is too long"))
 }
 
-/// An amount of memory.
+/// Parses an amount of memory.
 pub fn memory(text: &str) -> Result<Memory> {
     if let Some(share) = text.strip_suffix('%') {
         return match share.trim().parse() {

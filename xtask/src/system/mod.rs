@@ -1,4 +1,4 @@
-//! Reads `system.toml` and checks it. The instances may stand in a file of their own ([`instances`]).
+//! Reads and checks `system.toml`. The instances may be in a separate file ([`instances`]).
 
 pub mod components;
 pub mod instances;
@@ -27,26 +27,26 @@ pub struct System {
     service: Vec<ServiceText>,
     #[serde(default)]
     driver: Vec<DriverText>,
-    /// What stands in the image.
+    /// The content of the image.
     pub image: Image,
 }
 
-/// What stands in the BOOTFS image beside the libraries.
+/// The content of the BOOTFS image in addition to the libraries.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Image {
-    /// Packages whose binaries stand in every image.
+    /// Packages whose programs are in every image.
     pub programs: Vec<String>,
-    /// Packages whose binaries stand in images with a shell.
+    /// Packages whose programs are in images with a shell.
     #[serde(default)]
     pub shell_programs: Vec<String>,
-    /// Packages whose binaries stand in the image of the conformance tests.
+    /// Packages whose programs are in the image of the conformance tests.
     #[serde(default)]
     pub test_programs: Vec<String>,
-    /// Further names of programs.
+    /// Additional names of programs.
     #[serde(default)]
     pub names: BTreeMap<String, Vec<String>>,
-    /// Programs that may look at all tasks and end all, when the system was booted for them.
+    /// Programs that may inspect and kill all tasks if the system was booted for them.
     #[serde(default)]
     pub trusted: Vec<String>,
 }
@@ -56,11 +56,11 @@ pub struct Image {
 pub struct Known {
     /// The device; `None`: every machine has it.
     pub needs: Option<Need>,
-    /// What `init` is told.
+    /// The description for `init`.
     pub service: Service,
 }
 
-/// What only some machines have.
+/// Devices that only some machines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
@@ -68,7 +68,7 @@ pub enum Need {
     Terminal,
     /// A disk.
     Disk,
-    /// None: but the image has the programs of tests.
+    /// No device, but the image must contain the test programs.
     Tests,
 }
 
@@ -127,7 +127,7 @@ impl System {
     /// Reads the tree's `system.toml`.
     ///
     /// # Errors
-    /// It cannot be read or says something that cannot be.
+    /// It cannot be read, or it is invalid.
     pub fn read(paths: &Paths) -> Result<System> {
         let path = paths.workspace.join("system.toml");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -146,7 +146,7 @@ impl System {
     /// The instances.
     ///
     /// # Errors
-    /// Something in their description cannot be.
+    /// Their description is invalid.
     pub fn instances(&self) -> Result<Instances> {
         Instances::new(self.instance.clone(), self.component.clone())
     }
@@ -154,8 +154,8 @@ impl System {
     /// The services, the drivers first.
     ///
     /// # Errors
-    /// Something in their description cannot be: two of one name or at one place, one that uses what there is not, a
-    /// range that is none or that is another's.
+    /// Their description is invalid: two have the same name or mount path, one uses a service that does not exist, or a
+    /// range is empty or overlaps another.
     pub fn services(&self) -> Result<Vec<Known>> {
         let mut all: Vec<Known> = Vec::new();
         let drivers = self.driver.iter().map(|text| (&text.name, text.needs, text.check()));
@@ -175,7 +175,7 @@ impl System {
                 }
             }
             for used in &service.uses {
-                // Only what stands above it: so none can wait for itself.
+                // A service can use only services above it, so none waits for itself.
                 let used = used.split_once('/').map_or(used.as_str(), |(used, _)| used);
                 if !all.iter().any(|known| known.service.name == used) {
                     bail!("service `{name}` uses `{used}`, and no service above it has that name");
@@ -217,7 +217,7 @@ impl DriverText {
         let mut resources = Vec::new();
         for text in &self.ports {
             let Range { first, last } = range(text, 0xffff).context("ports")?;
-            // Bounded just now.
+            // The bounds were checked above.
             resources.push(Resource::Ports { first: first as u16, last: last as u16 });
         }
         resources.extend(self.pins.iter().map(|pin| Resource::Pin(*pin)));
@@ -250,13 +250,13 @@ fn service_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Memory of a service.
+/// The memory limit of a service.
 fn limit(text: Option<&str>) -> Result<Option<u64>> {
     let size = |text| parse_size(text).map_err(|why| anyhow::anyhow!("memory `{text}`: {why}"));
     text.map(size).transpose()
 }
 
-/// Whether two drivers cannot both have these.
+/// Whether two resources overlap, so that two drivers cannot have both.
 fn overlap(one: &Resource, two: &Resource) -> bool {
     let meet = |(a, a_last): (u64, u64), (b, b_last): (u64, u64)| a <= b_last && b <= a_last;
     match (*one, *two) {

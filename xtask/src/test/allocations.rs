@@ -1,14 +1,14 @@
-//! Every allocation fails once: the program `allocations` of `tests/hostile`.
+//! Makes every allocation fail once: the program `allocations` of `tests/hostile`.
 
 use anyhow::Result;
 
 use super::hostile::program;
 use super::{Cases, Context, Test};
 
-/// With `all` each request for memory is refused once, otherwise every n-th one of those that are many; or how the names of
-/// the wanted cases begin.
+/// With `all`, each memory request is refused once; otherwise, of frequent ones, only every n-th. Other values are
+/// prefixes of the cases to run.
 const VARIABLE: &str = "HAFNON_ALLOCATIONS";
-/// What the program plays.
+/// The scenes that the program runs.
 const SCENES: [&str; 12] = [
     "exceptions",
     "handles",

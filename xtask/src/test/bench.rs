@@ -1,9 +1,9 @@
-//! No path has become longer than what was accepted. The figures are counts of instructions, exact on every computer.
+//! Checks that no path has become longer than accepted. The figures are instruction counts, exact on every computer.
 
 use super::Test;
 use crate::bench::operations;
 
-/// The one.
+/// The only test.
 pub fn tests() -> Vec<Test> {
     vec![Test::many("bench.guard", |context, cases| {
         context.built()?;

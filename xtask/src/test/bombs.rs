@@ -1,6 +1,7 @@
-//! Bombs in the booted system: programs that make one thing without end, each beside a neighbour: `tests/hostile`.
+//! Bombs in the booted system: programs that create objects of one kind without end, each next to a neighbour:
+//! `tests/hostile`.
 //!
-//! What each of them leaves the neighbour of its rate is told, in percent, whether that was enough or not.
+//! Each test prints which percentage of its speed the neighbour keeps, whether that is enough or not.
 
 use anyhow::Result;
 
@@ -8,7 +9,7 @@ use super::{Cases, Context, Test};
 use crate::cli::Accel;
 use crate::conformance;
 
-/// What the bombs make: the names of the program's cases.
+/// The kinds of objects: the names of the program's cases.
 const KINDS: [&str; 39] = [
     "channel",
     "clock",
@@ -51,8 +52,8 @@ const KINDS: [&str; 39] = [
     "zeroes",
 ];
 
-/// A test for each of them, in a machine of its own that counts instructions, so that no other work of the host decides what
-/// the neighbour keeps.
+/// A test for each of them, in a separate machine that counts instructions, so that other work of the host does not
+/// affect the neighbour's speed.
 pub fn tests() -> Vec<Test> {
     let test = |kind| Test::many(format!("hostile.bombs.{kind}"), move |context, cases| run(context, cases, kind));
     KINDS.into_iter().map(test).collect()

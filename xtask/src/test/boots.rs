@@ -1,4 +1,4 @@
-//! Boots the system with the example `hello` and with the built-in programs; looks at what comes out.
+//! Boots the system with the example `hello` and with the built-in programs, and checks the output.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::qemu::{Devices, Machine, QEMU};
 use crate::run::{Capture, PATIENCE};
 use crate::session::{End, Outcome, Session, Streams};
 
-/// The code of a process that an exception ended (`ZX_TASK_RETCODE_EXCEPTION_KILL`).
+/// The code of a process that died of an exception (`ZX_TASK_RETCODE_EXCEPTION_KILL`).
 const EXCEPTION_KILLED: i64 = -1028;
 
 /// All of them.
@@ -107,7 +107,7 @@ fn much_output(context: &Context<'_>) -> Result<()> {
 
 fn input(context: &Context<'_>) -> Result<()> {
     let mut capture = capture(context, &["stdin-echo"])?;
-    // More than fits on the way, so that it must be held back.
+    // More than the buffers on the way hold, so that the sender must wait.
     capture.input = (0..200_000u32).flat_map(|n| n.to_le_bytes()).take(300_000).collect();
     let outcome = ended(capture.run()?, 0)?;
     let stdout = outcome.stdout();
@@ -115,7 +115,7 @@ fn input(context: &Context<'_>) -> Result<()> {
     if stdout == capture.input { Ok(()) } else { bail!("the bytes that came back are not those that were sent") }
 }
 
-/// One boot, several programs: what ends one does nothing to the next.
+/// One boot, several programs: the end of one does not affect the next.
 fn several_programs(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
     let mut image = Image::new(built, false, &Devices::default())?;
@@ -184,7 +184,7 @@ fn tour(context: &Context<'_>) -> Result<()> {
     expect("whether the tour says something", &(stdout.lines().count() > 10), &true)
 }
 
-/// The host is busy while the system starts: time is measured right nevertheless. Where it is not, one boot of two shows it.
+/// Time is measured correctly although the host is busy while the system starts. If not, one boot in two shows it.
 fn stopped(context: &Context<'_>) -> Result<()> {
     let built = context.built_with_tests()?;
     let program =
@@ -202,7 +202,7 @@ fn stopped(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Stops the machine of this tool again and again in its first second, for most of the time; tells how often.
+/// Stops the tool's machine repeatedly in its first second, for most of the time; returns how often.
 fn stop_machine(tool: &mut Child) -> Result<u32> {
     let (mut machine, mut stops) = (None, 0);
     while tool.try_wait().context("cannot wait")?.is_none() {
@@ -223,17 +223,17 @@ fn stop_machine(tool: &mut Child) -> Result<u32> {
     Ok(stops)
 }
 
-/// The machine that a tool has started, if it has.
+/// The process of the machine that a tool has started, if any.
 ///
 /// # Errors
-/// What runs cannot be listed.
+/// The processes cannot be listed.
 pub fn machine_of(tool: u32) -> Result<Option<Pid>> {
     for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
-        // Its number, its name in parentheses, its state, its parent. It may have ended.
+        // The fields: number, name in parentheses, state, parent. The process may have ended.
         let Ok(text) = fs::read_to_string(entry.path().join("stat")) else { continue };
         let Some((name, rest)) = text.rsplit_once(") ") else { continue };
         let parent = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok());
-        // The kernel keeps 15 letters of a name.
+        // Linux stores at most 15 characters of a name.
         let is_machine = name.split_once('(').is_some_and(|(_, name)| name.len() > 8 && QEMU.starts_with(name));
         if parent == Some(tool) && is_machine {
             let pid = entry.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);

@@ -1,5 +1,5 @@
-//! C programs: what each header of the C library promises, case by case, and what must be the same bytes on any system. That
-//! what headers declare is there: `c_links`.
+//! C programs: what each header of the C library promises, case by case, and output that must be identical on every
+//! system. `c_links` tests that everything in the headers is defined.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn folder(context: &Context<'_>, name: &str) -> PathBuf {
     context.paths.workspace.join("tests/ctests").join(name)
 }
 
-/// Compiles the program of everything in a folder.
+/// Compiles the program from all sources in a folder.
 fn compile(context: &Context<'_>, compiler: &mut Command, name: &str, to: &Path) -> Result<()> {
     let sources = cargo::sources(&folder(context, name))?;
     compiler.args(sources.iter().filter(|file| file.extension().is_some_and(|end| end == "c")));
@@ -47,7 +47,7 @@ fn run(context: &Context<'_>, name: &str) -> Result<Outcome> {
     capture.run()
 }
 
-/// Each `TEST(name)` of the sources is a case; one that the program did not come to has failed.
+/// Each `TEST(name)` of the sources is a case. A case that the program did not reach has failed.
 fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let mut wanted = Vec::new();
     for file in cargo::sources(&folder(context, "headers"))? {

@@ -1,6 +1,6 @@
-//! `c.links`: each header of the C library compiles by itself, and all that it declares is in the libraries.
+//! `c.links`: each header of the C library compiles by itself, and everything that it declares is in the libraries.
 //!
-//! What a header declares the compiler tells, so that no list of names can fall behind the headers.
+//! The compiler reports what a header declares, so no list of names can become outdated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,21 +16,21 @@ use super::{Cases, Context, Test, tail};
 use crate::c::front;
 use crate::cargo;
 
-/// What is declared and is in no library by its nature: the compiler's own, and tables of `arpa/telnet.h` that whoever includes it
-/// asks that header to define.
+/// Declarations that are never in a library: the compiler's own, and tables of `arpa/telnet.h` that the including file
+/// requests from that header.
 const IN_NO_LIBRARY: [&str; 5] = ["alloca", "authtype_names", "encrypt_names", "enctype_names", "slc_names"];
 
 pub fn test() -> Test {
     Test::many("c.links", links)
 }
 
-/// The compiler's tree of a source, as far as it matters here.
+/// The compiler's syntax tree of a source, as far as it is needed here.
 #[derive(Deserialize)]
 struct Tree {
     inner: Vec<Declaration>,
 }
 
-/// A declaration outside of all others.
+/// A top-level declaration.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Declaration {
@@ -50,7 +50,7 @@ struct Part {
 }
 
 impl Declaration {
-    /// The symbol that must be in a library, if this is one's declaration.
+    /// The symbol that must be in a library, if the declaration has one.
     fn symbol(&self) -> Option<&str> {
         let class = self.storage_class.as_deref();
         let elsewhere = match self.kind.as_str() {
@@ -65,7 +65,7 @@ impl Declaration {
     }
 }
 
-/// Has the compiler read a source from its standard input; gives what it printed.
+/// Runs the compiler on a source from standard input; returns its output.
 fn compile(context: &Context<'_>, arguments: &[&str], source: &str) -> Result<Vec<u8>> {
     let mut compiler = Command::new(front::program(context.paths, "clang"));
     compiler.args(["-D_GNU_SOURCE", "-w", "-x", "c"]).args(arguments).arg("-");
@@ -86,7 +86,7 @@ fn declared(context: &Context<'_>, header: &str) -> Result<BTreeSet<String>> {
     Ok(tree.inner.iter().filter_map(Declaration::symbol).map(str::to_string).collect())
 }
 
-/// Those of the symbols that a program cannot be linked with.
+/// The symbols that a program cannot link with.
 fn missing(context: &Context<'_>, symbols: &BTreeSet<&str>) -> Result<BTreeSet<String>> {
     let mut source = String::new();
     for (number, symbol) in symbols.iter().enumerate() {
@@ -117,7 +117,7 @@ fn links(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let mut headers = Vec::new();
     for file in cargo::sources(&include)? {
         let name = file.strip_prefix(&include).unwrap_or(&file);
-        // Those are parts of others.
+        // Those are parts of other headers.
         if !name.starts_with(Path::new("bits")) {
             headers.push(name.to_str().context("a header's name is not UTF-8")?.to_string());
         }

@@ -1,4 +1,4 @@
-//! The conformance programs, each of whose cases counts.
+//! The conformance programs; each of their cases counts.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::conformance::table::Table;
 use crate::conformance::{self, News, Record};
 use crate::without;
 
-/// All cases, or those whose names begin so; and whether the table of Zircon's names is in order.
+/// All cases, or those with these prefixes; and a check of the table of Zircon's names.
 pub fn tests(prefixes: &[String]) -> Vec<Test> {
     let prefixes = prefixes.to_vec();
     vec![
@@ -28,7 +28,7 @@ pub fn tests(prefixes: &[String]) -> Vec<Test> {
     ]
 }
 
-/// Each name once, every case that one names exists, few are excused.
+/// Each name occurs once, every case that is named exists, few are excused.
 fn core_tests(context: &Context<'_>) -> Result<()> {
     let cases = conformance::list(context.built_with_tests()?)?;
     let cases: BTreeSet<&str> = cases.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What a person sees who looks for a mistake: backtraces with names, traces of system calls, gdb.
+//! Debugging aids: backtraces with names, traces of system calls, gdb.
 
 use std::fs;
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Runs `hello` as a user does; gives what it wrote to standard error.
+/// Runs `hello` as a user does; returns its standard error.
 fn stderr(context: &Context<'_>, options: &[&str], args: &[&str], code: i32) -> Result<String> {
     let mut command = wrong::tool(context)?;
     command.arg("run").args(options).args(["--env", "RUST_BACKTRACE=1"]).arg(context.hello()?).args(args);
@@ -40,7 +40,7 @@ fn stderr(context: &Context<'_>, options: &[&str], args: &[&str], code: i32) -> 
     Ok(text)
 }
 
-/// The function of every frame's first line, and all lines `at`.
+/// The function in every frame's first line.
 fn names(text: &str) -> Vec<&str> {
     let behind_number = |line: &'_ str| line.split_once(": ").is_some_and(|(n, _)| n.trim().parse::<u32>().is_ok());
     text.lines().filter(|line| behind_number(line)).filter_map(|line| Some(line.split_once(": ")?.1)).collect()
@@ -65,7 +65,7 @@ fn crash(context: &Context<'_>) -> Result<()> {
     expect_part("the report", report, "__rust_begin_short_backtrace")
 }
 
-/// A program of the image, where it lies without debug information, as a child process.
+/// A program of the image, which has no debug information there, as a child process.
 fn built_in(context: &Context<'_>) -> Result<()> {
     context.built()?;
     let output = wrong::tool(context)?.args(["run", "crash"]).output()?;
@@ -74,7 +74,7 @@ fn built_in(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &text, "programs/demos/src/bin/crash.rs:")
 }
 
-/// A call to where nothing is: the frames above it are still found.
+/// A call to an unmapped address: the frames above it are still found.
 fn wild_call(context: &Context<'_>) -> Result<()> {
     let text = stderr(context, &[], &["wild-call"], 134)?;
     let report = text.split_once("page fault (execute) at 0x1000").map_or("", |(_, rest)| rest);
@@ -90,7 +90,7 @@ fn raw(context: &Context<'_>) -> Result<()> {
     expect("whether there are names", &text.contains("stack backtrace:"), &false)
 }
 
-/// Runs a program with options as a user does; it must end with `code`. Standard output and error.
+/// Runs a program with options as a user does; it must end with `code`. Returns standard output and error.
 fn run(context: &Context<'_>, options: &[&str], program: &[&str], code: i32) -> Result<(String, String)> {
     context.built()?;
     let output = wrong::tool(context)?.arg("run").args(options).args(program).output()?;
@@ -106,7 +106,7 @@ fn hello_path(context: &Context<'_>) -> Result<String> {
 fn trace_calls(context: &Context<'_>) -> Result<()> {
     let hello = hello_path(context)?;
     let (stdout, trace) = run(context, &["--trace"], &[&hello, "a", "b"], 0)?;
-    // The program's own output is untouched.
+    // The program's own output is unchanged.
     expect_part("standard output", &stdout, "arguments: [\"a\", \"b\"]\n")?;
     expect("whether the trace is on standard output", &stdout.contains("zx_"), &false)?;
     for part in [
@@ -132,7 +132,7 @@ fn trace_calls(context: &Context<'_>) -> Result<()> {
     expect("whether records were lost", &trace.contains("lost"), &false)
 }
 
-/// What a traced program starts is traced.
+/// Children of a traced program are traced.
 fn trace_children(context: &Context<'_>) -> Result<()> {
     let (_, trace) = run(context, &["--trace=process,task"], &["crash"], 0)?;
     expect("children that were made", &(trace.matches("zx_process_create(").count() >= 5), &true)?;
@@ -160,7 +160,7 @@ fn trace_wrong_filter(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &stderr, "--trace=chanel: there is no such call or noun; nouns are bti, ")
 }
 
-/// The file is read by a reader of the format that is not ours: the package `fxt` from Python's registry.
+/// A third-party parser of the format reads the file: the package `fxt` from Python's registry.
 fn trace_file(context: &Context<'_>) -> Result<()> {
     const JUDGE: &str = r#"
 import sys
@@ -200,11 +200,11 @@ for record in provider.records:
     Ok(())
 }
 
-/// gdb stops in a program's function by name, knows where it came from, and lets it go on to its end.
+/// gdb stops in a program's function by name, knows its caller, and lets it continue to its end.
 fn gdb_break(context: &Context<'_>) -> Result<()> {
     setup::for_gdb(&context.ui)?;
     let hello = hello_path(context)?;
-    // A port that nobody else has.
+    // A free port.
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut machine = wrong::tool(context)?;
     machine.args(["run", &format!("--gdb={port}"), "--timeout", "120", &hello, "exit", "7"]);
@@ -213,7 +213,7 @@ fn gdb_break(context: &Context<'_>) -> Result<()> {
     let start = Instant::now();
     let written =
         || fs::read_to_string(script.with_file_name("config.json")).is_ok_and(|c| c.contains(&format!(":{port},")));
-    // gdb itself waits some seconds for the port.
+    // gdb itself waits only some seconds for the port.
     while !written() {
         if machine.try_wait()?.is_some() || start.elapsed() > Duration::from_secs(60) {
             let _ = machine.kill();
@@ -251,7 +251,7 @@ fn gdb_break(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Packages that judge what we write, in a folder for Python.
+/// Packages that check our output, in a folder for Python.
 fn judges(context: &Context<'_>) -> Result<PathBuf> {
     let folder = context.paths.out.join("judges");
     if !folder.join("fxt/reader.py").is_file() {

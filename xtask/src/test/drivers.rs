@@ -1,4 +1,4 @@
-//! Drivers: ordinary programs with real devices, those that QEMU has.
+//! Drivers: ordinary programs with devices that QEMU emulates.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::qemu::{Devices, Machine};
 use crate::run::{Capture, PATIENCE};
 use crate::session::{End, Outcome, Session, Streams};
 
-/// The size of the disks.
+/// The size of the disks in bytes.
 const DISK: usize = 64 << 20;
 
 /// All of them.
@@ -33,7 +33,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Boots a shell at the terminal and has a dialogue with it. Gives all that the terminal showed.
+/// Boots a shell at the terminal and has a dialogue with it. Returns everything that the terminal showed.
 pub fn dialogue(
     context: &Context<'_>,
     lines: Vec<(&'static str, &'static str)>,
@@ -71,7 +71,7 @@ pub const PROMPT: &str = "hafnon$ ";
 fn console(context: &Context<'_>) -> Result<()> {
     let lines = vec![
         (PROMPT, "echo onf\x7fe\r"),
-        // Two lines up in the history, then something put before the last letter.
+        // Two lines up in the history, then a character inserted before the last one.
         (PROMPT, "echo two\r"),
         (PROMPT, "\x1b[A\x1b[A\x1b[DX\r"),
         (PROMPT, "sh -c 'date 100'\r"),
@@ -86,20 +86,20 @@ fn console(context: &Context<'_>) -> Result<()> {
     expect("the system's warnings", &outcome.warnings, &Vec::new())
 }
 
-/// More than any buffer on the way holds, in both directions.
+/// More data than all buffers on the way hold, in both directions.
 fn console_much_output(context: &Context<'_>) -> Result<()> {
     let lines = vec![(PROMPT, "cat /boot/lib/libfdio.so\r"), (PROMPT, "exit 0\r")];
     let (shown, _) = dialogue(context, lines, 0)?;
     let built = context.built_with_shell()?;
     let file = built.libraries.iter().find(|(path, _)| path == "lib/libfdio.so").context("there is no libfdio.so")?;
     let bytes = fs::read(&file.1).context("cannot read libfdio.so")?;
-    // Lossy text loses bytes, but the number of newlines stays.
+    // Lossy conversion changes bytes, but not the number of newlines.
     let newlines = bytes.iter().filter(|byte| **byte == b'\n').count();
     let came = shown.bytes().filter(|byte| *byte == b'\n').count();
     if came < newlines { bail!("{came} lines came of {newlines}") } else { Ok(()) }
 }
 
-/// A console driver that dies takes the shell with it; both start again.
+/// A console driver that dies takes the shell with it; both are started again.
 fn console_driver_dies(context: &Context<'_>) -> Result<()> {
     let lines = vec![
         (PROMPT, "echo before\r"),
@@ -118,7 +118,7 @@ fn capture<'a>(context: &'a Context<'_>, program: &'a str, args: &[&str], disk: 
     Ok(capture)
 }
 
-/// Runs to the end; gives the output.
+/// Runs to the end; returns the output.
 pub fn output(capture: &Capture<'_>, code: i64) -> Result<(String, String)> {
     let outcome = capture.run()?;
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
@@ -130,7 +130,7 @@ pub fn output(capture: &Capture<'_>, code: i64) -> Result<(String, String)> {
     Ok((stdout, stderr))
 }
 
-/// The clock tells the host's time, and interrupts at each second.
+/// The clock shows the host's time, and interrupts at each second.
 fn clock(context: &Context<'_>) -> Result<()> {
     let (stdout, _) = output(&capture(context, "date", &["3"], None)?, 0)?;
     let lines: Vec<&str> = stdout.lines().collect();
@@ -144,12 +144,12 @@ fn clock(context: &Context<'_>) -> Result<()> {
         bail!("interrupts came too close to each other:\n{stdout}");
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the host's time is before 1970")?.as_secs();
-    // The machine's clock was started with the host's; what it shows is in the last minutes.
+    // The machine's clock was set from the host's at its start, so its time is within the last minutes.
     let fits = (0..300).any(|ago| lines[2].starts_with(&date(now - ago)));
     if fits { Ok(()) } else { bail!("it is not that late: {}", lines[2]) }
 }
 
-/// `YEAR-MONTH-DAY HOUR:MINUTE:SECOND` of a time since 1970.
+/// Formats a time since 1970 as `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`.
 fn date(seconds: u64) -> String {
     let (mut days, mut year) = (seconds / 86_400, 1970);
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -167,11 +167,12 @@ fn date(seconds: u64) -> String {
     format!("{year}-{:02}-{:02} {:02}:{:02}:{:02}", month + 1, days + 1, time / 3600, time / 60 % 60, time % 60)
 }
 
-/// What the drivers hold: resources as the description says, what they made of them, and nothing of the system's.
+/// The handles of the drivers: resources according to the description, objects created from them, and none of the
+/// system's.
 fn own_resources_only(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (path, _) = disk(&folder)?;
-    // That there is no file system on it, its driver does not mind.
+    // The disk has no file system, which its driver ignores.
     let script = "date\nls /disk\nhandles rtc\necho --\nhandles pci\necho --\nhandles virtio-blk";
     let (stdout, _) = output(&capture(context, "sh", &["-c", script], Some(&path))?, 0)?;
     let count = |part: &str, kind: &str| -> usize {
@@ -186,7 +187,7 @@ fn own_resources_only(context: &Context<'_>) -> Result<()> {
         let held = [("resource", resources), ("interrupt", interrupts), ("bti", btis), ("process", 1), ("job", 0)];
         for (kind, most) in held {
             let found = count(part, kind);
-            // Who uses ports, or has a device use memory, holds a duplicate meanwhile.
+            // A program that uses ports, or gives a device access to memory, holds a temporary duplicate.
             let duplicate = usize::from(most > 0 && matches!(kind, "resource" | "bti"));
             if !(most..=most + duplicate).contains(&found) {
                 bail!("{name} holds {found} of {kind}, expected {most}:\n{stdout}");
@@ -196,7 +197,7 @@ fn own_resources_only(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A disk with bytes that are not all the same.
+/// A disk with varied bytes.
 fn disk(folder: &TempDir) -> Result<(std::path::PathBuf, Vec<u8>)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(DISK);
@@ -221,7 +222,7 @@ fn disk_read(context: &Context<'_>) -> Result<()> {
     expect_part("standard output", &stdout, &format!("sha256 {}", sha256(&bytes)))
 }
 
-/// Writes the whole disk while its driver is ended so many times; the host looks at what is on it then.
+/// Writes the whole disk while its driver is killed this many times; then the host checks its content.
 fn disk_write(context: &Context<'_>, kills: usize) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (path, before) = disk(&folder)?;
@@ -233,7 +234,7 @@ fn disk_write(context: &Context<'_>, kills: usize) -> Result<()> {
     expect("pages that were not written", &same, &0)?;
     expect_part("standard output", &stdout, &format!("sha256 {}", sha256(&after)))?;
     expect("how often the driver's end was told", &stderr.matches("the service disk ended (-1024)").count(), &kills)?;
-    // More than one end may fall between two requests, so that the client sees them as one.
+    // Several kills may fall between two requests; the client sees them as one.
     let again = stdout.lines().find_map(|line| line.strip_prefix("connected again ")?.strip_suffix(" times"));
     let again: usize = again.and_then(|count| count.parse().ok()).context("it does not say how often it connected")?;
     if (again == 0) != (kills == 0) || again > kills {

@@ -1,4 +1,5 @@
-//! Disks that fail: a sector that takes no writes, by QEMU's `blkdebug`. Who wrote is told, once, and the rest goes on.
+//! Failing disks: a sector whose writes fail, emulated with QEMU's `blkdebug`. The writer gets one error, and
+//! everything else continues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use super::{Context, Test, expect, expect_part};
 use crate::qemu::Devices;
 use crate::session::End;
 
-/// Bytes of a sector.
+/// Size of a sector in bytes.
 const SECTOR: usize = 512;
 /// The kinds of file system.
 const EXT4: Volume = Volume::Ext4(4096);
@@ -28,14 +29,14 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Where an image has these bytes first, at the start of a sector.
+/// The first sector of an image that begins with these bytes.
 fn sector_of(image: &Path, bytes: &[u8]) -> Result<u64> {
     let image = fs::read(image).context("cannot read the image")?;
     let found = image.chunks(SECTOR).position(|sector| sector.starts_with(bytes));
     found.map(|sector| sector as u64).context("the image does not have what is looked for")
 }
 
-/// The example `files` on a disk with a bad sector; gives what it wrote, and what was said beside that.
+/// Runs the example `files` on a disk with a bad sector; returns its output, and other messages.
 fn run(context: &Context<'_>, disk: PathBuf, sector: u64, what: &str) -> Result<(String, String)> {
     let devices = Devices { disk: Some(disk), bad_sector: Some(sector), ..Devices::default() };
     let (end, stdout, stderr) = run_with(context, devices, &[what, "/disk"])?;
@@ -43,7 +44,7 @@ fn run(context: &Context<'_>, disk: PathBuf, sector: u64, what: &str) -> Result<
     Ok((stdout, stderr))
 }
 
-/// The bad sector is one of the journal's, or of the table's: each file that was written is told once, and then the disk is only read.
+/// The bad sector is in the journal or in the table: each written file gets one error, and then the disk is read-only.
 fn metadata(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let (disk, sector) = if is_ext4 {
@@ -52,7 +53,7 @@ fn metadata(context: &Context<'_>, is_ext4: bool) -> Result<()> {
         let block: u64 = tool("debugfs", &["-R", "bmap <8> 60", &disk.name])?.trim().parse().context("no block")?;
         (disk, block * 8)
     } else {
-        // The first table begins behind 32 reserved sectors.
+        // The first table begins after 32 reserved sectors.
         (FAT.disk(context, &folder, 64, None)?, 32 + 4)
     };
     let (stdout, stderr) = run(context, disk.path, sector, "errors")?;
@@ -65,7 +66,7 @@ fn metadata(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     expect_part("standard error", &stderr, "from here on it is only read")
 }
 
-/// The bad sector is a file's: who writes there is told, and nobody else; the disk is used on.
+/// The bad sector is in a file: only its writer gets an error, and the disk stays usable.
 fn content(context: &Context<'_>, is_ext4: bool) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let from = folder_in(&folder, "content")?;

@@ -1,4 +1,4 @@
-//! The file systems on a disk, FAT and ext4: what the system writes, the host's tools find in order, and the other way round.
+//! The file systems on a disk, FAT and ext4: the host's tools accept what the system writes, and vice versa.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -47,7 +47,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// The example `files` in the system; gives its code, what it wrote, and what was said beside that.
+/// Runs the example `files` in the system; returns its code, its output, and other messages.
 pub(super) fn run(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<(End, String, String)> {
     run_with(context, Devices { disk: Some(disk.to_path_buf()), ..Devices::default() }, args)
 }
@@ -72,7 +72,7 @@ pub(super) fn good(context: &Context<'_>, disk: &Path, args: &[&str]) -> Result<
     }
 }
 
-/// The example `files` on the host.
+/// Runs the example `files` on the host.
 pub(super) fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
     let mut command = cargo::command(&context.paths.workspace.join("examples/files"));
     command.args(["run", "--release", "--locked", "--quiet", "--target-dir"]).arg(context.paths.out.join("examples"));
@@ -83,8 +83,8 @@ pub(super) fn here(context: &Context<'_>, args: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A tree that the system makes is the one that the host makes, for the host's tools, and for the system itself; and what the host puts
-/// there, the system reads.
+/// A tree that the system creates equals the one that the host creates, as read by the host's tools and by the system
+/// itself. The system also reads files that the host writes.
 fn as_on_the_host(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()> {
     for (number, (mib, volume)) in volumes.iter().enumerate() {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
@@ -107,8 +107,8 @@ fn as_on_the_host(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()
     Ok(())
 }
 
-/// The disk's driver is killed before a tree is made and again before it is read, under a file system that goes on: it connects
-/// to the next one each time.
+/// The disk's driver is killed before a tree is created and again before it is read. The file system continues and
+/// connects to the next driver each time.
 fn driver_dies(context: &Context<'_>, volume: Volume) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let content = folder_in(&folder, "content")?;
@@ -131,7 +131,7 @@ fn driver_dies(context: &Context<'_>, volume: Volume) -> Result<()> {
     disk.check()
 }
 
-/// A full disk says so, loses nothing, and takes more when there is room again.
+/// A full disk causes an error, loses nothing, and accepts writes again when there is room.
 fn full(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()> {
     for (mib, volume) in volumes {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
@@ -144,8 +144,8 @@ fn full(context: &Context<'_>, volumes: &[(u64, Volume)]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of superblock, tables, journal and directories are others: errors, perhaps, but an end, and nothing that falls.
-/// In the first round they lie in `head`, in others in `rest`.
+/// Corrupts bytes of superblock, tables, journal and directories: errors are allowed, but no crash and no endless call.
+/// In the first round the bytes are in `head`, in others in `rest`.
 fn damaged(
     context: &Context<'_>,
     rounds: usize,
@@ -174,7 +174,7 @@ fn damaged(
     Ok(())
 }
 
-/// An image with errors recorded in it is read, and not written.
+/// An image with recorded errors is mounted read-only.
 fn read_only(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let content = folder_in(&folder, "content")?;
@@ -190,12 +190,12 @@ fn read_only(context: &Context<'_>) -> Result<()> {
     expect("whether anything was written", &(fs::read(&disk.path).context("cannot read")? == before), &true)
 }
 
-/// What the example `files` says of a tree, but for the folder that only ext4 has.
+/// The output of the example `files` for a tree, without the folder that only ext4 has.
 fn without_lost_and_found(sum: &str) -> String {
     sum.lines().filter(|line| *line != "/lost+found/").map(|line| format!("{line}\n")).collect()
 }
 
-/// While a file gets 150 MiB longer, shorter, and removed, others are served.
+/// While a file is extended by 150 MiB, truncated, and removed, other clients are served.
 fn holds_nobody(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let disk = Volume::Fat(32).disk(context, &folder, 300, None)?;
@@ -206,7 +206,7 @@ fn holds_nobody(context: &Context<'_>) -> Result<()> {
     disk.check()
 }
 
-/// A disk that is no file system: nothing is found there, and the system says why.
+/// A disk without a file system: no files are found there, and the system says why.
 fn without_file_system(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let path = folder.path().join("disk.img");
@@ -224,8 +224,8 @@ enum Ending {
     ClosedOutput,
 }
 
-/// However a run ends, the disk is whole afterwards, and what the program wrote is there: it is told of no end, and makes
-/// nothing stay by itself.
+/// However a run ends, the disk is clean afterwards and has the program's data. The program is not told of the end, and
+/// does not sync.
 fn ends_in_order(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     for (name, ending, code) in [
         ("SIGTERM", Ending::Signal(Signal::TERM), 143),
@@ -242,7 +242,7 @@ fn ends_in_order(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     Ok(())
 }
 
-/// This tool, with a program that holds files on a disk open: it has begun when this returns.
+/// Starts this tool with a program that holds files on a disk open; the program runs when this returns.
 fn holding(context: &Context<'_>, disk: &Path, options: &[&str]) -> Result<(Child, BufReader<ChildStdout>)> {
     let program = context.example("files")?;
     let mut command = wrong::tool(context)?;
@@ -270,7 +270,7 @@ fn ended(context: &Context<'_>, ending: Ending, code: i32) -> Result<()> {
         Ending::Timeout => {}
         Ending::ClosedOutput => drop(output.take()),
     }
-    // What it still says has to go somewhere.
+    // Its remaining output must be read.
     if let Some(mut output) = output {
         std::io::copy(&mut output, &mut std::io::sink()).context("cannot read")?;
     }
@@ -294,7 +294,7 @@ fn stands_still(context: &Context<'_>) -> Result<()> {
         let machine = machine_of(child.id())?.context("there is no machine")?;
         kill_process(machine, Signal::STOP).context("cannot stop the machine")?;
         send(&child, Signal::TERM)?;
-        // Another one: two of one kind could come as one.
+        // A different signal, because two of the same kind could be merged.
         if second {
             send(&child, Signal::HUP)?;
         }
@@ -313,8 +313,8 @@ fn send(child: &Child, signal: Signal) -> Result<()> {
     kill_process(pid, signal).context("cannot send a signal")
 }
 
-/// From nothing to a program that keeps its data, with this tool alone: what the system writes onto a disk that `disk new`
-/// has made, `disk get` brings back, and what `disk put` has put there, the system reads.
+/// From scratch to a program that keeps its data, with this tool alone: `disk get` reads what the system writes to a
+/// disk that `disk new` created, and the system reads what `disk put` wrote there.
 fn disk_tool(context: &Context<'_>) -> Result<()> {
     for kind in [&[][..], &["--fat"]] {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
@@ -345,9 +345,9 @@ fn disk_tool(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where the host has no room for what the machine writes, it is told, and so is the user; nothing stands still.
+/// If the host's disk is full, the machine and the user get an error, and nothing hangs.
 fn host_disk_full(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    // A file system of six megabytes, which nobody else sees.
+    // A file system of six megabytes in a private mount namespace.
     const SCRIPT: &str = "mount -t tmpfs -o size=6M none \"$1\" || exit 77
         truncate -s 64M \"$1/disk.img\" && mkfs.vfat -F 32 \"$1/disk.img\" >/dev/null || exit 78
         exec \"$2\" run --timeout 300 --disk \"$1/disk.img\" \"$3\" full /disk";

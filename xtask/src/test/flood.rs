@@ -1,7 +1,8 @@
-//! Clients that services must bear, in the booted system: `./hafnon test hostile.services`.
+//! Floods of clients that services must withstand, in the booted system: `./hafnon test hostile.services`.
 //!
-//! The program `flood` of `tests/hostile` does to one service after the other what the test is named for; beside it, as a program of
-//! its own, `ordinary` does its work. No service may end, `init` may not, and the ordinary work goes on.
+//! The program `flood` of `tests/hostile` attacks one service after the other in the way that the test is named after.
+//! A separate program, `ordinary`, does its work at the same time. No service and not `init` may end, and the ordinary
+//! work must continue.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +14,9 @@ use super::{Context, Test, drivers, expect_part};
 use crate::cli::Accel;
 use crate::run::Capture;
 
-/// The ways of `flood`, the services, and how often.
+/// The ways of `flood`, the services, and the number of repetitions.
 const WAYS: [(&str, &[&str], u64); 9] = [
-    // Those that no program may connect to are asked for as well.
+    // Services that programs may not connect to are attacked as well.
     ("drop", &["clock", "network", "tmp", "/tmp", "file-memory", "console", "nobody"], 6000),
     ("keep", &["clock", "network", "tmp", "/tmp"], 3000),
     ("unread", &["clock", "network", "tmp", "loader"], 8000),
@@ -40,13 +41,13 @@ pub fn tests() -> Vec<Test> {
     WAYS.into_iter().map(test).chain(further).collect()
 }
 
-/// The loader service gives all programs the same objects: what a program hoards are handles, its own.
+/// The loader service gives all programs the same objects: a program hoards only its own handles.
 fn libraries(context: &Context<'_>) -> Result<()> {
     let said = run(context, "libraries", &["loader"], 30_000)?;
     expect_part("standard output", &said, "flood libraries loader 30000: 30000 handles to 1 objects")
 }
 
-/// The blocks beneath the file system are for that alone.
+/// Only the file system can access the disk's blocks.
 fn raw_disk(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let path = folder.path().join("disk.img");
@@ -57,7 +58,7 @@ fn raw_disk(context: &Context<'_>) -> Result<()> {
     expect_part("standard output", &stdout, "flood keep disk 20: 0 of 20 kept")
 }
 
-/// A service that waits for ever is ended, and the next client is served.
+/// A service that hangs is killed, and the next client is served.
 fn hung(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built_with_tests()?, Path::new("hung"));
     (capture.tests, capture.accel) = (true, Accel::Counting);
@@ -67,7 +68,7 @@ fn hung(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &stderr, "the service hung ended (-1024)")
 }
 
-/// `ordinary`, and beside it `flood` with one service after the other.
+/// Runs `ordinary`, and beside it `flood` with one service after the other.
 fn beside<'a>(context: &'a Context<'_>, way: &str, services: &[&str], count: u64) -> Result<Capture<'a>> {
     let mut capture = Capture::new(context.built_with_tests()?, Path::new("ordinary"));
     capture.tests = true;
@@ -77,14 +78,14 @@ fn beside<'a>(context: &'a Context<'_>, way: &str, services: &[&str], count: u64
     Ok(capture)
 }
 
-/// Gives what was written.
+/// Returns the output.
 fn run(context: &Context<'_>, way: &str, services: &[&str], count: u64) -> Result<String> {
     let capture = beside(context, way, services, count)?;
     let (stdout, stderr) = drivers::output(&capture, 0)?;
     for service in services {
         expect_part("standard output", &stdout, &format!("flood {way} {service} {count}: "))?;
     }
-    // Each end of a service is told there, and that one does not start.
+    // Each end of a service, and each failed start, is reported there.
     if let Some(line) = stderr.lines().find(|line| line.starts_with("init: ")) {
         bail!("{line}\n{stdout}");
     }

@@ -1,4 +1,4 @@
-//! Our code under tools of others, on the host: libFuzzer, Miri, cargo-deny.
+//! Checks of our code with third-party tools on the host: libFuzzer, Miri, cargo-deny.
 
 use anyhow::bail;
 
@@ -6,7 +6,7 @@ use super::Test;
 use crate::host::{deny, fuzz, miri};
 use crate::setup;
 
-/// Seconds for which each target of libFuzzer runs.
+/// Time for each target of libFuzzer in seconds.
 const SECONDS: u32 = 10;
 
 /// All of them.
@@ -20,7 +20,7 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::many("check.miri", |context, cases| {
             if let Err(error) = setup::for_miri(&context.ui, miri::NIGHTLY) {
-                // A nightly compiler is no part of what the system needs, and not to be had everywhere.
+                // The system does not need a nightly toolchain, and it is not available everywhere.
                 cases.not_made(&format!("not run: {error:#}"));
             } else {
                 miri::soon(context.paths, &context.ui)?;

@@ -16,14 +16,14 @@ use crate::session::Streams;
 use crate::system::instances::Instances;
 use crate::without;
 
-/// Calls of the fuzzer's run, and of the two that must be the same.
+/// Number of calls of the fuzzer's run, and of the two runs that must be equal.
 const CALLS: u64 = 50_000;
 const REPLAYED: u64 = 10_000;
-/// Requests of the one that asks services.
+/// Number of requests of the fuzzer of services.
 const REQUESTS: u64 = 40_000;
-/// What is the same each time, and where no commit says another.
+/// The seed of runs that are the same each time, and of trees without commits.
 const SEED: u64 = 1;
-/// What the attacks on a service may take: many times what they do take.
+/// Time limit of the attacks on a service: many times what they take.
 const ATTACKS: Duration = Duration::from_secs(1200);
 
 /// All of them.
@@ -44,7 +44,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// A run of one of the fuzzers, which must find nothing.
+/// Runs one of the fuzzers, which must find nothing.
 fn fuzzed(context: &Context<'_>, what: Fuzzed, count: u64) -> Result<()> {
     let seed = seed(context);
     let found = fuzz::run(context.built_with_tests()?, what, count, seed, Streams::Overheard)?;
@@ -52,19 +52,19 @@ fn fuzzed(context: &Context<'_>, what: Fuzzed, count: u64) -> Result<()> {
     found.problem.map_or(Ok(()), |problem| Err(anyhow::anyhow!("{}\n{problem}\n{repeat}", found.said.join("\n"))))
 }
 
-/// Another one with each commit, and the same with the same: a tree without commits always has one.
+/// The seed: another one for each commit, and the same for the same commit; a tree without commits always has the same.
 fn seed(context: &Context<'_>) -> u64 {
-    // As few digits as git gives at least, as it gives more in larger clones.
+    // The minimum number of digits that git prints; it prints more in larger clones.
     commit(context.paths).get(..7).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(SEED)
 }
 
-/// What a hostile client does to one service, in a system with services.
+/// A hostile client attacks one service, in a system with services.
 fn attacks(context: &Context<'_>, cases: &mut Cases, service: &str) -> Result<()> {
     let built = context.built_with_tests()?;
     let name = format!("{service}-attacks");
     let mut capture = Capture::new(built, test_program(built, &name)?);
     capture.args = vec![format!("{service}.")];
-    // How long others wait is counted in instructions.
+    // Waiting times of others are counted in instructions.
     (capture.accel, capture.timeout, capture.tests) = (Accel::Counting, ATTACKS, true);
     let outcome = capture.run()?;
     let (stdout, stderr) = (outcome.stdout(), outcome.stderr());
@@ -84,8 +84,8 @@ fn attacks(context: &Context<'_>, cases: &mut Cases, service: &str) -> Result<()
     Ok(())
 }
 
-/// Cases of one of the programs of `tests/hostile`, with other instances than those of `system.toml` if there are some. Gives what the
-/// root task said.
+/// Runs cases of one of the programs of `tests/hostile`, optionally with other instances than those of `system.toml`.
+/// Returns the root task's messages.
 pub(super) fn program(
     context: &Context<'_>,
     cases: &mut Cases,
@@ -94,12 +94,12 @@ pub(super) fn program(
     instances: Option<&Instances>,
 ) -> Result<Vec<String>> {
     let file = format!("/boot/bin/{name}");
-    // How long threads wait for each other is counted in instructions, whatever else the host does.
+    // Waiting times of threads are counted in instructions, independent of the host's load.
     let program = conformance::Program { instances, ..conformance::Program::new(&file, Accel::Counting) };
     run(context, cases, program, name, arguments)
 }
 
-/// A program for tests as a file: it runs in a system with services.
+/// The file of a test program, which runs in a system with services.
 ///
 /// # Errors
 /// It was not built.
@@ -108,7 +108,7 @@ pub(super) fn test_program<'a>(built: &'a Built, name: &str) -> Result<&'a Path>
     program.map(|(_, file)| file.as_path()).with_context(|| format!("there is no program {name}"))
 }
 
-/// The same of a program with a machine of its own kind.
+/// The same for a program with a special machine.
 pub(super) fn run(
     context: &Context<'_>,
     cases: &mut Cases,

@@ -1,4 +1,5 @@
-//! Several instances on one machine: they run side by side, and one whose server ends comes back while the others go on.
+//! Several instances on one machine: they run side by side, and when the server of one ends, it is restarted while the
+//! others continue.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use crate::session::beside::Heard;
 use crate::session::{End, Outcome};
 use crate::system::instances::Instances;
 
-/// How often a server is ended, unless `HAFNON_RESTARTS` says otherwise.
+/// How often a server is ended, unless `HAFNON_RESTARTS` sets the number.
 const RESTARTS: u32 = 10;
-/// What a life may take of the host's time.
+/// Time limit of a life on the host.
 const LIFE: Duration = Duration::from_secs(10);
 
 /// All of them.
@@ -32,7 +33,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// The description of the example, with something added to its second instance, which runs `program`.
+/// The description of the example, with additions to its second instance, which runs `program`.
 fn instances(context: &Context<'_>, policy: &str, program: &[&str]) -> Result<Instances> {
     let file = context.paths.workspace.join("examples/neighbours/system.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -43,11 +44,11 @@ fn instances(context: &Context<'_>, policy: &str, program: &[&str]) -> Result<In
     Instances::parse(&lines.join("\n"))
 }
 
-/// Boots both instances; the second has that many lives.
+/// Boots both instances; the second has this many lives.
 fn boot(built: &Built, instances: Instances, lives: u32, program: &Path, args: &[&str]) -> Result<(Outcome, Heard)> {
     let mut capture = Capture::new(built, program);
     capture.args = args.iter().map(ToString::to_string).collect();
-    // In the machine's own time, which does not depend on what else the host does.
+    // Uses the machine's own time, which is independent of the host's load.
     capture.accel = Accel::Counting;
     capture.overheard = true;
     capture.instances = Some(instances);
@@ -58,7 +59,7 @@ fn boot(built: &Built, instances: Instances, lives: u32, program: &Path, args: &
     Ok((outcome, second))
 }
 
-/// What a program wrote on both its outputs.
+/// A program's standard output and error.
 pub(super) fn said(frames: &[Frame]) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     for frame in frames {
@@ -71,7 +72,7 @@ pub(super) fn said(frames: &[Frame]) -> (String, String) {
     (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// What the steady program said of its work: it must have been right.
+/// Checks the results of the steady program; returns its output.
 fn steady(outcome: &Outcome) -> Result<String> {
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     if outcome.end != End::Exit(0) || !stdout.contains(" rounds, 0 wrong;") {
@@ -97,7 +98,8 @@ fn side_by_side(context: &Context<'_>) -> Result<()> {
     expect("what went wrong", &[outcome.warnings, second.console.warnings].concat(), &Vec::new())
 }
 
-/// In one instance attackers change what a program can of the processor's state, beside its services; what the other does goes on.
+/// Attackers in one instance change processor state that programs can change, beside the instance's services. The other
+/// instance continues unaffected.
 fn state(context: &Context<'_>) -> Result<()> {
     let program = context.example("neighbours")?;
     let instances = instances(context, "", &[&program.to_string_lossy(), "busy"])?;
@@ -113,7 +115,7 @@ fn state(context: &Context<'_>) -> Result<()> {
     expect("whether it has ended", &ended, &None)
 }
 
-/// The clock's driver runs where the description gives it the clock, and nowhere else.
+/// The clock's driver runs only in the instance that has the clock in the description.
 fn devices(context: &Context<'_>) -> Result<()> {
     let instances = instances(context, "", &["sh", "-c", "date && echo I have a clock"])?;
     let lines = ["-c", "date || echo I have no clock; sleep 2"];
@@ -126,7 +128,7 @@ fn restarts() -> u32 {
     env::var("HAFNON_RESTARTS").ok().and_then(|count| count.parse().ok()).unwrap_or(RESTARTS)
 }
 
-/// Servers that are ended at any moment, again and again, while another instance works.
+/// A server is ended at random times, repeatedly, while another instance works.
 fn restart(context: &Context<'_>) -> Result<()> {
     let restarts = restarts();
     let program = context.example("neighbours")?;
@@ -144,18 +146,18 @@ fn restart(context: &Context<'_>) -> Result<()> {
     let restarts = restarts as usize;
     expect("servers that were ended", &lines("was ended on trial"), &restarts)?;
     expect("reports of their ends", &lines("end of the report"), &restarts)?;
-    // Each life was there when it was ended, some of them before their first program ran; nobody ends the last.
+    // Each life had begun when it was ended, in some cases before its first program ran. The last life is not ended.
     let last = format!("runs again (life {})", restarts + 1);
     expect("whether it came back each time", &lines(&last), &1)?;
     let taken = outcome.root.iter().filter_map(|line| line.split_once("take back; ")).map(|(_, taken)| taken);
     let taken: Vec<&str> = taken.collect();
     expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)?;
-    // The last life is left alone, and works.
+    // The last life is not ended, and works.
     let (stdout_of_second, stderr_of_second) = said(&second.transcript);
     let last_life = stdout_of_second.rsplit("busy: round 1 is done").next().unwrap_or_default();
     expect_part("what the last life wrote", last_life, "busy: round 2 is done")?;
     expect("complaints of the second instance", &stderr_of_second.as_str(), &"")?;
-    // No tenth of a second without many rounds.
+    // Every tenth of a second has many rounds.
     let rounds =
         stdout.lines().filter_map(|line| line.strip_prefix("steady: ")?.split_once(" rounds in ")?.0.parse().ok());
     let least = rounds.min().unwrap_or(0);
@@ -165,7 +167,7 @@ fn restart(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A policy that allows one more life, and no further one: the other instance goes on.
+/// The policy allows one restart, and no further one: the other instance continues.
 fn no_restart(context: &Context<'_>) -> Result<()> {
     let program = context.example("neighbours")?;
     let path = program.to_string_lossy();

@@ -1,10 +1,10 @@
-//! `test`: everything that shows that the project does what it says.
+//! `test`: everything that shows that the project does what it promises.
 //!
-//! A [`Test`] has a name with dots in it (`boot.exit-code`) and may have many cases, each of which counts. What it needs
-//! of the system is built when the first test asks for it, so `./hafnon test unit.objects` builds no kernel. A test is
-//! a line; what failed says why, below its line; the last line counts the cases.
+//! A [`Test`] has a name with dots (`boot.exit-code`) and may have many cases, each of which counts. The parts of the
+//! system that a test needs are built when the first test needs them, so `./hafnon test unit.objects` builds no kernel.
+//! A test prints one line; a failure prints its reason below; the last line counts the cases.
 //!
-//! A machine keeps one processor busy, so as many tests run at once as there are processors, up to [`LANES`].
+//! A machine keeps one processor busy, so as many tests run in parallel as there are processors, at most [`LANES`].
 
 mod allocations;
 mod bench;
@@ -58,20 +58,21 @@ use crate::ui::Ui;
 use crate::without;
 use crate::words;
 
-/// What a test does: reports its cases, or fails as a whole.
+/// The body of a test: reports its cases, or fails as a whole.
 type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
 
-/// The most tests that run at once: more than one of them builds something now and then, which takes gigabytes.
+/// Maximum number of tests that run in parallel: several of them may build at the same time, which takes gigabytes of
+/// memory.
 const LANES: usize = 4;
 
-/// Something that is tested.
+/// A test.
 pub struct Test {
     name: String,
     run: Body,
 }
 
 impl Test {
-    /// A test whose cases report themselves.
+    /// A test that reports its own cases.
     pub fn many(
         name: impl Into<String>,
         run: impl Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync + 'static,
@@ -89,11 +90,11 @@ impl Test {
     }
 }
 
-/// What tests work with.
+/// The environment of tests.
 pub struct Context<'a> {
     /// The tree.
     pub paths: &'a Paths,
-    /// How to speak.
+    /// How to print.
     pub ui: Ui,
     built: Once<Built>,
     built_with_shell: Once<Built>,
@@ -102,7 +103,7 @@ pub struct Context<'a> {
     attacker: Once<kernel::Attacker>,
 }
 
-/// What is made when the first test asks for it, and again when that failed.
+/// A value that is made when the first test needs it, and again after a failure.
 #[derive(Debug)]
 struct Once<T> {
     made: OnceLock<T>,
@@ -161,7 +162,7 @@ impl Context<'_> {
         self.hello.get(|| self.example("hello"))
     }
 
-    /// Any example, built for the system, whose libraries it takes.
+    /// Any example, built for the system with its libraries.
     ///
     /// # Errors
     /// It does not build.
@@ -171,22 +172,22 @@ impl Context<'_> {
     }
 }
 
-/// The cases of one test, and what is to be printed of them.
+/// The cases of one test, and the output about them.
 #[derive(Debug, Default)]
 pub struct Cases {
-    /// Cases that did what they should.
+    /// Number of cases that passed.
     passed: usize,
-    /// Cases that did not.
+    /// Number of cases that failed.
     failed: usize,
     group: String,
     text: String,
     verbose: bool,
-    /// A word on why stands for the result.
+    /// The test could not be carried out; a note with the reason replaces the result.
     is_not_made: bool,
 }
 
 impl Cases {
-    /// A case of the test that runs.
+    /// Reports a case of the running test.
     pub fn case(&mut self, name: &str, result: Result<(), String>) {
         match result {
             Ok(()) => {
@@ -199,12 +200,12 @@ impl Cases {
         }
     }
 
-    /// A word about what was found, whether cases passed or not.
+    /// Prints a note, whether cases passed or not.
     fn note(&mut self, text: &str) {
         self.line(format_args!("        {}: {text}", self.group.clone()));
     }
 
-    /// The test could not be made: it says why, and counts as nothing.
+    /// The test could not be carried out: prints the reason, and does not count.
     fn not_made(&mut self, why: &str) {
         self.line(format_args!("note    {}: {why}", self.group.clone()));
         self.is_not_made = true;
@@ -222,11 +223,11 @@ impl Cases {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Much of it are words out of the system.
+        // Much of the text comes from the system.
         let _ = writeln!(self.text, "{}", words::visible_lines(&line.to_string()));
     }
 
-    /// Runs a test, unless the kernel that the system runs on lacks what it takes.
+    /// Runs a test, unless the kernel that the system runs on lacks something that it needs.
     fn run(&mut self, test: &Test, context: &Context<'_>) -> Result<()> {
         match without::here()?.into_iter().find(|lack| lack.tests.contains(&test.name)) {
             Some(lack) => {
@@ -237,7 +238,7 @@ impl Cases {
         }
     }
 
-    /// Runs a test, and tells how it went.
+    /// Runs a test and reports its result.
     fn of(test: &Test, context: &Context<'_>, verbose: bool) -> Cases {
         let mut cases = Cases { group: test.name.clone(), verbose, ..Cases::default() };
         let start = Instant::now();
@@ -255,7 +256,7 @@ impl Cases {
     }
 }
 
-/// What came of all tests together.
+/// The results of all tests together.
 #[derive(Default)]
 struct Sums {
     passed: usize,
@@ -265,7 +266,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// Prints what each test took, the dearest first. Several run at once, so the sum is more than the clock's.
+    /// Prints the duration of each test, the longest first. Several run in parallel, so the sum exceeds the elapsed
+    /// time.
     fn print_times(&mut self) {
         self.times.sort_by(|one, other| other.0.total_cmp(&one.0));
         let whole: f64 = self.times.iter().map(|(seconds, _)| seconds).sum();
@@ -277,7 +279,7 @@ impl Sums {
     }
 }
 
-/// Runs tests, several at once; prints each when it has ended.
+/// Runs tests in parallel; prints each when it has ended.
 fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> Sums {
     let lanes = thread::available_parallelism().map_or(1, usize::from).min(LANES);
     let next = AtomicUsize::new(0);
@@ -300,10 +302,10 @@ fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> Sums {
     sums.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the tests; gives whether all passed.
+/// Runs the tests; returns whether all passed.
 ///
 /// # Errors
-/// The filter fits no test.
+/// The filter matches no test.
 pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     if args.filter.as_deref() == Some("mutations") {
         return mutations::run(paths, args);
@@ -362,7 +364,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     if args.filter.is_none() {
         setup::room_for_tests(paths)?;
     }
-    // Bars of several tests at once would overwrite each other.
+    // Progress bars of parallel tests would overwrite each other.
     let ui = Ui::plain();
     let (built, built_with_shell, built_with_tests) = (Once::new(), Once::new(), Once::new());
     let context =
@@ -375,7 +377,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     Ok(sums.failed == 0)
 }
 
-/// Fails with both values where they differ.
+/// Fails with both values if they differ.
 ///
 /// # Errors
 /// They differ.
@@ -383,7 +385,7 @@ pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &
     if found == expected { Ok(()) } else { Err(anyhow::anyhow!("{what}: {found:?}, expected {expected:?}")) }
 }
 
-/// Fails where `text` does not contain `part`.
+/// Fails if `text` does not contain `part`.
 ///
 /// # Errors
 /// It does not.

@@ -30,7 +30,8 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Builds the component of an example, a package in a folder of its own. With a feature it is another one, in a place of its own.
+/// Builds the component of an example, a package in its own folder. A build with a feature is a separate one, in a
+/// separate place.
 fn component(context: &Context<'_>, folder: &str, name: &str, feature: Option<&str>) -> Result<PathBuf> {
     let paths = context.paths;
     let mut arguments = format!("--release --locked --target {BARE_TARGET}");
@@ -47,7 +48,7 @@ fn component(context: &Context<'_>, folder: &str, name: &str, feature: Option<&s
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// The description of an example with the component that was built, and something changed.
+/// The description of an example with the component that was built, and some changes.
 fn described(
     context: &Context<'_>,
     (example, name, feature): (&str, &str, Option<&str>),
@@ -60,7 +61,7 @@ fn described(
     Instances::parse(&change(text))
 }
 
-/// That of the key store.
+/// The description of the key store.
 fn instances(context: &Context<'_>, change: impl FnOnce(String) -> String) -> Result<Instances> {
     described(context, ("key-store", "key-store", None), change)
 }
@@ -69,14 +70,14 @@ fn boot(context: &Context<'_>, instances: Instances, program: &Path, args: &[&st
     let built = context.built()?;
     let mut capture = Capture::new(built, program);
     capture.args = args.iter().map(ToString::to_string).collect();
-    // In the machine's own time, which does not depend on what else the host does.
+    // Uses the machine's own time, which is independent of the host's load.
     capture.accel = Accel::Counting;
     capture.overheard = true;
     capture.instances = Some(instances);
     capture.run()
 }
 
-/// A component that ends at any moment comes back each time, and an instance beside it notices nothing.
+/// A component that ends at random times is restarted each time, and an instance beside it is not affected.
 fn restart(context: &Context<'_>) -> Result<()> {
     let trial = format!(
         "restart = {{ times = {ENDS}, within = '60m' }}\n\
@@ -97,9 +98,9 @@ fn restart(context: &Context<'_>) -> Result<()> {
     expect("whether all lives take the same", &taken.iter().all(|one| Some(one) == taken.first()), &true)
 }
 
-/// A program with every right that there is looks everywhere for the key of a component, and does not find it.
+/// A program with every existing right searches everywhere for the key of a component, and does not find it.
 fn key(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    // More memory, so that there are more copies of the key; whatever devices there are.
+    // More memory, so that there are more copies of the key; and all devices.
     let change = |text: String| {
         let text = text.replace("memory = \"64K\"", "memory = \"4M\"").replace("times = 3", "times = 20");
         text.replace("boot-files = true", "boot-files = true\ndevices = \"all\"")
@@ -110,7 +111,7 @@ fn key(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     expect("whether the component has ended and come back", &(lives >= 1), &true)
 }
 
-/// An instance, and beside it a component that has state of the processor (`component/victim`).
+/// An instance, and beside it a component that keeps processor state (`component/victim`).
 const STATE: &str = "
     [[instance]]
     name = 'main'
@@ -131,7 +132,8 @@ const STATE: &str = "
     restart = 'never'
 ";
 
-/// Programs change what they can change of the processor, and a component runs in between that has state of its own: it misses nothing.
+/// Programs change processor state that programs can change, while a component with its own state runs in between: its
+/// state is preserved.
 fn state(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let paths = context.paths;
     let arguments = format!("--profile system --locked --target {BARE_TARGET} -p state-victim");
@@ -147,7 +149,7 @@ fn state(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
 
 /// Builds an example's program.
 fn client(context: &Context<'_>, example: &str, name: &str) -> Result<PathBuf> {
-    // Whose libraries it takes.
+    // Its libraries are part of the system.
     context.built()?;
     let paths = context.paths;
     let arguments = format!("--release --locked --target {}", cargo::PROGRAM_TARGET);
@@ -158,8 +160,8 @@ fn client(context: &Context<'_>, example: &str, name: &str) -> Result<PathBuf> {
     Ok(cargo::program(&made, name)?.to_path_buf())
 }
 
-/// A program has messages signed by a component that ends again and again: each call is answered or fails, and the next
-/// life is found. No memory of the component is the instance's.
+/// A program lets a component sign messages. The component ends repeatedly: each call is answered or fails, and the
+/// program finds the next life. The instance has no memory of the component.
 fn calls(context: &Context<'_>) -> Result<()> {
     let trial = format!(
         "restart = {{ times = {ENDS}, within = '60m', after = '5ms' }}\n\
@@ -179,7 +181,7 @@ fn calls(context: &Context<'_>) -> Result<()> {
     whose(&outcome.root)
 }
 
-/// Components that were ended, and those that came back; all lives must take the same.
+/// The numbers of ended and of restarted components; all lives must use the same memory.
 fn lives(root: &[String], what: &str) -> Result<(usize, usize)> {
     let lines = |part: &str| root.iter().filter(|line| line.contains(part)).count();
     let taken: Vec<&str> = root.iter().filter_map(|line| Some(line.split_once("take back; ")?.1)).collect();
@@ -187,8 +189,8 @@ fn lives(root: &[String], what: &str) -> Result<(usize, usize)> {
     Ok((lines(&format!("{what} was ended on trial")), lines(&format!("{what} runs again"))))
 }
 
-/// A program reads what a component writes into memory that both share. The component ends again and again: the program finds
-/// its channel closed, and goes on with the next life.
+/// A program reads what a component writes into shared memory. The component ends repeatedly: the program sees its
+/// channel close, and continues with the next life.
 fn clients(context: &Context<'_>) -> Result<()> {
     let trial = format!(
         "restart = {{ times = {ENDS}, within = '60m', after = '5ms' }}\n\
@@ -207,8 +209,8 @@ fn clients(context: &Context<'_>) -> Result<()> {
     expect("whether the program met several lives", &connections.is_some_and(|n| n >= 2), &true)
 }
 
-/// The server ends of whose instance a component is a client: the component goes on, and becomes a client of the next life, where
-/// programs find it again. Another instance notices nothing.
+/// The server of the instance that a component is a client of ends. The component continues and becomes a client of the
+/// next life, where programs find it again. Another instance is not affected.
 fn server_ends(context: &Context<'_>) -> Result<()> {
     let watch = client(context, "samples", "watch")?;
     let second = format!(
@@ -236,7 +238,7 @@ fn server_ends(context: &Context<'_>) -> Result<()> {
     expect("what became of it itself", &outcome.root.iter().find(|line| line.contains("component \"sampler\"")), &None)
 }
 
-/// What the root task says of memory: no range is two owners'.
+/// Checks the root task's messages about memory: no range has two owners.
 fn whose(root: &[String]) -> Result<()> {
     let range = |line: &String| {
         let (owner, range) = line.split_once("memory of ")?.1.split_once(": ")?;

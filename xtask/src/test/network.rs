@@ -1,4 +1,4 @@
-//! The network service's end, which tests of programs (the example `network`) cannot bring about.
+//! The end of the network service, which tests of programs (the example `network`) cannot cause.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! `std::fs` here and there: the same operations by lot on the host's file system, on the one in memory and on ext4. Each line must be
-//! the same, but for what is known to differ.
+//! Compares `std::fs` here and on Linux: the same random operations on the host's file system, on the one in memory and
+//! on ext4. Each line must be the same, except for known differences.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use super::{Cases, Context, Test, expect};
 use crate::qemu::Devices;
 use crate::session::End;
 
-/// Operations, where `HAFNON_OPERATIONS` does not say how many.
+/// Default number of operations, unless `HAFNON_OPERATIONS` sets it.
 const FEW: u64 = 2000;
-/// What all of them follow from.
+/// The seed of the operations.
 const SEED: &str = "7";
-/// What differs from Linux, and is told in docs/files.md: how the operation begins, what comes of it there, and here.
+/// Differences from Linux, which docs/files.md describes: the beginning of the operation, its result there, and here.
 const DIFFERENT: &[(&str, &str, &str)] = &[("write ", "IsADirectory", "NotADirectory")];
 
 /// All of them.

@@ -1,4 +1,4 @@
-//! The test suites of packages that nobody here wrote, unmodified, in the system; and one program on two systems.
+//! The test suites of third-party packages, unmodified, in the system; and one program on two systems.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,11 +17,11 @@ use crate::run::Capture;
 use crate::rust_tests::{self, SUITES};
 use crate::session::End;
 
-/// One test a package that has something to run each time, the tests of the examples that have some, and the
+/// A test for each package with test programs for the plain run, the tests of the examples that have some, and the
 /// example `same-source`.
 ///
 /// # Errors
-/// The list of packages is not in order.
+/// The list of packages cannot be read.
 pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     let mut tests = vec![Test::one("same-source.same-bytes", same_source)];
     tests.extend(["descriptors", "files", "network", "std"].map(|name| {
@@ -51,7 +51,7 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
     keeper.check()
 }
 
-/// The part of a package's suite that is run each time. What fails for a listed reason is not counted.
+/// Runs the part of a package's suite that always runs. Failures with a listed reason are not counted.
 fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Result<()> {
     let session = ecosystem::Session::start(context.paths, Where::System)?;
     let record = session.run(package, Where::System, &package.ci)?;

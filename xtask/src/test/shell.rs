@@ -1,4 +1,4 @@
-//! The shell in the booted system: the scripts that its own tests run on the host, and what needs the system around it.
+//! The shell in the booted system: the scripts that its own tests run on the host, and tests that need the system.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// Runs commands in a machine of its own; gives what they write.
+/// Runs commands in a separate machine; returns their output.
 fn run(context: &Context<'_>, arguments: &[&str], code: i64) -> Result<(String, String)> {
     let mut capture = Capture::new(context.built_with_shell()?, Path::new("sh"));
     capture.args = ["-c"].iter().chain(arguments).map(ToString::to_string).collect();
@@ -77,7 +77,7 @@ fn much_data(context: &Context<'_>) -> Result<()> {
     expect("what was printed", &stdout.as_str(), &format!("{hash}  -\ny\n2\n999999\n").as_str())
 }
 
-/// More than there is room for: an error in time, and room again when it is removed.
+/// More data than there is room for: an error in time, and room again after a removal.
 fn full_file_system(context: &Context<'_>) -> Result<()> {
     let text = "yes 0123456789abcdef0123456789abcdef > /tmp/full; echo $?\n\
                 [ -s /tmp/full ] && rm /tmp/full && echo again > /tmp/small && cat /tmp/small\n";
@@ -86,9 +86,9 @@ fn full_file_system(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &stderr, "yes:")
 }
 
-/// What a program reaches by its job: itself, and what it starts.
+/// A program can reach itself and its children through its job.
 fn neighbours(context: &Context<'_>) -> Result<()> {
-    // The outer shell may look at all tasks; the inner one is a program like any other.
+    // The outer shell may inspect all tasks; the inner one is a program like any other.
     let text = "sleep 1000 &\n\
                 see() { ps | while read -r koid rest; do case $rest in *' '$1) echo $2;; esac; done; }\n\
                 see init 'outer sees init'\n\
@@ -101,7 +101,7 @@ fn neighbours(context: &Context<'_>) -> Result<()> {
     expect_part("standard error", &stderr, "there is no such process")
 }
 
-/// A file system's process is ended: it starts again when it is needed.
+/// A file service's process is killed: it is restarted on the next access.
 fn service_dies(context: &Context<'_>) -> Result<()> {
     let text = "echo one > /tmp/one; cat /tmp/one\n\
                 kill memory-files; sleep 0.5\n\

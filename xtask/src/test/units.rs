@@ -1,5 +1,5 @@
-//! The unit and property tests of everything that also runs on the host, and of whole packages in the system: both are
-//! `cargo test`, read line by line.
+//! The unit and property tests of everything that also runs on the host, and of whole packages in the system. Both run
+//! `cargo test` and parse its output.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Cases, Test, tail};
 use crate::cargo;
 use crate::paths::Paths;
 
-/// Folders whose packages are built for the system only; everything else in the workspace has its tests run here.
+/// Folders whose packages are built only for the system; the tests of all other packages run on the host.
 const NOT_ON_THE_HOST: [&str; 9] = [
     "component",
     "component/boot",
@@ -48,7 +48,7 @@ pub fn tests(paths: &Paths) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
-/// Runs a `cargo test` and takes each of its cases for one of ours.
+/// Runs a `cargo test` and reports each of its cases as one of ours.
 ///
 /// # Errors
 /// It cannot be started, does not build, or ends in a way that its cases do not explain.
@@ -60,7 +60,7 @@ pub fn read(cases: &mut Cases, command: &mut Command) -> Result<()> {
         let Some((name, result)) = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ")) else {
             continue;
         };
-        // What a test prints itself may stand between.
+        // A test's own output may precede it.
         match result {
             "ok" => cases.case(name, Ok(())),
             "FAILED" => {
@@ -76,7 +76,7 @@ pub fn read(cases: &mut Cases, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What libtest shows of a failed case.
+/// The output that libtest prints for a failed case.
 fn said_by(stdout: &str, name: &str) -> String {
     let head = format!("---- {name} stdout ----");
     let after = stdout.split_once(&head).map_or("", |(_, after)| after);
@@ -89,10 +89,10 @@ fn explain(output: &Output) -> String {
     format!("cargo test ended with {}:\n{both}", output.status)
 }
 
-/// Copies a folder with all below it.
+/// Copies a folder with everything below it.
 ///
 /// # Errors
-/// Something cannot be read or written.
+/// A file cannot be read or written.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {

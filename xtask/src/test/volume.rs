@@ -1,4 +1,4 @@
-//! Disks with a file system of either kind, made, looked at and read by the host's own tools.
+//! Disks with a file system of either kind, created, checked and read by the host's own tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use crate::setup;
 /// A kind of file system.
 #[derive(Clone, Copy, Debug)]
 pub enum Volume {
-    /// FAT with entries of so many bits.
+    /// FAT with table entries of this many bits.
     Fat(u32),
-    /// ext4 with blocks of so many bytes.
+    /// ext4 with blocks of this many bytes.
     Ext4(u32),
 }
 
-/// An image of one, on the host.
+/// An image with a file system, on the host.
 #[derive(Debug)]
 pub struct Disk {
     kind: Volume,
     pub path: PathBuf,
-    /// The same as text.
+    /// Its path as text.
     pub name: String,
 }
 
 impl Volume {
-    /// A disk in a folder, with what lies in `content`.
+    /// Creates a disk in a folder, with the files in `content`.
     ///
     /// # Errors
-    /// A tool of the host is not there, or fails.
+    /// A tool of the host is missing or fails.
     pub fn disk(self, context: &Context<'_>, folder: &TempDir, mib: u64, content: Option<&Path>) -> Result<Disk> {
         setup::for_disks(&context.ui)?;
         let path = folder.path().join("disk.img");
@@ -57,7 +57,7 @@ impl Volume {
 }
 
 impl Disk {
-    /// Puts a file or a folder into a FAT file system's root.
+    /// Copies a file or a folder into a FAT file system's root.
     ///
     /// # Errors
     /// mcopy fails.
@@ -65,7 +65,7 @@ impl Disk {
         tool("mcopy", &["-s", "-Q", "-i", &self.name, text(from)?, "::/"]).map(drop)
     }
 
-    /// Reads all that is there into a folder.
+    /// Copies all files into a folder.
     ///
     /// # Errors
     /// The tool fails.
@@ -76,10 +76,10 @@ impl Disk {
         }
     }
 
-    /// The host's checker finds it clean.
+    /// Checks the image with the host's tool.
     ///
     /// # Errors
-    /// It does not.
+    /// The image is not clean.
     pub fn check(&self) -> Result<()> {
         match self.kind {
             Volume::Fat(_) => tool("fsck.vfat", &["-n", &self.name]).map(drop),
@@ -88,7 +88,7 @@ impl Disk {
     }
 }
 
-/// Runs a tool of the host; gives its output.
+/// Runs a tool of the host; returns its output.
 ///
 /// # Errors
 /// It cannot be started, or fails.
@@ -102,10 +102,10 @@ pub fn tool(name: &str, args: &[&str]) -> Result<String> {
     Ok(said)
 }
 
-/// A new folder in another.
+/// Creates a folder in another.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be created.
 pub fn folder_in(folder: &TempDir, name: &str) -> Result<PathBuf> {
     let path = folder.path().join(name);
     fs::create_dir(&path).context("cannot make a folder")?;
@@ -115,7 +115,7 @@ pub fn folder_in(folder: &TempDir, name: &str) -> Result<PathBuf> {
 /// A path as an argument.
 ///
 /// # Errors
-/// It is no text.
+/// It is not UTF-8.
 pub fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a temporary folder's name is no text")
 }

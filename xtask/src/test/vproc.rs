@@ -8,10 +8,10 @@ use super::{Cases, Context, Test, hostile};
 use crate::cli::{Accel, TestArgs};
 use crate::conformance::{self, GROUP_TIME, News};
 
-/// What a thousand random steps may take: many times what they do take.
+/// Time limit of a thousand random steps: many times what they take.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(3);
 
-/// The program of `tests/vproc`, and their conformance cases, which a run of everything has among all others.
+/// The program of `tests/vproc`, and its conformance cases, which a run of everything includes among all others.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
     let (steps, seed) = (args.steps, args.seed);
     let mut tests =
@@ -38,7 +38,7 @@ fn events() -> Test {
     Test::many("vproc.events", |context, cases| hostile::program(context, cases, "vproc", arguments, None).map(drop))
 }
 
-/// The machine counts instructions and hears nothing of the host, so the seed says all.
+/// The machine counts instructions and gets no input from the host, so a run depends only on its seed.
 fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Result<()> {
     let time = GROUP_TIME + TIME_PER_THOUSAND * u32::try_from(steps / 1000)?;
     let config = format!("{steps} {seed}");

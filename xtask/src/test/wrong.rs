@@ -1,5 +1,5 @@
-//! Wrong inputs, and the front door as scripts use it: this tool is started as a process of its own, and must end with
-//! the right code, a clear word and in bounded time.
+//! Wrong inputs, and the command line as scripts use it: this tool is started as a process, and must end with the right
+//! code, with a clear message and in bounded time.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -46,7 +46,7 @@ pub fn tests() -> Vec<Test> {
         }),
         Test::one("wrong.missing-file", |context| says(context, &["run", "no/such/file"], 127, "no such file")),
         Test::one("wrong.unknown-program", |context| {
-            // Told before anything is built: here nothing could be.
+            // Reported before anything is built: here nothing could be built.
             let mut command = tool(context)?;
             let output = command.args(["run", "nothing-of-this-name"]).env("SEL4_PREFIX", "/nowhere").output();
             let output = output.context("cannot start this tool")?;
@@ -78,12 +78,12 @@ pub fn tests() -> Vec<Test> {
             expect("the exit code", &(output.status.code(), said(&output)), &(Some(0), String::new()))
         }),
         Test::one("front-door.no-room-to-build", |context| {
-            // What cannot be made, though this may be the superuser: a folder in the place of a file.
+            // A folder in the place of a file cannot be overwritten, not even by the super-user.
             let says = "cannot be written, and this builds everything there";
             script_elsewhere(context, |folder| fs::write(folder.join("target"), ""), says)
         }),
         Test::one("front-door.lock-file", |context| {
-            // A tree whose packages are not those of its lock file: it has none.
+            // A tree whose packages do not match its lock file: it has none.
             let prepare = |folder: &Path| {
                 let manifest = "[package]\nname = \"xtask\"\nedition = \"2024\"\n[workspace]\n";
                 fs::create_dir(folder.join("src"))?;
@@ -95,22 +95,22 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// This tool, to be started as a user does.
+/// A command for this tool, as a user starts it.
 ///
 /// # Errors
-/// Its file is not there.
+/// Its file does not exist.
 pub fn tool(context: &Context<'_>) -> Result<Command> {
     let mut command = Command::new(own_file()?);
     command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
     Ok(command)
 }
 
-/// What the tool and its program said on standard error, but for the line that another test's build may cause.
+/// The standard error of the tool and its program, without the line that another test's build may cause.
 pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).replace(&format!("hafnon: {}\n", lock::WAITING), "")
 }
 
-/// The tool must end soon, with this code, and say this on standard error.
+/// The tool must end soon, with this code, and print this on standard error.
 fn says(context: &Context<'_>, args: &[&str], code: i32, part: &str) -> Result<()> {
     context.built()?;
     let start = Instant::now();
@@ -125,14 +125,14 @@ fn says(context: &Context<'_>, args: &[&str], code: i32, part: &str) -> Result<(
     Ok(())
 }
 
-/// Puts one name in place of another of its length.
+/// Replaces a name by another one of the same length.
 fn rename(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     while let Some(at) = bytes.windows(from.len()).position(|window| window == from) {
         bytes[at..at + to.len()].copy_from_slice(to);
     }
 }
 
-/// Lets the last loaded segment take so much more memory.
+/// Makes the last loaded segment take this much more memory.
 fn enlarge(bytes: &mut [u8], by: u64) {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     let (table, count) = (word(32) as usize, usize::from(bytes[56]));
@@ -156,7 +156,7 @@ fn no_qemu(context: &Context<'_>) -> Result<()> {
     expect("the exit code", &output.status.code(), &Some(125))
 }
 
-/// A prefix of a kernel that the system cannot run on is refused before anything is built or booted.
+/// A prefix with a kernel that the system cannot run on is refused before anything is built or booted.
 fn kernel_prefix(context: &Context<'_>) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let refused = |prefix: &Path, part: &str| {
@@ -172,7 +172,7 @@ fn kernel_prefix(context: &Context<'_>) -> Result<()> {
     fs::create_dir(prefix.join("bin")).context("cannot make a folder")?;
     fs::write(prefix.join("bin/kernel.elf"), "no kernel").context("cannot write")?;
     refused(&prefix, "no 64-bit ELF file")?;
-    // This tool is one, and nothing that a machine can be started with.
+    // This tool is an ELF file, but not a bootable kernel.
     fs::copy(own_file()?, prefix.join("bin/kernel.elf")).context("cannot copy this tool")?;
     refused(&prefix, "no multiboot header")?;
     let config = prefix.join("libsel4/include/kernel/gen_config.h");
@@ -216,7 +216,7 @@ fn streams(context: &Context<'_>) -> Result<()> {
     expect("the exit code", &output.status.code(), &Some(7))
 }
 
-/// Who reads the first line and goes away must not leave a machine running.
+/// A reader that closes the pipe after the first line must not leave a machine running.
 fn closed_output(context: &Context<'_>) -> Result<()> {
     let mut child = tool(context)?
         .arg("run")
@@ -249,10 +249,10 @@ fn interrupt(context: &Context<'_>) -> Result<()> {
     expect("the exit code", &code, &Some(137))
 }
 
-/// The exit code, within this time.
+/// The exit code, if it ends within this time.
 ///
 /// # Errors
-/// It still runs.
+/// It is still running.
 pub fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Option<i32>> {
     let start = Instant::now();
     loop {
@@ -268,7 +268,7 @@ pub fn ends_within(child: &mut std::process::Child, time: Duration) -> Result<Op
     }
 }
 
-/// A thread of the tool that fails ends the run, whichever it is: with a sentence, and in bounded time.
+/// A failed thread of the tool ends the run, whichever thread it is, with a message and in bounded time.
 fn failing_thread(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let hello = context.hello()?;
     for name in ["link", "console", "port", "signals", "input"] {
@@ -287,8 +287,8 @@ fn failing_thread(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     Ok(())
 }
 
-/// A program that calls itself and its child by names with lines and escape sequences in them, writes to the log and lets
-/// the child crash: what comes out on standard error is lines that say whose they are, with nothing in them that acts.
+/// A program gives itself and its child names that contain newlines and escape sequences, writes to the log and lets
+/// the child crash. Standard error must contain only lines that name their source, without active control characters.
 fn forged_words(context: &Context<'_>) -> Result<()> {
     let programs = &context.built_with_tests()?.test_programs;
     let program = programs.iter().find(|(name, _)| name == "conformance").context("no conformance program")?;
@@ -302,7 +302,7 @@ fn forged_words(context: &Context<'_>) -> Result<()> {
     expect("a line that is nobody's", &stderr.lines().find(|line| line.starts_with("[1.0]")), &None)
 }
 
-/// The script in a folder of its own, where `prepare` has put something: it has to end with 125, and say this.
+/// Runs the script in a separate folder that `prepare` has modified: it must end with 125, and print this.
 fn script_elsewhere(context: &Context<'_>, prepare: impl Fn(&Path) -> std::io::Result<()>, says: &str) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let script = folder.path().join("hafnon");

@@ -1,4 +1,4 @@
-//! Words of a call in the terms of its definition: names of statuses, rights, signals, options; what handles stand for;
+//! Decodes the words of a call by its definition: names of statuses, rights, signals, options; the objects of handles;
 //! structures field by field.
 
 use abi::{ArgInfo, Constant, Struct, SyscallInfo};
@@ -6,11 +6,11 @@ use fxt::read::{Event, Value};
 
 use super::Objects;
 
-/// A call, ready to be shown.
+/// A decoded call.
 pub struct Call {
     /// Its definition.
     pub info: &'static SyscallInfo,
-    /// Its arguments in their order, as far as they are known, as name and text.
+    /// Its arguments in order, as far as they are known, as name and text.
     pub args: Vec<(&'static str, String)>,
     /// Its result, once it has one.
     pub result: Option<String>,
@@ -18,15 +18,15 @@ pub struct Call {
     pub start: u64,
 }
 
-/// How an argument's value is made of named constants.
+/// How an argument's value consists of named constants.
 enum Named {
-    /// Several of them.
+    /// A combination of them.
     Flags(&'static [&'static str]),
     /// One of them.
     One(&'static [&'static str]),
 }
 
-/// The arguments whose values have names, by beginnings of calls and of constants.
+/// The arguments whose values have names, by prefixes of calls and of constants.
 const NAMED: &[(&str, &str, Named)] = &[
     ("channel_read", "options", Named::Flags(&["ZX_CHANNEL_READ_"])),
     ("channel_write", "options", Named::Flags(&["ZX_CHANNEL_WRITE_"])),
@@ -58,7 +58,7 @@ const NAMED: &[(&str, &str, Named)] = &[
 ];
 
 impl Call {
-    /// From its event, and from the one with which it began, if that was another.
+    /// Decodes it from its event, and from the event of its begin, if that was a separate one.
     pub fn new(event: &Event, begun: Option<&Event>, objects: &Objects) -> Option<Call> {
         let info = abi::SYSCALLS.iter().find(|call| call.name == event.name)?;
         let start = begun.map_or(event.time, |begun| begun.time);
@@ -90,7 +90,7 @@ impl Call {
             if let (Some(koid), "handle") = (object(arg.name), arg.ty) {
                 text = format!("{text} ({})", named(koid, objects));
             }
-            // What stands in the program's memory, as opposed to what was passed.
+            // The value is the content of the program's memory, not the argument itself.
             if arg.dir.is_some() && arg.len.is_none() && !matches!(value, Value::Pointer(_) | Value::Text(_)) {
                 text = format!("[{text}]");
             }
@@ -143,12 +143,12 @@ fn status(value: i64) -> String {
     name.map_or(value.to_string(), str::to_string)
 }
 
-/// How many elements of an array mean something: where the call tells, as many as it says.
+/// The number of valid elements of an array: the number that the call returned, if it returns one.
 fn length(info: &SyscallInfo, arg: &ArgInfo, number: &impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let len = arg.len?;
     let passed = number(len)?;
     if info.name == "object_get_info" {
-        // What it tells counts records.
+        // The returned number counts records.
         return Some(passed);
     }
     let told = [format!("actual_{}", len.trim_start_matches("num_")), "actual".to_string()];
@@ -177,7 +177,7 @@ fn scalar(info: &SyscallInfo, arg: &ArgInfo, value: i64, object: Option<(u64, &O
     }
 }
 
-/// A time against that of the call.
+/// A time relative to that of the call.
 fn time(value: i64, start: u64) -> String {
     match value {
         i64::MAX => "ZX_TIME_INFINITE".into(),
@@ -221,7 +221,7 @@ fn flags(prefixes: &[&str], value: u64) -> String {
     names.join("|")
 }
 
-/// Signals of an object of a type.
+/// The signals of an object of this type.
 fn signals(value: u32, kind: u8) -> String {
     let noun = format!("ZX_{}_", type_name(kind).to_uppercase());
     let mut names = Vec::new();
@@ -236,7 +236,7 @@ fn signals(value: u32, kind: u8) -> String {
     if names.is_empty() { "0".into() } else { names.join("|") }
 }
 
-/// What memory held: `hex` are its first bytes, `count` is the number of elements in all.
+/// The content of memory: `hex` are its first bytes, `count` is the total number of elements.
 fn memory(arg: &ArgInfo, hex: &str, count: Option<u64>) -> String {
     let digits = |n: usize| u8::from_str_radix(hex.get(2 * n..2 * n + 2).unwrap_or("0"), 16).unwrap_or(0);
     let bytes: Vec<u8> = (0..hex.len() / 2).map(digits).collect();

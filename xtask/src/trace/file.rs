@@ -1,5 +1,5 @@
-//! A trace as a file in Fuchsia's format, which Perfetto opens: processes and threads with their names, a slice for each
-//! call from its begin to its end, with its arguments as people read them.
+//! Writes a trace as a file in Fuchsia's format, which Perfetto opens: processes and threads with their names, and a
+//! slice for each call from its begin to its end, with its decoded arguments.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,16 +16,16 @@ use super::decode::Call;
 const PROCESS: u8 = 1;
 const THREAD: u8 = 2;
 
-/// See the module's description.
+/// See the description of the module.
 pub struct Writer {
     out: BufWriter<File>,
     words: Vec<u64>,
-    /// A thread of each process, to hang on it what is the process's.
+    /// A thread of each process, to which events of the process are attached.
     threads: HashMap<u64, u64>,
 }
 
 impl Writer {
-    /// To this file.
+    /// Creates a writer to this file.
     ///
     /// # Errors
     /// It cannot be written.
@@ -38,7 +38,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// A kernel object's name.
+    /// Records the name of an object.
     ///
     /// # Errors
     /// It cannot be written.
@@ -51,7 +51,7 @@ impl Writer {
         self.put()
     }
 
-    /// A call.
+    /// Records a call.
     ///
     /// # Errors
     /// It cannot be written.
@@ -73,7 +73,7 @@ impl Writer {
         self.put()
     }
 
-    /// Something else that happened.
+    /// Records another event.
     ///
     /// # Errors
     /// It cannot be written.
@@ -92,7 +92,7 @@ impl Writer {
         self.put()
     }
 
-    /// The end of the trace.
+    /// Ends the trace.
     ///
     /// # Errors
     /// It cannot be written.

@@ -1,7 +1,7 @@
-//! What `run --trace` shows: the system calls of a program and of those that it starts.
+//! The output of `run --trace`: the system calls of a program and of its children.
 //!
-//! The kernel records calls (`objects/src/trace.rs`), `init` sends the records over the host link, and here they become
-//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). What the words of a call mean is known from the
+//! The server records calls (`objects/src/trace.rs`), and `init` sends the records over the host link. Here they become
+//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). The words of a call are decoded with the
 //! definitions in `abi/` alone ([`decode`]).
 
 mod decode;
@@ -19,22 +19,22 @@ use fxt::read::{Event, Reader, Record, Value};
 
 use crate::words;
 
-/// What is to be made of a trace.
+/// The requested output of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Lines for people: calls of these nouns or names; all if there are none. `None`: no lines.
+    /// Lines for people: only calls of these nouns or names; all if the list is empty. `None`: no lines.
     pub lines: Option<Vec<String>>,
-    /// Where the lines go; standard error if nowhere else.
+    /// The destination of the lines; by default standard error.
     pub output: Option<PathBuf>,
     /// A file for Perfetto.
     pub file: Option<PathBuf>,
 }
 
 impl Wanted {
-    /// From the options of the command line; nothing if no trace is asked for.
+    /// From the options of the command line; `None` if no trace is requested.
     ///
     /// # Errors
-    /// The filter names what there is not.
+    /// The filter contains an unknown name.
     pub fn new(filter: Option<&str>, output: Option<PathBuf>, file: Option<PathBuf>) -> Result<Option<Wanted>> {
         if filter.is_none() && output.is_none() && file.is_none() {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Wanted {
                 bail!("--trace={name}: there is no such call or noun; nouns are {}", nouns.join(", "));
             }
         }
-        // With a file alone nobody asked for lines.
+        // With only a file, no lines are requested.
         let lines = filter.is_some() || output.is_some();
         Ok(Some(Wanted { lines: lines.then(|| names().map(str::to_string).collect()), output, file }))
     }
@@ -58,14 +58,13 @@ fn chosen(call: &abi::SyscallInfo, name: &str) -> bool {
     call.noun == name || call.name == name.strip_prefix("zx_").unwrap_or(name)
 }
 
-/// What is known of kernel objects: type and name, by number.
+/// The known objects: type and name, by koid.
 #[derive(Debug, Default)]
 struct Objects(HashMap<u64, (u8, String)>);
 
-/// The most objects whose names are known, and the most threads of which something is noted; those that come after them have
-/// none.
+/// Maximum number of objects whose names are kept, and of threads with stored events; later ones have none.
 const MOST: usize = 1 << 18;
-/// The longest name: the kernel's are shorter.
+/// Maximum length of a name; the server's names are shorter.
 const NAME: usize = 64;
 
 impl Objects {
@@ -81,13 +80,13 @@ impl Objects {
     }
 }
 
-/// A trace that arrives.
+/// A trace that is being received.
 pub struct Trace {
     reader: Reader,
     objects: Objects,
     text: Option<text::Lines>,
     file: Option<file::Writer>,
-    /// The arguments of calls that block, by their threads.
+    /// The arguments of calls that block, by thread.
     begun: HashMap<u64, Event>,
     calls: u64,
     lost: u64,
@@ -95,7 +94,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens what it goes to.
+    /// Opens the output.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -121,7 +120,7 @@ impl Trace {
         })
     }
 
-    /// Takes a piece of it.
+    /// Takes a piece of the trace.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.problem.is_some() {
             return;
@@ -131,7 +130,7 @@ impl Trace {
         self.problem = done.err().map(|error| format!("{error:#}"));
     }
 
-    /// The end: what is to be said of it.
+    /// Ends the trace; returns messages about it.
     pub fn end(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         let ended = self.text.as_mut().map_or(Ok(()), text::Lines::end);
@@ -152,7 +151,7 @@ impl Trace {
         match record {
             Record::Ticks(_) => {}
             Record::Object { koid, kind, name, args } => {
-                // A program's own word for itself.
+                // A program chose this name itself.
                 let name = words::visible(&name).into_owned();
                 if let Some(file) = &mut self.file {
                     file.object(koid, kind, &name, &args)?;
@@ -206,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// A trace that tells everything of everything, into files that nobody keeps.
+    /// A trace with all output, into temporary files.
     fn all() -> (Trace, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let wanted = Wanted {
@@ -221,7 +220,7 @@ mod tests {
         prop_oneof![Just(0), Just(1), Just(i64::MAX as u64), Just(1 << 63), Just(u64::MAX), any::<u64>()]
     }
 
-    /// An event of any call with any numbers for its arguments.
+    /// An event of any call with any numbers as its arguments.
     fn event() -> impl Strategy<Value = Vec<u64>> {
         let numbers = proptest::collection::vec((number(), 0..4), 14);
         let phase =

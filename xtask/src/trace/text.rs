@@ -1,7 +1,7 @@
-//! A trace as lines, one a call, as `strace` writes them.
+//! Writes a trace as lines, one per call, as `strace` does.
 //!
-//! A call that blocks stands there, without the end of its line, as long as nothing else is to be written; when
-//! something is, its line ends with `<unfinished ...>`, and its result comes with `<... NAME resumed>`.
+//! The line of a call that blocks stays open as long as nothing else must be written. Otherwise it ends with
+//! `<unfinished ...>`, and its result follows with `<... NAME resumed>`.
 
 use std::io::Write;
 
@@ -12,21 +12,21 @@ use fxt::read::{Event, Value};
 use super::decode::{Call, duration};
 use super::{Objects, chosen};
 
-/// See the module's description.
+/// See the description of the module.
 pub struct Lines {
     out: Box<dyn Write + Send>,
     filter: Vec<String>,
-    /// The thread whose call's line has no end yet.
+    /// The thread whose call's line is open.
     open: Option<u64>,
 }
 
 impl Lines {
-    /// To `out`, with the calls that `filter` names.
+    /// Creates a writer to `out`, for the calls that `filter` names.
     pub fn new(out: Box<dyn Write + Send>, filter: &[String]) -> Lines {
         Lines { out, filter: filter.to_vec(), open: None }
     }
 
-    /// A call, or its begin or end.
+    /// Writes a call, or its begin or end.
     ///
     /// # Errors
     /// It cannot be written.
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Something else that happened.
+    /// Writes another event.
     ///
     /// # Errors
     /// It cannot be written.
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// The end of the trace.
+    /// Ends the trace.
     ///
     /// # Errors
     /// It cannot be written.
@@ -109,7 +109,7 @@ impl Lines {
     }
 }
 
-/// The arguments that were not known when a call began: what it writes.
+/// The arguments that were not known when a call began: its outputs.
 fn written(call: &Call) -> Vec<String> {
     let is_out = |name: &str| call.info.args.iter().any(|arg| arg.name == name && arg.dir == Some(abi::Dir::Out));
     call.args.iter().filter(|(name, _)| is_out(name)).map(|(name, text)| format!("{name}: {text}")).collect()

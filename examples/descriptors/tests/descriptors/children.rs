@@ -1,4 +1,4 @@
-//! Child processes: this program again, as something else.
+//! Child processes: this program itself, in another role.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// What the child is, by name.
+/// The child's role, by name.
 pub fn be(role: &str) -> ExitCode {
     match role {
         "code" => return ExitCode::from(7),
@@ -114,8 +114,8 @@ pub fn broken_pipe() {
     assert_eq!(input.write_all(&[0; 1 << 20]).unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
-/// Starts that fail and starts that do not leave no descriptors behind, however many there are. (A system may keep the
-/// numbers of descriptors that it gave to children for a while.)
+/// Starts, whether they fail or succeed, leave no descriptors open, however many there are. (A system may keep the
+/// numbers of descriptors that it gave to children reserved for a while.)
 pub fn no_descriptor_stays() {
     use std::os::fd::AsRawFd;
     for _ in 0..150 {

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::thread;
 use std::time::Duration;
 
-/// More than a pipe holds, from a writer that is slower and faster than the reader by turns.
+/// More data than a pipe holds, from a writer that is alternately slower and faster than the reader.
 pub fn whole_stream() {
     let (mut reader, mut writer) = pipe().unwrap();
     let sent: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
@@ -84,7 +84,7 @@ pub fn datagram_pair() {
     assert_eq!(b.recv(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// A reader that waits is woken by what comes later.
+/// Data that arrives later wakes a waiting reader.
 pub fn timed_threads() {
     let (mut reader, mut writer) = pipe().unwrap();
     let waiting = thread::spawn(move || {

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A folder of one test's own.
+/// A test's own folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,14 +36,14 @@ fn name(address: &SocketAddr) -> Option<&Path> {
     address.as_pathname()
 }
 
-/// This program in a folder, as something else.
+/// Starts this program in a folder, in another role.
 fn child(role: &str, folder: &Folder) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command.env("CHILD", role).env("FOLDER", &folder.0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// What children are.
+/// The roles of children.
 pub fn be(role: &str) {
     env::set_current_dir(env::var("FOLDER").unwrap()).unwrap();
     match role {
@@ -95,13 +95,13 @@ pub fn names() {
     let mut text = String::new();
     accepted.read_to_string(&mut text).unwrap();
     assert_eq!(text, "there");
-    // The name has another one, by which the socket is reached as well.
+    // The socket's name is changed; the new name reaches the socket.
     fs::rename(&path, folder.path("renamed")).unwrap();
     assert_eq!(UnixStream::connect(&path).unwrap_err().kind(), ErrorKind::NotFound);
     UnixStream::connect(folder.path("renamed")).unwrap();
 }
 
-/// A name is there before its socket, and stays after it.
+/// The name of a socket may exist before the socket, and stays after it.
 pub fn names_without_sockets() {
     let folder = Folder::new("without");
     let path = folder.path("name");
@@ -114,19 +114,19 @@ pub fn names_without_sockets() {
     assert!(fs::File::open(&path).is_err());
     fs::remove_file(&path).unwrap();
     UnixListener::bind(&path).unwrap();
-    // What is no socket, and where nothing can be.
+    // A file that is not a socket, and paths at which nothing can be created.
     fs::write(folder.path("file"), b"x").unwrap();
     assert_eq!(kind(&folder.path("file")), ErrorKind::ConnectionRefused);
     assert_eq!(UnixListener::bind(folder.path("file")).unwrap_err().kind(), ErrorKind::AddrInUse);
     assert_eq!(UnixListener::bind(folder.path("no/name")).unwrap_err().kind(), ErrorKind::NotFound);
-    // By a link: to connect it is followed, to bind it is what has the name.
+    // A symbolic link: connect follows it, bind does not.
     std::os::unix::fs::symlink("live", folder.path("link")).unwrap();
     assert_eq!(UnixListener::bind(folder.path("link")).unwrap_err().kind(), ErrorKind::AddrInUse);
     let _listener = UnixListener::bind(folder.path("live")).unwrap();
     UnixStream::connect(folder.path("link")).unwrap();
 }
 
-/// Another process, and a name that is relative to its working directory.
+/// Another process, and a name relative to its working directory.
 pub fn another_process() {
     let folder = Folder::new("process");
     let listener = UnixListener::bind(folder.path("name")).unwrap();
@@ -140,7 +140,7 @@ pub fn another_process() {
     assert_eq!(child.wait_with_output().unwrap().stdout, b"answer");
 }
 
-/// Who waits for a listener that ends learns of it.
+/// A client that waits for a listener learns of the listener's end.
 pub fn listener_dies() {
     let folder = Folder::new("dies");
     let mut child = child("socket-listens", &folder);
@@ -158,7 +158,7 @@ pub fn listener_dies() {
     assert_eq!(UnixStream::connect(&path).unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
-/// What was sent by one who is gone before it was accepted is there.
+/// Data that a client sent before it closed is there when the connection is accepted later.
 pub fn connection_of_one_who_is_gone() {
     let folder = Folder::new("gone");
     let listener = UnixListener::bind(folder.path("name")).unwrap();
@@ -170,7 +170,7 @@ pub fn connection_of_one_who_is_gone() {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// More connections than a queue has places: those that find none wait, and all are accepted.
+/// More connections than a queue has room for: the others wait, and all are accepted.
 pub fn more_than_the_queue_holds() {
     const CLIENTS: u8 = 200;
     let folder = Folder::new("queue");
@@ -211,7 +211,7 @@ pub fn datagrams() {
     let (len, from) = first.recv_from(&mut bytes).unwrap();
     assert_eq!((len, name(&from)), (5, Some(two.as_path())));
     assert_eq!(first.recv(&mut bytes).unwrap(), 0);
-    // The rest of a datagram is lost.
+    // The rest of the datagram is lost.
     let (len, from) = first.recv_from(&mut bytes).unwrap();
     assert!((len, &bytes) == (5, b"longe") && from.is_unnamed());
     first.set_nonblocking(true).unwrap();
@@ -231,7 +231,7 @@ pub fn datagrams() {
     drop(listener);
 }
 
-/// Who sends more than a receiver holds waits, or is told to.
+/// A sender waits, or gets an error, when the receiver is full.
 pub fn more_datagrams_than_there_is_room_for() {
     const COUNT: u32 = 3000;
     let folder = Folder::new("room");
@@ -266,7 +266,7 @@ pub fn datagrams_of_another_process() {
     let child = child("socket-receives", &folder);
     let mut bytes = [0; 9];
     let (len, from) = socket.recv_from(&mut bytes).unwrap();
-    // As it was bound, so it is told.
+    // The sender's name is reported as it was bound.
     assert_eq!((&bytes[..len], name(&from)), (&b"ready"[..], Some(Path::new("child"))));
     socket.send_to(b"answer", folder.path("child")).unwrap();
     let said = child.wait_with_output().unwrap().stdout;

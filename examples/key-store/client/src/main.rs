@@ -1,7 +1,7 @@
-//! Has messages signed by the key store.
+//! Lets the key store sign messages.
 //!
-//! `sign TEXT` signs once. `sign TEXT COUNT` signs so often, and goes on where the store has ended and come back, with another
-//! key; it says how often that was.
+//! `sign TEXT` signs once. `sign TEXT COUNT` signs that many times. If the store ends and is restarted with another
+//! key, it continues; it prints how often that happened.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn run(text: &str, count: u64) -> Result<(), String> {
-    // What the system description gives to the programs that it names.
+    // The system description gives this handle to the programs that it names.
     let resource = zx::startup::take(0xf0, 2).map(Resource::from).ok_or("the description does not name this program")?;
     let (mut keys, mut signed) = (0, 0);
     let mut last = None;
@@ -57,7 +57,7 @@ fn run(text: &str, count: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds the store, waiting for it where it is just being built again.
+/// Finds the store, and waits for it while it is being rebuilt.
 fn store(resource: &Resource) -> Result<(Endpoint, Slot), String> {
     let this = zx::startup::thread_self();
     loop {

@@ -1,5 +1,5 @@
-//! A key store: it makes a key when it starts, and signs messages with it. Nobody else can read the key: it lies in memory
-//! of which no instance has a capability.
+//! A key store: it creates a key when it starts, and signs messages with it. No other program can read the key: it is
+//! in memory to which no instance has a capability.
 #![no_std]
 #![no_main]
 
@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 
 component::start!(main);
 
-/// Request: sign the message in the words behind the first one, which holds its length in bytes. Answer: this label, and
-/// HMAC-SHA-256 in four words.
+/// Request: sign the message in the words after the first one, which contains the message's length in bytes. Answer:
+/// this label, and HMAC-SHA-256 in four words.
 const SIGN: u64 = 1;
-/// Request: panic, for those who want to see what follows.
+/// Request: panic, to show what follows.
 const PANIC: u64 = 2;
-/// Answer to what is no request.
+/// Answer to an invalid request.
 const REFUSED: u64 = 0;
 
 fn main(own: Own) -> ! {
@@ -37,7 +37,7 @@ fn main(own: Own) -> ! {
     }
 }
 
-/// HMAC-SHA-256 of the first `len` bytes of the words, which hold that many.
+/// HMAC-SHA-256 of the first `len` bytes of the words, which contain at least that many.
 fn sign(key: &[u8; 32], len: usize, words: &[u64]) -> [u64; 4] {
     let mut mac = <Hmac<Sha256>>::new_from_slice(key).expect("keys of any length will do");
     let mut left = len;
@@ -50,7 +50,7 @@ fn sign(key: &[u8; 32], len: usize, words: &[u64]) -> [u64; 4] {
     core::array::from_fn(|i| u64::from_le_bytes(words[i]))
 }
 
-/// A key out of the jitter of the processor's counter. An example's: a component that means it wants a better source.
+/// A key from the jitter of the processor's counter. This is an example only: a real component needs a better source.
 #[cfg(not(feature = "known-key"))]
 fn make_key(_life: u64) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -60,7 +60,7 @@ fn make_key(_life: u64) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// A key that is no secret of the one who looks for it (`tests/hostile/src/bin/key`), another in each life.
+/// A key that the test which searches for it knows (`tests/hostile/src/bin/key`), different in each life.
 #[cfg(feature = "known-key")]
 fn make_key(life: u64) -> [u8; 32] {
     Sha256::new().chain_update(b"a key that is looked for").chain_update(life.to_le_bytes()).finalize().into()

@@ -1,4 +1,4 @@
-//! TCP and UDP with `std::net` alone. Where the times are short, only that a call ended is judged, never how fast.
+//! TCP and UDP with `std::net` alone. Where times are short, the tests only check that a call returned, never how fast.
 #![forbid(unsafe_code)]
 
 mod names;

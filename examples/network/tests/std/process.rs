@@ -11,7 +11,7 @@ use network_example::{LONG, listener};
 
 const ADDRESS: &str = "NETWORK_EXAMPLE_ADDRESS";
 
-/// Starts a part in a process of its own.
+/// Starts a part in a separate process.
 fn start(part: &str, address: &str) -> Child {
     let name = format!("process::{part}");
     Command::new(env::current_exe().unwrap())
@@ -69,7 +69,7 @@ fn killed_while_it_writes() {
     stream.read_exact(&mut buffer).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it had written still comes, then the end.
+    // Its data written before the end still arrives, followed by the end.
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {

@@ -86,7 +86,7 @@ fn two_hundred_connections_at_once() {
     for (index, client) in clients.iter_mut().enumerate() {
         client.write_all(&(index as u32).to_le_bytes()).unwrap();
     }
-    // Each of the other side gets the number of one, and sends it back.
+    // Each accepted connection receives the number of its client, and sends it back.
     let mut seen = vec![false; COUNT];
     for server in &mut servers {
         let mut number = [0; 4];
@@ -128,7 +128,7 @@ fn one_half_ends() {
     let mut heard = String::new();
     server.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "all I have to say");
-    // The other half goes on.
+    // The other direction stays open.
     server.write_all(b"I see").unwrap();
     drop(server);
     let mut heard = String::new();
@@ -162,10 +162,10 @@ fn nobody_listens() {
 
 #[test]
 fn nowhere_to_go() {
-    // A network that is for documents only.
+    // A network reserved for documentation.
     let begin = Instant::now();
     let error = TcpStream::connect_timeout(&"192.0.2.1:9".parse().unwrap(), Duration::from_millis(200)).unwrap_err();
-    // It depends on where this runs, but comes in time.
+    // The result depends on the network, but comes in time.
     assert!(begin.elapsed() < LONG, "{error}");
 }
 
@@ -176,7 +176,7 @@ fn a_port_is_in_use() {
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, first.local_addr().unwrap().port()));
     assert_eq!(TcpListener::bind(any).unwrap_err().kind(), ErrorKind::AddrInUse);
-    // A listener that is gone leaves its port at once, also when its connections live on.
+    // A closed listener frees its port at once, even if its connections still exist.
     let client = TcpStream::connect(first.local_addr().unwrap()).unwrap();
     let (server, _) = first.accept().unwrap();
     let address = first.local_addr().unwrap();
@@ -208,7 +208,7 @@ fn every_address_of_the_loop() {
     let (server, _) = listener.accept().unwrap();
     assert_eq!(server.local_addr().unwrap().ip(), Ipv4Addr::new(127, 1, 2, 3));
     assert_eq!(stream.peer_addr().unwrap().ip(), Ipv4Addr::new(127, 1, 2, 3));
-    // No address is this machine.
+    // The unspecified address means this machine.
     TcpStream::connect(("0.0.0.0", port)).unwrap();
     listener.accept().unwrap();
 }
@@ -224,7 +224,7 @@ fn version_six() {
     let mut three = [0; 3];
     server.read_exact(&mut three).unwrap();
     assert_eq!(&three, b"six");
-    // It has nothing to do with version four.
+    // It does not accept IPv4.
     let four = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port()));
     assert_eq!(TcpStream::connect(four).unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
@@ -246,7 +246,7 @@ fn reading_times_out() {
     let (mut client, _server) = connection();
     let short = Duration::from_millis(48);
     client.set_read_timeout(Some(short)).unwrap();
-    // Systems round it up to what their clocks have.
+    // Systems round it up to the resolution of their clocks.
     assert!((short..short * 2).contains(&client.read_timeout().unwrap().unwrap()));
     let begin = Instant::now();
     let error = client.read(&mut [0; 8]).unwrap_err();
@@ -272,7 +272,7 @@ fn writing_times_out() {
         assert!(sent < 1 << 30, "nothing stops the writer");
     };
     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-    // Nothing of what was taken is lost.
+    // No received byte is lost.
     drop(client);
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -301,7 +301,7 @@ fn without_waiting() {
     assert_eq!(client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
     let block = vec![7; 1 << 20];
     let mut sent = 0;
-    // A buffer that is full empties itself into the next for a while.
+    // A full buffer keeps draining into the next one for a while.
     for _ in 0..10 {
         loop {
             match client.write(&block) {
@@ -329,7 +329,7 @@ fn connecting_in_time() {
     let client = TcpStream::connect_timeout(&listener.local_addr().unwrap(), LONG).unwrap();
     let (mut server, _) = listener.accept().unwrap();
     server.write_all(b"x").unwrap();
-    // It waits again.
+    // It blocks again.
     assert_eq!((&client).read(&mut [0; 8]).unwrap(), 1);
     assert!(client.take_error().unwrap().is_none());
 }
@@ -393,7 +393,7 @@ fn options() {
 fn what_was_not_read_makes_a_reset() {
     let (mut client, server) = connection();
     client.write_all(b"nobody reads this").unwrap();
-    // It has to have arrived.
+    // The data must have arrived.
     assert!(server.peek(&mut [0; 1]).unwrap() > 0);
     drop(server);
     let error = loop {
@@ -403,7 +403,7 @@ fn what_was_not_read_makes_a_reset() {
         }
     };
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // It is told once.
+    // The error is reported once.
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
 
@@ -411,7 +411,7 @@ fn what_was_not_read_makes_a_reset() {
 fn writing_to_nobody() {
     let (mut client, server) = connection();
     drop(server);
-    // The first may go out; who answers it says that nobody is there.
+    // The first write may succeed; the peer's answer to it is a reset.
     let error = loop {
         if let Err(error) = client.write(b"anybody?") {
             break error;

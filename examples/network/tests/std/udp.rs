@@ -30,7 +30,7 @@ fn connected() {
     assert_eq!(a.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
     a.connect(b.local_addr().unwrap()).unwrap();
     assert_eq!(a.peer_addr().unwrap(), b.local_addr().unwrap());
-    // Only its peer is heard.
+    // Only datagrams from its peer are received.
     stranger.send_to(b"psst", a.local_addr().unwrap()).unwrap();
     b.send_to(b"hello", a.local_addr().unwrap()).unwrap();
     let mut buffer = [0; 64];
@@ -58,7 +58,7 @@ fn each_is_one() {
         assert_eq!(b.recv(&mut buffer).unwrap(), length);
         assert!(buffer[..length].iter().all(|byte| *byte == length as u8));
     }
-    // What does not fit is lost.
+    // The bytes that do not fit are lost.
     a.send_to(b"long", to).unwrap();
     a.send_to(b"next", to).unwrap();
     let mut two = [0; 2];
@@ -97,10 +97,10 @@ fn nobody_is_there() {
     a.connect(gone).unwrap();
     a.send(b"anybody?").unwrap();
     assert_eq!(a.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    // It is told once.
+    // The error is reported once.
     a.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     assert!(matches!(a.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
-    // Who is not connected hears nothing of it.
+    // An unconnected socket gets no such error.
     let b = socket();
     b.send_to(b"anybody?", gone).unwrap();
     b.set_read_timeout(Some(Duration::from_millis(20))).unwrap();

@@ -1,7 +1,7 @@
-//! Reads samples that a native component writes into memory that both share.
+//! Reads samples that a native component writes into shared memory.
 //!
-//! `watch COUNT` reads so many, and goes on where the component has ended and come back; it says how often that was.
-//! `watch COUNT for ever` does so again and again.
+//! `watch COUNT` reads that many samples. If the component ends and is restarted, it continues; it prints how often
+//! that happened. `watch COUNT for ever` repeats this for ever.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use zx::{AsHandleRef, Channel, Endpoint, Event, MonotonicInstant, Resource, Rights, Signals, Status, Vmo};
 
-/// Bytes of the ring, and of a sample.
+/// Size of the ring, and of a sample, in bytes.
 const RING: u64 = 4096;
 const SAMPLE: u64 = 16;
-/// Samples that are asked for at once.
+/// Number of samples that are requested at once.
 const BATCH: u64 = 50;
 
 fn main() -> ExitCode {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             match watch(&resource, count, &mut seen, &mut wrong) {
                 Ok(()) => connections += 1,
                 Err(Status::PEER_CLOSED) => connections += 1,
-                // It is just being built again, or has not connected yet.
+                // The component is being rebuilt, or has not connected yet.
                 Err(Status::UNAVAILABLE) => std::thread::sleep(Duration::from_millis(1)),
                 Err(status) => {
                     eprintln!("watch: {status}");
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads until there are so many, or the component ends.
+/// Reads until there are that many, or the component ends.
 fn watch(resource: &Resource, count: u64, seen: &mut u64, wrong: &mut u64) -> zx::Result<()> {
     let (ring, event) = (Vmo::create(RING, 0)?, Event::create()?);
     let (channel, theirs) = Channel::create()?;
@@ -76,7 +76,7 @@ fn watch(resource: &Resource, count: u64, seen: &mut u64, wrong: &mut u64) -> zx
     Ok(())
 }
 
-/// What the component writes for a measurement.
+/// The value that the component writes as a measurement.
 fn measure(number: u64) -> u64 {
     (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

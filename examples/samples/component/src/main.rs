@@ -1,10 +1,11 @@
-//! Writes samples into memory that it shares with programs: a native component that is a client of their instance.
+//! Writes samples into memory that it shares with programs: a native component that is a client of the programs'
+//! instance.
 //!
-//! A program sends it one end of a channel (`zx_endpoint_connect`), and on that:
+//! A program sends it one end of a channel (`zx_endpoint_connect`), and then on that channel:
 //!
-//! 1. a VMO of one page and an event: the ring, and what tells that there is something in it;
-//! 2. how many samples it wants, eight bytes. They are written into the ring, the event is signalled, and the answer is how many
-//!    there have been in all.
+//! 1. a VMO of one page and an event: the ring, and the signal that it contains new samples;
+//! 2. the number of samples that it wants, eight bytes. The component writes them into the ring, signals the event, and
+//!    answers with the total number of samples so far.
 #![no_std]
 #![no_main]
 
@@ -14,14 +15,14 @@ use zx::{AsHandleRef, Channel, Event, MonotonicInstant, Port, Signals, Status, V
 
 component::start!(main);
 
-/// Bytes of the ring, and of a sample: its number, and what was measured.
+/// Size of the ring in bytes, and of a sample: its number, and the measurement.
 const RING: usize = 4096;
 const SAMPLE: usize = 16;
-/// Programs that it serves at a time.
+/// Maximum number of programs that it serves at the same time.
 const PROGRAMS: usize = 8;
-/// The key of packets that tell of further programs; those of programs are below.
+/// The key of packets for new programs; those of connected programs have smaller keys.
 const FURTHER: u64 = PROGRAMS as u64;
-/// What a channel shows when there is something to do.
+/// Signals of a channel that needs service.
 const ASKED: Signals = Signals::CHANNEL_READABLE.union(Signals::CHANNEL_PEER_CLOSED);
 
 fn main(own: Own) -> ! {
@@ -42,7 +43,7 @@ fn main(own: Own) -> ! {
     }
 }
 
-/// A program, and what it shares.
+/// A program, and the objects that it shares.
 struct Program<'c> {
     channel: Channel,
     shared: Option<(Shared<'c>, Event)>,
@@ -59,7 +60,7 @@ fn serve(client: &Client) -> Result<core::convert::Infallible, Status> {
         if packet.key == FURTHER {
             let (_, handle) = client.accept()?;
             client.clients().wait_async(&port, FURTHER, ASKED, 0)?;
-            // Where there is no place, its end of the channel goes, which tells it.
+            // If there is no room, its end of the channel is closed, which the program sees.
             if let Some((place, key)) = programs.iter_mut().zip(0..).find(|(place, _)| place.is_none()) {
                 let program = Program { channel: handle.into(), shared: None, samples: 0 };
                 if program.channel.wait_async(&port, key, ASKED, 0).is_ok() {
@@ -78,7 +79,7 @@ fn serve(client: &Client) -> Result<core::convert::Infallible, Status> {
 }
 
 impl<'c> Program<'c> {
-    /// One request. After an error the program is forgotten.
+    /// Handles one request. After an error the program is dropped.
     fn serve(&mut self, client: &'c Client) -> zx::Result<()> {
         let (mut bytes, mut handles) = ([0; 8], [None, None]);
         let size = self.channel.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
@@ -103,7 +104,7 @@ impl<'c> Program<'c> {
     }
 }
 
-/// What stands for a measurement, so that who reads it can check it.
+/// Replaces a measurement with a value that the reader can check.
 fn measure(number: u64) -> u64 {
     (number ^ number >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,4 +1,4 @@
-//! What is otherwise than on other systems, as the table's notes say.
+//! Behaviour that differs from other systems, as the table's notes say.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,14 +27,14 @@ pub fn current_dir_is_ignored() {
     assert_eq!(text(&output.stdout), here.to_str().unwrap());
 }
 
-/// The status that starting a program gives.
+/// The status of starting a program.
 fn status(program: impl AsRef<Path>) -> Option<i32> {
     let error = Command::new(program.as_ref()).spawn().expect_err("it was started");
     assert_ne!(error.to_string(), "");
     error.raw_os_error()
 }
 
-/// A file with these bytes that may be executed.
+/// An executable file with these bytes.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = std::env::temp_dir().join(name);
     fs::write(&path, bytes).unwrap();

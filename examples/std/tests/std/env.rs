@@ -1,4 +1,4 @@
-//! Arguments, environment, places.
+//! Arguments, environment, directories.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -23,7 +23,7 @@ pub fn places() {
     assert!(text(&output.stdout).starts_with(r#""/elsewhere""#));
 }
 
-/// Of this whole process; no other test looks at it.
+/// It belongs to the whole process; no other test uses it.
 pub fn working_directory() {
     let before = std::env::current_dir().unwrap();
     let folder = std::env::current_exe().unwrap().parent().unwrap().canonicalize().unwrap();

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     descriptors::run(&tests)
 }
 
-/// Each test has a line of its kind, each line a test.
+/// Checks that each test has a line of the right status in the table, and each line a test.
 fn check_table(works: &[descriptors::Test], differs: &[descriptors::Test], unsupported: &[descriptors::Test]) {
     let of = |status| match status {
         Status::Works => works,

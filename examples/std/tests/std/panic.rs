@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::roles::{output, text};
 
-/// Hooks are the whole process'; the tests run one after the other.
+/// Hooks belong to the whole process; the tests run one after the other.
 fn quietly<T>(act: impl FnOnce() -> T) -> T {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -63,7 +63,7 @@ pub fn hooks() {
     assert_eq!(*seen.lock().unwrap(), format!("seen in {}", file!()));
 }
 
-/// Each panic uses up nothing that stays.
+/// No panic uses up resources permanently.
 pub fn thousands() {
     let caught =
         || (0..5000).filter(|n| panic::catch_unwind(|| assert_eq!(std::hint::black_box(*n), 5000)).is_err()).count();

@@ -14,7 +14,7 @@ pub fn argument_zero() {
     assert_eq!(text(&output.stdout), "another name");
 }
 
-/// A program that was just written is started, and runs on when its file changes.
+/// A program that was just written is started, and keeps running when its file changes.
 pub fn a_copy() {
     let copy = std::env::temp_dir().join(format!("copy-{}", std::process::id()));
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
@@ -97,7 +97,7 @@ pub fn exit_codes() {
     for small in [0, 1, 7, 101, 255] {
         assert_eq!(code(small), small);
     }
-    // Only eight bits come through on Unix.
+    // On Unix only the low eight bits are passed on.
     for large in [256, 65536 + 3, i32::MAX, -1, i32::MIN] {
         let expected = if cfg!(target_os = "fuchsia") { large } else { large & 0xff };
         assert_eq!(code(large), expected);

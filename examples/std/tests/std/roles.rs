@@ -1,28 +1,28 @@
-//! What this program is as a child of itself, told by the variable `CHILD`.
+//! The roles of this program as its own child, set by the variable `CHILD`.
 
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// This program as something else.
+/// This program in another role.
 pub fn child(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env("CHILD", role);
     command
 }
 
-/// What it says and how it ends.
+/// The output and the end of a child.
 pub fn output(role: &str) -> Output {
     child(role).output().unwrap()
 }
 
-/// Text of its output.
+/// The output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Waits for its end, a minute at most: a child that hangs is a failure, not a hang.
+/// Waits for its end, at most a minute: a child that hangs is a failure, not a hang of the test.
 pub fn end(child: &mut Child) -> std::process::ExitStatus {
     let start = Instant::now();
     loop {
@@ -63,7 +63,7 @@ thread_local! {
     static AGAIN: Again = const { Again };
 }
 
-/// Uses another value of the thread while its own is destroyed.
+/// Uses another thread-local value while its own is destroyed.
 struct Again;
 
 impl Drop for Again {

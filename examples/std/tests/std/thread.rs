@@ -73,7 +73,7 @@ pub fn parking() {
     thread::sleep(Duration::from_millis(20));
     parked.thread().unpark();
     assert!(parked.join().unwrap() < Duration::from_secs(60));
-    // A token that is there already.
+    // The token is already set.
     thread::current().unpark();
     thread::park();
     let start = Instant::now();
@@ -100,7 +100,7 @@ pub fn parallelism() {
     assert!(expected >= 1);
 }
 
-/// A destructor may use a value of its thread for the first time; the main thread's are destroyed too.
+/// A destructor may use a thread-local value for the first time; the main thread's values are destroyed, too.
 pub fn destructors() {
     let output = output("main destructors");
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! What answers `Unsupported`, at once.
+//! Operations that return `Unsupported`, at once.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};

@@ -1,4 +1,4 @@
-//! Crash containment: children that go wrong in different ways, beside one that goes on.
+//! Crash containment: children fail in different ways, and another child keeps running.
 #![forbid(unsafe_code)]
 
 #[cfg(not(target_os = "fuchsia"))]
@@ -20,10 +20,10 @@ mod here {
     use std::thread;
     use std::time::Duration;
 
-    /// The return code of a process that an exception ended.
+    /// The return code of a process that died of an exception.
     const EXCEPTION: i32 = -1028;
 
-    /// How children end, with the word that asks for it, what that is, and the code it ends with.
+    /// The ways in which children end: the argument, a description, and the expected return code.
     const ENDINGS: [(&str, &str, i32); 4] = [
         ("null", "reads through a null pointer", EXCEPTION),
         ("stack", "uses up its stack", EXCEPTION),
@@ -95,7 +95,7 @@ mod here {
         if black_box(depth) == u64::MAX {
             return 0;
         }
-        // Using the frame after the call keeps the call from becoming a jump.
+        // Using the array after the call prevents a tail call.
         deeper(depth + 1).wrapping_add(black_box(frame)[1] as u8)
     }
 }

@@ -1,4 +1,4 @@
-//! A memory object larger than the machine's memory: only what is touched is committed, and what is given back is free.
+//! A VMO larger than the machine's memory: only touched pages are committed, and decommitted pages are free again.
 #![forbid(unsafe_code)]
 
 #[cfg(not(target_os = "fuchsia"))]
@@ -23,7 +23,7 @@ mod here {
     use zx::Vmo;
 
     const PAGE: usize = 4096;
-    /// One page is touched in each stretch of this length.
+    /// One page in every `STRIDE` bytes is touched.
     const STRIDE: usize = 16 << 20;
 
     pub fn run() -> Result<(), String> {

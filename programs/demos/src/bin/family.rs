@@ -1,4 +1,5 @@
-//! A family of processes: each starts two children until the given depth, and adds up what they send through pipes.
+//! A tree of processes: each starts two children down to the given depth, and adds up the numbers that they send
+//! through pipes.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -9,7 +10,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args();
     let program = arguments.next().unwrap_or_else(|| "/boot/bin/family".to_owned());
     let result = match (arguments.next().as_deref(), arguments.next()) {
-        // A child: its depth stands on its standard input.
+        // A child reads its depth from standard input.
         (Some("--child"), None) => child(&program),
         (depth, None) => parent(&program, depth.unwrap_or("2")),
         _ => Err("usage: family [DEPTH]".to_owned()),
@@ -43,7 +44,7 @@ fn child(program: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts two children with one generation less below them and returns how many descendants that makes.
+/// Starts two children whose trees are one level less deep; returns the number of descendants.
 fn descendants(program: &str, depth: u32) -> Result<u32, String> {
     if depth == 0 {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Two threads send a message to and fro over a Zircon channel.
+//! Two threads exchange messages over a Zircon channel.
 #![forbid(unsafe_code)]
 
 #[cfg(not(target_os = "fuchsia"))]
@@ -41,7 +41,7 @@ mod here {
             }
         }
         let time = start.elapsed();
-        // The end of this side is the partner's sign to stop.
+        // Closing this end tells the partner to stop.
         drop(ours);
         let answered = partner.join().map_err(|_| "the partner panicked".to_owned())?;
         println!("{answered} messages there and back, {} microseconds a round", time.as_micros() / u128::from(rounds));
@@ -54,7 +54,7 @@ mod here {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Answers each number with the next one until the other side is closed; returns how many that were.
+    /// Answers each number with the next one until the other end is closed; returns the number of answers.
     fn pong(channel: &Channel) -> u32 {
         let mut count = 0;
         while let Ok(number) = receive(channel) {

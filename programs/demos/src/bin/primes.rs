@@ -1,4 +1,4 @@
-//! Counts primes with eight std threads: a segmented sieve of Eratosthenes.
+//! Counts primes with eight `std` threads: a segmented sieve of Eratosthenes.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

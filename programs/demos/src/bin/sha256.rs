@@ -1,4 +1,4 @@
-//! Prints the SHA-256 of files, four at a time; without arguments those of the programs in the boot image.
+//! Prints the SHA-256 of files, four at a time; without arguments, of the programs in the boot image.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};

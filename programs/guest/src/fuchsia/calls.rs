@@ -1,4 +1,4 @@
-//! Linux's calls, those that are answered.
+//! The Linux system calls that the guest implements.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,10 +15,10 @@ use super::program;
 use super::space::{self, Content, Space, page_behind};
 use super::task::{Action, Info, Task};
 
-/// The longest path, and the longest list of arguments.
+/// Maximum length of a path, and of an argument list.
 const PATH: usize = 4096;
 const LIST: usize = 1024;
-/// The most bytes of one read or write.
+/// Maximum number of bytes of one read or write.
 const PART: u64 = 1 << 16;
 
 /// A call's arguments.
@@ -26,7 +26,7 @@ const PART: u64 = 1 << 16;
 struct Args([u64; 6]);
 
 impl Kernel<'_> {
-    /// Makes the call that a process has stopped at.
+    /// Carries out the system call at which a process has stopped.
     pub fn call(&mut self, task: &mut Task) -> Result<()> {
         let state = task.state;
         let args = Args([state.rdi, state.rsi, state.rdx, state.r10, state.r8, state.r9]);
@@ -36,7 +36,7 @@ impl Kernel<'_> {
         self.counts.calls += 1;
         match done {
             Ok(Some(value)) => task.state.rax = value,
-            // All registers are as they should be.
+            // The call has already set all registers.
             Ok(None) => self.go = Go::Enter,
             Err(Stop::Errno(errno)) => task.state.rax = errno.wrapping_neg(),
             Err(Stop::Wait) => {
@@ -97,7 +97,8 @@ impl Kernel<'_> {
             nr::GETPID | nr::GETTID | nr::SET_TID_ADDRESS => task.pid.into(),
             nr::GETPPID => task.parent.into(),
             nr::GETUID | nr::GETGID | nr::GETEUID | nr::GETEGID => 0,
-            // Of the flags none but those of libraries that tell the child its number, and that of `vfork`, which waits.
+            // Accepts only the flags with which C libraries store the child's number, and those of `vfork`, for which
+            // the parent waits.
             nr::CLONE if a & !(0x0120_0000 | 0xff) == 0 && b == 0 => {
                 self.fork(task, (a & 0x0100_0000 != 0).then_some(d))?
             }
@@ -136,7 +137,7 @@ impl Kernel<'_> {
                 info.long(32, all as u64 * PAGE).long(40, (all - taken) as u64 * PAGE).word(104, 1);
                 self.put(task, a, &info.0)?
             }
-            // Its name.
+            // The process's name.
             nr::PRCTL if a == 16 => {
                 let mut name = [0; 16];
                 let path = task.program.0.clone();
@@ -149,7 +150,7 @@ impl Kernel<'_> {
                 task.state.rax = 0;
                 return Ok(None);
             }
-            // Only what there is: the stack's limit, and nothing changes it.
+            // Only the query of the stack's limit. It cannot be changed.
             nr::PRLIMIT64 if b == 3 && c == 0 => {
                 let mut limits = Layout::<16>::new();
                 limits.long(0, 8 << 20).long(8, 8 << 20);
@@ -174,13 +175,13 @@ impl Kernel<'_> {
         space.write((&mut self.memory, &mut self.counts), address, bytes).map(|()| 0)
     }
 
-    /// Reads a structure there.
+    /// Reads a structure from the program's memory.
     pub fn get<const N: usize>(&mut self, task: &mut Task, address: u64) -> Result<Layout<N>> {
         let mut layout = Layout::new();
         self.take(task, address, &mut layout.0).map(|()| layout)
     }
 
-    /// Reads bytes there.
+    /// Reads bytes from the program's memory.
     pub fn take(&mut self, task: &mut Task, address: u64, bytes: &mut [u8]) -> Result<()> {
         let Some(space) = &mut task.space else { return fails(errno::EFAULT) };
         space.read((&mut self.memory, &mut self.counts), address, bytes)
@@ -241,7 +242,7 @@ impl Kernel<'_> {
         let path = self.string(task, path)?;
         let file = match path.as_slice() {
             b"/dev/null" => File::Null,
-            // Nothing can be written or made.
+            // Files cannot be written or created.
             _ if flags & 0o103 != 0 => return fails(errno::EROFS),
             path => File::Regular { data: self.file(path)?, at: 0.into() },
         };
@@ -270,7 +271,7 @@ impl Kernel<'_> {
         self.put(task, to, &both.0)
     }
 
-    /// Does something with a range of memory.
+    /// Carries out an operation on a range of memory.
     fn memory_of(
         &mut self,
         task: &mut Task,
@@ -288,7 +289,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Private memory, of zeros or of a file.
+    /// Maps private memory, of zeros or of a file.
     fn mmap(&mut self, task: &mut Task, args: Args) -> Result<u64> {
         const PRIVATE: u64 = 2;
         const FIXED: u64 = 0x10;
@@ -316,7 +317,7 @@ impl Kernel<'_> {
         Ok(at)
     }
 
-    /// Moves the heap's end; says where it is.
+    /// Moves the end of the heap; returns it.
     fn brk(&mut self, task: &mut Task, to: u64) -> Result<u64> {
         let Some(space) = &mut task.space else { return fails(errno::ENOMEM) };
         let (start, now) = space.heap;
@@ -348,7 +349,7 @@ impl Kernel<'_> {
     }
 
     fn setitimer(&mut self, task: &mut Task, which: u64, new: u64, old: u64) -> Result<u64> {
-        // Of real time, and what there was is not told.
+        // Only real-time timers, without reporting the previous setting.
         if which != 0 || old != 0 {
             return fails(errno::EINVAL);
         }
@@ -439,13 +440,13 @@ impl Kernel<'_> {
     }
 }
 
-/// A path from the root on.
+/// An absolute path from the root.
 pub fn whole(path: &[u8]) -> Vec<u8> {
     let path = Path::new(OsStr::from_bytes(path));
     std::path::absolute(path).map_or_else(|_| path.into(), PathBuf::into_os_string).into_vec()
 }
 
-/// What can be done with a file's number.
+/// Implements `fcntl`.
 fn fcntl(task: &mut Task, number: u64, command: u64, argument: u64) -> Result<u64> {
     const DUPFD: u64 = 0;
     const DUPFD_CLOEXEC: u64 = 1030;

@@ -1,28 +1,28 @@
-//! What has happened in a run, so that a test can tell whether it tested what it should.
+//! Counts events of a run, so that a test can check that the run has exercised what it should.
 
-/// Names and numbers.
+/// The names and values of the counters.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// System calls.
     pub calls: u64,
-    /// Page faults that were answered with a page.
+    /// Page faults that were resolved with a page.
     pub faults: u64,
-    /// Pages that were copied because they were written and others had them, too.
+    /// Pages that were copied on write because they were shared.
     pub copies: u64,
-    /// Kicks that found a program running.
+    /// Kicks that interrupted a running program.
     pub kicks: u64,
-    /// Times that another process came to run because one's time was over.
+    /// Switches to another process at the end of a time slice.
     pub switches: u64,
-    /// Handlers that were entered.
+    /// Signal handlers that were entered.
     pub signals: u64,
-    /// Processes that were made by fork.
+    /// Processes that fork created.
     pub forks: u64,
-    /// Calls that are not answered here.
+    /// System calls that the guest does not implement.
     pub unknown: u64,
 }
 
 impl Counts {
-    /// One by its name.
+    /// A counter by name.
     pub fn get(&self, name: &str) -> Option<u64> {
         Some(match name {
             "calls" => self.calls,

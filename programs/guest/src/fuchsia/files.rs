@@ -1,4 +1,4 @@
-//! Open files: the guest's own input and output, files beneath it to be read, pipes.
+//! Open files: the guest's own input and output, read-only files of the underlying system, and pipes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use super::linux::{Result, Stop, errno, fails};
 
-/// Bytes that a pipe holds.
+/// Capacity of a pipe in bytes.
 const PIPE: usize = 64 << 10;
-/// The most files of a process.
+/// Maximum number of open files of a process.
 pub const MOST: usize = 64;
 
-/// What there is of a pipe.
+/// The state of a pipe.
 #[derive(Default)]
 pub struct Pipe {
     bytes: RefCell<VecDeque<u8>>,
@@ -31,7 +31,7 @@ pub enum File {
     PipeIn(Rc<Pipe>),
 }
 
-/// Both ends of a new pipe: to read from, to write to.
+/// Creates a pipe; returns its reading end and its writing end.
 pub fn pipe() -> (File, File) {
     let pipe = Rc::new(Pipe::default());
     pipe.readers.set(1);
@@ -50,7 +50,7 @@ impl Drop for File {
 }
 
 impl File {
-    /// Reads some bytes; none at the end.
+    /// Reads bytes; returns 0 at the end.
     pub fn read(&self, bytes: &mut [u8]) -> Result<usize> {
         match self {
             File::Input => io::stdin().read(bytes).or(fails(errno::EBADF)),
@@ -88,7 +88,7 @@ impl File {
                 }
                 let mut there = pipe.bytes.borrow_mut();
                 let len = (PIPE - there.len()).min(bytes.len());
-                // Small writes are written at once.
+                // Writes of at most 4096 bytes are atomic.
                 if len == 0 && !bytes.is_empty() || len < bytes.len() && bytes.len() <= 4096 {
                     return Err(Stop::Wait);
                 }
@@ -99,7 +99,7 @@ impl File {
         }
     }
 
-    /// Goes to another place.
+    /// Moves the file position.
     pub fn seek(&self, offset: i64, from: u64) -> Result<u64> {
         let File::Regular { data, at } = self else { return fails(errno::ESPIPE) };
         let base = match from {
@@ -113,7 +113,7 @@ impl File {
         Ok(to)
     }
 
-    /// Kind with permissions, and size.
+    /// Mode (kind and permissions), and size.
     pub fn mode(&self) -> (u32, u64) {
         match self {
             File::Regular { data, .. } => (0o100_644, data.len() as u64),
@@ -122,7 +122,7 @@ impl File {
         }
     }
 
-    /// Whether it can be read, and written, as `O_…`.
+    /// Access mode, as `O_…`.
     pub fn way(&self) -> u64 {
         match self {
             File::Input | File::Regular { .. } | File::PipeOut(_) => 0,
@@ -132,17 +132,17 @@ impl File {
     }
 }
 
-/// A process's files by number, and whether each is closed when it becomes another program.
+/// A process's open files by descriptor, each with its close-on-exec flag.
 #[derive(Clone)]
 pub struct Files(Vec<Option<(Rc<File>, bool)>>);
 
 impl Files {
-    /// Input, output and errors of the guest.
+    /// Standard input, output and error of the guest.
     pub fn new() -> Files {
         Files([File::Input, File::Output, File::Errors].map(|file| Some((Rc::new(file), false))).into())
     }
 
-    /// One of them.
+    /// The file of a descriptor.
     pub fn get(&self, number: u64) -> Result<Rc<File>> {
         match self.slot(number) {
             Some((file, _)) => Ok(file.clone()),
@@ -154,7 +154,7 @@ impl Files {
         self.0.get(usize::try_from(number).ok()?)?.as_ref()
     }
 
-    /// Puts one at the first free number from this on.
+    /// Adds a file at the first free descriptor from `from` on.
     pub fn add(&mut self, file: Rc<File>, from: u64, closes: bool) -> Result<u64> {
         let free = (from..MOST as u64).find(|number| self.slot(*number).is_none());
         let Some(number) = free else { return fails(errno::EMFILE) };
@@ -162,7 +162,7 @@ impl Files {
         Ok(number)
     }
 
-    /// Puts one, or nothing, in place of what is at a number.
+    /// Replaces or closes the file of a descriptor.
     pub fn put(&mut self, number: u64, file: Option<(Rc<File>, bool)>) -> Result<()> {
         let Some(number) = usize::try_from(number).ok().filter(|number| *number < MOST) else {
             return fails(errno::EBADF);
@@ -174,13 +174,13 @@ impl Files {
         Ok(())
     }
 
-    /// Whether one is closed when the process becomes another program.
+    /// The close-on-exec flag of a descriptor.
     pub fn closes(&mut self, number: u64) -> Result<&mut bool> {
         let slot = usize::try_from(number).ok().and_then(|number| self.0.get_mut(number)?.as_mut());
         slot.map(|(_, closes)| closes).ok_or(Stop::Errno(errno::EBADF))
     }
 
-    /// It becomes another program.
+    /// Closes files with the close-on-exec flag.
     pub fn keep(&mut self) {
         self.0.iter_mut().filter(|slot| matches!(slot, Some((_, true)))).for_each(|slot| *slot = None);
     }

@@ -1,8 +1,9 @@
-//! The guest's heart: whose turn it is, and what comes of a turn.
+//! The core of the guest: schedules processes and handles their exits from the virtual processor.
 //!
-//! 1. One virtual processor runs one process at a time; those that can run stand in a queue.
-//! 2. Another thread kicks the virtual processor every [`TURN`]; the process that ran goes to the queue's end.
-//! 3. A process that waits in a call stands before it, and makes it again when something has happened ([`Kernel::wake`]).
+//! 1. One virtual processor runs one process at a time; runnable processes are in a queue.
+//! 2. Another thread kicks the virtual processor every [`TURN`]. The process that ran moves to the end of the queue.
+//! 3. A process that waits in a system call keeps its instruction pointer at the call, and makes the call again after
+//!    an event ([`Kernel::wake`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
@@ -23,49 +24,49 @@ use super::program;
 use super::space::Space;
 use super::task::{Info, Task};
 
-/// How long a turn is.
+/// Length of a time slice.
 const TURN: Duration = Duration::from_millis(5);
-/// Pages of the guest's memory.
+/// Size of the guest's memory in pages.
 const PAGES: usize = 16_384;
-/// The first process.
+/// Number of the first process.
 const FIRST: u32 = 1;
-/// Codes of the guest's own: something did not happen that must; something went wrong beneath it or in it.
+/// Exit codes of the guest itself: a required event did not happen; an error in the guest or below it.
 const NOT_SEEN: u8 = 98;
 const BROKEN: u8 = 99;
 
-/// How a process goes on.
+/// How a process is resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Go {
     /// With all registers of its state.
     Enter,
-    /// Behind its call, with the general registers of its state.
+    /// After its system call, with the general registers of its state.
     Answer,
-    /// With the instruction that faulted.
+    /// At the instruction that faulted.
     Retry,
 }
 
-/// See the module's description.
+/// See the description of the module.
 pub struct Kernel<'v> {
-    /// What runs the processes.
+    /// The virtual processor that runs the processes.
     pub processor: VirtualProcessor<'v>,
-    /// Their memory.
+    /// The memory of the processes.
     pub memory: Memory,
-    /// Those that do not run now.
+    /// Processes that do not run now.
     pub tasks: BTreeMap<u32, Task>,
     queue: VecDeque<u32>,
-    /// The last number.
+    /// The last process number.
     pub last: u32,
-    /// How the one that runs goes on.
+    /// How the running process is resumed.
     pub go: Go,
-    /// The turn is over.
+    /// The time slice is over.
     pub time_is_over: bool,
-    /// What has happened.
+    /// Event counters.
     pub counts: Counts,
     files: BTreeMap<Vec<u8>, Rc<[u8]>>,
     traces: bool,
 }
 
-/// See the program's description.
+/// See the description of the program.
 pub fn main() -> ExitCode {
     let (mut must, mut traces) = (String::new(), false);
     let mut arguments = std::env::args().skip(1).peekable();
@@ -113,7 +114,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(NOT_SEEN);
         }
     }
-    // As a shell tells it.
+    // The exit code that a shell reports.
     ExitCode::from(if status & 0x7f != 0 { 128 + (status & 0x7f) as u8 } else { (status >> 8) as u8 })
 }
 
@@ -123,14 +124,14 @@ fn broken(why: &str) -> ExitCode {
 }
 
 impl Kernel<'_> {
-    /// Says something on standard error, if that is wanted.
+    /// Prints to standard error if tracing is on.
     pub fn trace(&self, text: impl FnOnce() -> String) {
         if self.traces {
             eprintln!("guest: {}", text());
         }
     }
 
-    /// A file beneath the guest.
+    /// A file of the underlying system.
     pub fn file(&mut self, path: &[u8]) -> Result<Rc<[u8]>> {
         if let Some(data) = self.files.get(path) {
             return Ok(data.clone());
@@ -139,7 +140,7 @@ impl Kernel<'_> {
         Ok(self.files.entry(path.to_vec()).or_insert(data.into()).clone())
     }
 
-    /// Runs a program until it ends; gives how.
+    /// Runs a program to its end; returns its status.
     fn run(&mut self, arguments: &[Vec<u8>]) -> Result<u32> {
         let Some(path) = arguments.first() else { return fails(errno::ENOENT) };
         let path = super::calls::whole(path);
@@ -169,7 +170,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A process ends: what it had goes, and its parent is told.
+    /// A process ends: frees its resources and notifies its parent.
     fn ended(&mut self, task: &mut Task) -> Result<()> {
         if let Some(space) = task.space.take() {
             space.end(&mut self.memory)?;
@@ -193,7 +194,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Those that wait make their calls again (3).
+    /// Processes that wait make their calls again (step 3).
     pub fn wake(&mut self) {
         for task in self.tasks.values_mut().filter(|task| task.waits) {
             task.waits = false;
@@ -201,7 +202,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Nobody can run: time goes by until somebody can.
+    /// No process is runnable: sleeps until the next deadline.
     fn idle(&mut self) -> Result<()> {
         let Some(deadline) = self.tasks.values().filter_map(Task::deadline).min() else { return Err(Stop::Wait) };
         thread::sleep(deadline.saturating_duration_since(Instant::now()));
@@ -210,7 +211,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Alarms go off, also that of the process that runs.
+    /// Delivers expired alarms, also to the running process.
     fn alarms(&mut self, running: Option<&mut Task>) {
         let now = Instant::now();
         let mut late = false;
@@ -229,7 +230,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A process runs until it ends or waits, or its time is over.
+    /// Runs a process until it ends or waits, or its time slice is over.
     fn turn(&mut self, task: &mut Task) -> Result<()> {
         self.go = Go::Enter;
         self.time_is_over = false;
@@ -258,7 +259,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// What has come of letting it run.
+    /// Handles an exit from the virtual processor.
     fn stopped(&mut self, task: &mut Task, exit: Exit) -> Result<()> {
         match exit {
             Exit::Syscall => {
@@ -292,7 +293,7 @@ impl Kernel<'_> {
                 self.time_is_over = true;
                 Ok(())
             }
-            // Only where the kernel beneath lets it make such a call.
+            // Only occurs if the underlying kernel allows such a call.
             Exit::ForeignCall => {
                 self.processor.fill_state()?;
                 self.go = Go::Enter;
@@ -326,7 +327,7 @@ impl Kernel<'_> {
         self.processor.fill_state()?;
         self.go = Go::Enter;
         task.state = *self.processor.state();
-        // By its own tables: what the processor saw may only not have been shown yet.
+        // The presence bit comes from the guest's own tables: a page may exist and not be mapped yet in the sub-domain.
         let code = code & !HAFNON_VPROC_FAULT_PRESENT | u64::from(there) | 4;
         let info = Info { code: 1 + u32::from(there), address, trap: (14, code), status: 0 };
         self.force(task, sig::SEGV, info);

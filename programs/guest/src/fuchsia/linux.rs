@@ -1,15 +1,15 @@
-//! Numbers and structures of Linux's interface on this processor, and what a call can come to.
+//! Numbers and structures of the Linux interface on x86-64, and the results of system calls.
 
 use zx::Status;
 
-/// What ends a call, or the guest, early.
+/// Ends a system call or the guest early.
 #[derive(Debug)]
 pub enum Stop {
-    /// The call fails with this number.
+    /// The call fails with this error number.
     Errno(u64),
-    /// The call is made again when something has happened.
+    /// The call waits, and is made again after an event.
     Wait,
-    /// The system beneath the guest did not do what it should.
+    /// The system below the guest did not behave as expected.
     Broken(String),
 }
 
@@ -20,15 +20,15 @@ impl From<Status> for Stop {
     }
 }
 
-/// What a call comes to.
+/// The result of a system call.
 pub type Result<T> = std::result::Result<T, Stop>;
 
-/// The call fails.
+/// Makes a call fail.
 pub fn fails<T>(errno: u64) -> Result<T> {
     Err(Stop::Errno(errno))
 }
 
-/// Why calls fail.
+/// Error numbers.
 pub mod errno {
     pub const ENOENT: u64 = 2;
     pub const ESRCH: u64 = 3;
@@ -47,7 +47,7 @@ pub mod errno {
     pub const ENOSYS: u64 = 38;
 }
 
-/// Calls.
+/// System call numbers.
 pub mod nr {
     pub const READ: u64 = 0;
     pub const WRITE: u64 = 1;
@@ -98,7 +98,7 @@ pub mod nr {
     pub const GETRANDOM: u64 = 318;
 }
 
-/// Signals.
+/// Signal numbers.
 pub mod sig {
     pub const ILL: u32 = 4;
     pub const TRAP: u32 = 5;
@@ -114,11 +114,11 @@ pub mod sig {
     pub const URG: u32 = 23;
     pub const WINCH: u32 = 28;
     pub const SYS: u32 = 31;
-    /// The highest one.
+    /// The highest signal number.
     pub const LAST: u32 = 64;
 }
 
-/// Puts fields at their places of a structure.
+/// A structure whose fields are set by offset.
 pub struct Layout<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Layout<N> {
@@ -127,19 +127,19 @@ impl<const N: usize> Layout<N> {
         Layout([0; N])
     }
 
-    /// A field of eight bytes.
+    /// Sets a field of eight bytes.
     pub fn long(&mut self, at: usize, value: u64) -> &mut Self {
         self.0[at..at + 8].copy_from_slice(&value.to_le_bytes());
         self
     }
 
-    /// One of four.
+    /// Sets a field of four bytes.
     pub fn word(&mut self, at: usize, value: u32) -> &mut Self {
         self.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
         self
     }
 
-    /// What stands there.
+    /// Reads a field of eight bytes.
     pub fn get(&self, at: usize) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[at..at + 8]);

@@ -1,13 +1,13 @@
-//! The guest's memory: pages of one VMO, each of them free or counted.
+//! The guest's memory: the pages of one VMO, with reference counts.
 
 use abi::{ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE};
 use zx::Vmo;
 
 use super::linux::{Result, errno, fails};
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub const PAGE: u64 = 4096;
-/// What can be done with memory.
+/// Access rights to memory.
 pub const READ: u32 = ZX_VM_PERM_READ;
 /// See [`READ`].
 pub const WRITE: u32 = ZX_VM_PERM_WRITE;
@@ -19,39 +19,39 @@ pub const EXECUTE: u32 = ZX_VM_PERM_EXECUTE;
 pub struct Frame(u32);
 
 impl Frame {
-    /// Where in the VMO it is.
+    /// Its offset in the VMO.
     pub fn offset(self) -> u64 {
         u64::from(self.0) * PAGE
     }
 }
 
-/// See the module's description.
+/// See the description of the module.
 pub struct Memory {
     vmo: Vmo,
-    /// How many have each page that was ever had.
+    /// Reference counts of all pages that were ever allocated.
     counts: Vec<u32>,
     free: Vec<Frame>,
     most: usize,
 }
 
 impl Memory {
-    /// So many pages.
+    /// Creates a memory of `pages` pages.
     pub fn new(pages: usize) -> zx::Result<Memory> {
         let vmo = Vmo::create(pages as u64 * PAGE, 0)?.replace_as_executable(None)?;
         Ok(Memory { vmo, counts: Vec::new(), free: Vec::new(), most: pages })
     }
 
-    /// Where they are.
+    /// The VMO that contains the pages.
     pub fn vmo(&self) -> &Vmo {
         &self.vmo
     }
 
-    /// Pages that there are, and those of them that somebody has.
+    /// The number of pages, and the number of pages in use.
     pub fn pages(&self) -> (usize, usize) {
         (self.most, self.counts.len() - self.free.len())
     }
 
-    /// A page of zeros.
+    /// Allocates a zeroed page.
     pub fn take(&mut self) -> Result<Frame> {
         if let Some(frame) = self.free.pop() {
             self.write(frame, 0, &[0; PAGE as usize])?;
@@ -65,17 +65,17 @@ impl Memory {
         Ok(Frame(self.counts.len() as u32 - 1))
     }
 
-    /// One more has it.
+    /// Adds a reference.
     pub fn share(&mut self, frame: Frame) {
         self.counts[frame.0 as usize] += 1;
     }
 
-    /// Whether more than one has it.
+    /// Whether there is more than one reference.
     pub fn is_shared(&self, frame: Frame) -> bool {
         self.counts[frame.0 as usize] > 1
     }
 
-    /// One has it no more; nobody sees it any more if that was the last one.
+    /// Drops a reference. The last one frees the page, which no sub-domain may map any more.
     pub fn give(&mut self, frame: Frame) {
         let count = &mut self.counts[frame.0 as usize];
         *count -= 1;
@@ -84,7 +84,7 @@ impl Memory {
         }
     }
 
-    /// Another page with the same content.
+    /// Allocates a page with the same content.
     pub fn copy(&mut self, frame: Frame) -> Result<Frame> {
         let copy = self.take()?;
         let mut bytes = [0; PAGE as usize];
@@ -93,12 +93,12 @@ impl Memory {
         Ok(copy)
     }
 
-    /// Some bytes of it.
+    /// Reads bytes of a page.
     pub fn read(&self, frame: Frame, at: u64, bytes: &mut [u8]) -> zx::Result<()> {
         self.vmo.read(bytes, frame.offset() + at)
     }
 
-    /// Changes some of them.
+    /// Writes bytes of a page.
     pub fn write(&self, frame: Frame, at: u64, bytes: &[u8]) -> zx::Result<()> {
         self.vmo.write(bytes, frame.offset() + at)
     }

@@ -1,5 +1,5 @@
-//! Puts a program into memory: a static ELF file for fixed addresses, its stack with arguments, environment and what the kernel
-//! tells it.
+//! Loads a program: a static ELF file for fixed addresses, and its stack with arguments, environment and auxiliary
+//! vector.
 
 use std::rc::Rc;
 
@@ -13,13 +13,13 @@ use super::linux::{Result, errno, fails};
 use super::memory::{EXECUTE, Memory, PAGE, READ, WRITE};
 use super::space::{Content, Space, TOP, page_behind, page_of};
 
-/// The stack's size, and where it ends.
+/// Size of the stack, and its upper end.
 const STACK: u64 = 8 << 20;
 const STACK_END: u64 = TOP - PAGE;
-/// Bytes that a program may be told at most.
+/// Maximum size of arguments and environment in bytes.
 const TOLD: usize = 1 << 17;
 
-/// What a program is told at its start: kind and value.
+/// Types of the auxiliary vector's entries.
 mod at {
     pub const PHDR: u64 = 3;
     pub const PHENT: u64 = 4;
@@ -35,7 +35,7 @@ mod at {
     pub const EXECFN: u64 = 31;
 }
 
-/// Loads a program into an empty space; gives the state in which it starts.
+/// Loads a program into an empty address space; returns its initial state.
 pub fn load(
     space: &mut Space,
     (memory, counts): (&mut Memory, &mut Counts),
@@ -75,7 +75,7 @@ pub fn load(
     space.heap = (end, end);
     space.map(memory, (STACK_END - STACK, STACK_END), READ | WRITE, None)?;
 
-    // From above: strings, then the words that point to them.
+    // From the top down: the strings, then the pointers to them.
     let mut strings = Vec::new();
     let mut put = |bytes: &[u8]| {
         strings.splice(0..0, bytes.iter().copied().chain([0]));

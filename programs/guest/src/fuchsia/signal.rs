@@ -1,8 +1,10 @@
-//! Signals: frames on the program's stack, and the way back from them.
+//! Signals: frames on the program's stack, and the return from a handler.
 //!
-//! 1. A signal comes ([`Kernel::raise`]), and waits until its process is to run and does not mask it.
-//! 2. Registers, vector registers and mask are put on the stack, in Linux's layout, and the handler is entered.
-//! 3. The handler returns to code of the program's that calls `rt_sigreturn`, which takes all of them back, changed or not.
+//! 1. A signal arrives ([`Kernel::raise`]). It is pending until its process is about to run and does not mask it.
+//! 2. Registers, vector registers and signal mask are saved on the stack, in Linux's layout, and the handler is
+//!    entered.
+//! 3. The handler returns to code of the program that calls `rt_sigreturn`, which restores all of them, with the
+//!    handler's changes.
 
 use super::kernel::{Go, Kernel};
 use super::linux::{Layout, Result, Stop, errno, fails, nr, sig};
@@ -17,12 +19,12 @@ mod sa {
     pub const RESETHAND: u64 = 0x8000_0000;
 }
 
-/// Bytes below the stack pointer that the program may use.
+/// Size of the area below the stack pointer that the program may use, in bytes.
 const RED_ZONE: u64 = 128;
-/// Flags that a handler does not begin with: a trap after each instruction, and strings backwards.
+/// Flags that are cleared in a handler: single-step trap and string direction.
 const NOT_IN_HANDLER: u64 = 1 << 8 | 1 << 10;
 
-/// Places in the frame: the address to return to, `ucontext_t`, `siginfo_t`.
+/// Offsets in the frame: the return address, `ucontext_t`, `siginfo_t`.
 mod frame {
     pub const CONTEXT: usize = 8;
     pub const REGISTERS: usize = CONTEXT + 40;
@@ -36,7 +38,7 @@ mod frame {
     pub const BYTES: usize = INFO + 128;
 }
 
-/// What stands in vector registers' area to say how long it is, and behind it.
+/// Magic numbers in and after the vector state that mark its size.
 const MAGIC: (u32, u32) = (0x4650_5853, 0x4650_5845);
 
 /// The general registers in the order of the frame.
@@ -67,7 +69,7 @@ macro_rules! registers {
 }
 
 impl Kernel<'_> {
-    /// A signal for a process that does not run now (1).
+    /// Raises a signal for a process that does not run now (step 1).
     pub fn raise(&mut self, pid: u32, signal: u32, info: Info) {
         if let Some(task) = self.tasks.get_mut(&pid).filter(|task| task.end.is_none()) {
             task.signals.raise(signal, info);
@@ -77,7 +79,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A signal by what the program itself has done: it cannot wait.
+    /// Raises a signal that the program itself has caused: it cannot stay pending.
     pub fn force(&mut self, task: &mut Task, signal: u32, info: Info) {
         if task.signals.mask & bit(signal) != 0 || task.signals.ignores(signal) {
             task.signals.actions[signal as usize] = Action::default();
@@ -86,7 +88,7 @@ impl Kernel<'_> {
         task.signals.raise(signal, info);
     }
 
-    /// Does what is to be done about the signals that have come, before the process runs.
+    /// Handles the pending signals before the process runs.
     pub fn deliver(&mut self, task: &mut Task) -> Result<()> {
         while task.end.is_none()
             && let Some((signal, info)) = task.signals.next()
@@ -96,7 +98,7 @@ impl Kernel<'_> {
             if task.signals.ignores(signal) {
                 continue;
             }
-            // Without that flag there is nowhere to return to.
+            // Without that flag the handler has no return address.
             if action.handler == 0 || action.flags & sa::RESTORER == 0 {
                 task.end = Some(signal);
                 return Ok(());
@@ -111,7 +113,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// A handler is entered in the middle of a call that waits.
+    /// A handler interrupts a system call that waits.
     fn leave_call(&mut self, task: &mut Task, restart: bool) {
         let again = restart && !matches!(task.state.rax, nr::PAUSE | nr::NANOSLEEP | nr::CLOCK_NANOSLEEP);
         if std::mem::take(&mut task.in_call) && !again {
@@ -132,7 +134,7 @@ impl Kernel<'_> {
         let vector_at = room.wrapping_sub(vector::BYTES as u64 + 4) & !63;
         let at = (vector_at.wrapping_sub(frame::BYTES as u64) & !15).wrapping_sub(8);
         let mut bytes = Layout::<{ frame::BYTES }>::new();
-        // Its vector registers are saved with their header, and the selectors are the processor's.
+        // The vector state has its header, and the selectors are those that the processor uses.
         bytes.long(0, action.restorer).long(frame::CONTEXT, 7).long(frame::SELECTORS, 0x2b << 48 | 0x33);
         for (i, register) in registers!(&mut task.state).into_iter().enumerate() {
             bytes.long(frame::REGISTERS + i * 8, *register);

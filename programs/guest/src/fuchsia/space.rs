@@ -1,9 +1,10 @@
-//! A process's memory: what it may have ([`Area`]), what it has ([`Page`]), and what its sub-domain shows of that.
+//! A process's address space: its areas ([`Area`]), its pages ([`Page`]), and their mappings in its sub-domain.
 //!
-//! 1. An area comes with no pages. A page comes when it is touched, by the program (a page fault) or by a call.
-//! 2. After a fork both have all pages, and neither's sub-domain shows one to be written.
-//! 3. A page that is to be written, and that somebody else has, too, is copied first.
-//! 4. A page is shown to be written only as long as nobody else has it.
+//! 1. A new area has no pages. A page is allocated on the first access, by the program (a page fault) or by a system
+//!    call.
+//! 2. After a fork both processes share all pages, and neither sub-domain maps one writable.
+//! 3. A shared page is copied before it is written.
+//! 4. A page is mapped writable only while it is not shared.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,33 +17,33 @@ use super::linux::{Result, Stop, errno, fails};
 use super::memory::{EXECUTE, Frame, Memory, PAGE, READ, WRITE};
 use super::vector;
 
-/// The end of what a program can have.
+/// The end of the addresses that a program can use.
 pub const TOP: u64 = 0x7eff_0000_0000;
-/// The least address.
+/// The lowest address.
 const BOTTOM: u64 = 0x20_0000;
-/// Runs that are mapped in one call.
+/// Maximum number of runs that one call maps.
 const RUNS: usize = 1024;
 
-/// A page's address.
+/// The page that contains an address.
 pub fn page_of(address: u64) -> u64 {
     address & !(PAGE - 1)
 }
 
-/// The first page's address behind.
+/// An address rounded up to a page.
 pub fn page_behind(address: u64) -> Option<u64> {
     Some(page_of(address.checked_add(PAGE - 1)?))
 }
 
-/// Bytes of a file in an area.
+/// A part of a file in an area.
 #[derive(Clone)]
 pub struct Content {
     /// The file.
     pub data: Rc<[u8]>,
-    /// Where in the file they begin.
+    /// Offset of the part in the file.
     pub from: usize,
-    /// Where in memory they begin.
+    /// Its address in memory.
     pub at: u64,
-    /// How many they are; zeros follow.
+    /// Its length in bytes; zeros follow.
     pub len: u64,
 }
 
@@ -56,20 +57,20 @@ struct Area {
 #[derive(Clone, Copy)]
 struct Page {
     frame: Frame,
-    /// How the sub-domain shows it; 0 not at all.
+    /// The access with which it is mapped in the sub-domain; 0 if it is not mapped.
     shown: u32,
 }
 
-/// See the module's description.
+/// See the description of the module.
 pub struct Space {
     /// The sub-domain.
     pub process: Process,
     vmar: Vmar,
     areas: BTreeMap<u64, Area>,
     pages: BTreeMap<u64, Page>,
-    /// The page by which vector registers come and go.
+    /// The page through which vector registers are saved and loaded.
     pub vector: Frame,
-    /// Where the heap begins, and where it ends.
+    /// Start and end of the heap.
     pub heap: (u64, u64),
 }
 
@@ -78,7 +79,7 @@ fn run(address: u64, frame: Frame, access: u32) -> hafnon_vproc_run_t {
 }
 
 impl Space {
-    /// An empty one.
+    /// Creates an empty address space.
     pub fn new(memory: &mut Memory) -> Result<Space> {
         let job = zx::startup::job_default().ok_or_else(|| Stop::Broken("there is no job".into()))?;
         let (process, vmar) = job.create_process("guest")?;
@@ -88,7 +89,7 @@ impl Space {
         Ok(Space { process, vmar, areas: BTreeMap::new(), pages: BTreeMap::new(), vector, heap: (0, 0) })
     }
 
-    /// Ends it with all that it has.
+    /// Destroys the address space and frees its pages.
     pub fn end(self, memory: &mut Memory) -> Result<()> {
         self.process.kill()?;
         self.pages.values().for_each(|page| memory.give(page.frame));
@@ -96,7 +97,7 @@ impl Space {
         Ok(())
     }
 
-    /// Another one with the same memory.
+    /// Creates an address space that shares all pages.
     pub fn fork(&mut self, memory: &mut Memory) -> Result<Space> {
         let mut other = Space::new(memory)?;
         (other.areas, other.heap) = (self.areas.clone(), self.heap);
@@ -121,17 +122,17 @@ impl Space {
         self.areas.range(..=address).next_back().map(|(_, area)| area).filter(|area| address < area.end)
     }
 
-    /// How memory at an address may be used; 0 if there is none.
+    /// The allowed access at an address; 0 without an area.
     pub fn access(&self, address: u64) -> u32 {
         self.area(address).map_or(0, |area| area.access)
     }
 
-    /// Whether there is something in a range.
+    /// Whether an area overlaps a range.
     pub fn has(&self, start: u64, end: u64) -> bool {
         self.areas.range(..end).next_back().is_some_and(|(_, area)| area.end > start)
     }
 
-    /// An area in place of what is there.
+    /// Creates an area, replacing what it overlaps.
     pub fn map(
         &mut self,
         memory: &mut Memory,
@@ -147,7 +148,7 @@ impl Space {
         Ok(())
     }
 
-    /// Room for an area, as high as there is some.
+    /// The highest free range for an area.
     pub fn room(&self, len: u64) -> Option<u64> {
         let mut end = TOP - (64 << 20);
         for (start, area) in self.areas.range(..end).rev() {
@@ -159,7 +160,7 @@ impl Space {
         end.checked_sub(len).filter(|start| *start >= BOTTOM)
     }
 
-    /// No area begins before this and ends behind it.
+    /// Splits the area that contains an address, so that none extends across it.
     fn cut(&mut self, at: u64) {
         if let Some((_, area)) = self.areas.range_mut(..at).next_back()
             && area.end > at
@@ -170,7 +171,7 @@ impl Space {
         }
     }
 
-    /// The pages of a range are not shown any more.
+    /// Unmaps the pages of a range in the sub-domain.
     fn hide(&mut self, memory: &Memory, start: u64, end: u64) -> Result<()> {
         let mut runs = Vec::new();
         for (address, page) in self.pages.range_mut(start..end).filter(|(_, page)| page.shown != 0) {
@@ -180,7 +181,7 @@ impl Space {
         self.show(memory, &runs)
     }
 
-    /// Takes a range away.
+    /// Removes a range.
     pub fn unmap(&mut self, memory: &mut Memory, start: u64, end: u64) -> Result<()> {
         self.cut(start);
         self.cut(end);
@@ -192,7 +193,7 @@ impl Space {
         Ok(())
     }
 
-    /// Changes how a range may be used, all of which must be there.
+    /// Changes the access of a range, all of which must exist.
     pub fn protect(&mut self, memory: &Memory, start: u64, end: u64, access: u32) -> Result<()> {
         self.cut(start);
         self.cut(end);
@@ -202,11 +203,11 @@ impl Space {
             area.access = access;
             at = area.end;
         }
-        // They are shown again as they may be when they are touched.
+        // The next access maps them again with the new access.
         self.hide(memory, start, end)
     }
 
-    /// The page at an address, to be read or written; it is there then.
+    /// The page at an address for reading or writing; allocates it if necessary.
     fn page(&mut self, memory: &mut Memory, counts: &mut Counts, address: u64, write: bool) -> Result<Frame> {
         let Some(page) = self.pages.get(&address).copied() else {
             let frame = memory.take()?;
@@ -230,7 +231,7 @@ impl Space {
         Ok(frame)
     }
 
-    /// Shows a page as it may be used.
+    /// Maps a page with its allowed access.
     fn show_page(&mut self, memory: &Memory, address: u64) -> Result<()> {
         let access = self.access(address);
         let Some(page) = self.pages.get_mut(&address) else { return Ok(()) };
@@ -239,7 +240,7 @@ impl Space {
         self.show(memory, &[run])
     }
 
-    /// The program wants memory: shows it if it may have it, and says whether it may.
+    /// Handles a page fault: maps the page if the access is allowed, and returns whether it is.
     pub fn fault(&mut self, memory: &mut Memory, counts: &mut Counts, address: u64, wanted: u32) -> Result<bool> {
         if self.access(address) & wanted != wanted {
             return Ok(false);
@@ -251,7 +252,7 @@ impl Space {
         Ok(true)
     }
 
-    /// Goes through the pages of a range.
+    /// Calls a function for each page of a range.
     fn each(
         &mut self,
         (memory, counts): (&mut Memory, &mut Counts),
@@ -274,13 +275,13 @@ impl Space {
         Ok(())
     }
 
-    /// Reads memory as the program could.
+    /// Reads memory with the program's rights.
     pub fn read(&mut self, with: (&mut Memory, &mut Counts), address: u64, bytes: &mut [u8]) -> Result<()> {
         let range = (address, bytes.len());
         self.each(with, range, false, |memory, frame, at, part| memory.read(frame, at, &mut bytes[part]))
     }
 
-    /// Writes memory as the program could.
+    /// Writes memory with the program's rights.
     pub fn write(&mut self, with: (&mut Memory, &mut Counts), address: u64, bytes: &[u8]) -> Result<()> {
         let range = (address, bytes.len());
         self.each(with, range, true, |memory, frame, at, part| memory.write(frame, at, &bytes[part]))
@@ -288,7 +289,7 @@ impl Space {
 }
 
 impl Content {
-    /// What a page has of it, and where in the page.
+    /// The bytes of the file that belong to a page, and their offset in the page.
     fn of(&self, page: u64) -> Option<(u64, &[u8])> {
         let start = page.max(self.at);
         let end = (page + PAGE).min(self.at + self.len);
@@ -298,7 +299,7 @@ impl Content {
     }
 }
 
-/// How memory may be used that Linux's `PROT_…` tells; what can be written or executed can be read, too.
+/// Converts Linux's `PROT_…`; memory that can be written or executed can also be read.
 pub fn access_of(prot: u64) -> u32 {
     let bits = [(1, READ), (2, READ | WRITE), (4, READ | EXECUTE)];
     bits.iter().filter(|(bit, _)| prot & bit != 0).fold(0, |all, (_, access)| all | access)

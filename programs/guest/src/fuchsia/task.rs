@@ -9,40 +9,40 @@ use super::files::Files;
 use super::linux::sig;
 use super::space::Space;
 
-/// What a process does about a signal.
+/// The action for a signal.
 #[derive(Clone, Copy, Default)]
 pub struct Action {
-    /// 0: what is usual; 1: nothing; otherwise its handler.
+    /// 0: the default action; 1: the signal is ignored; otherwise the handler's address.
     pub handler: u64,
     /// `SA_…`.
     pub flags: u64,
-    /// Where a handler returns to.
+    /// The address to which a handler returns.
     pub restorer: u64,
-    /// Signals that wait while it runs.
+    /// Signals that are masked while it runs.
     pub mask: u64,
 }
 
-/// What is told of a signal.
+/// Information about a signal.
 #[derive(Clone, Copy, Default)]
 pub struct Info {
     /// `si_code`.
     pub code: u32,
-    /// `si_addr`; or a process in the lower half, its user, which is 0, in the upper.
+    /// `si_addr`; or a process number in the lower half and its user, 0, in the upper half.
     pub address: u64,
     /// `si_status`.
     pub status: u32,
-    /// The exception's number, and the page fault's code.
+    /// The exception's number, and the error code of a page fault.
     pub trap: (u64, u64),
 }
 
 /// A process's signals.
 #[derive(Clone)]
 pub struct Signals {
-    /// What it does about each; that of signal 0 is not used.
+    /// The action for each signal; entry 0 is unused.
     pub actions: [Action; sig::LAST as usize + 1],
-    /// Those that wait until this is changed: a bit each, signal 1's is bit 0.
+    /// The signal mask: one bit per signal, bit 0 for signal 1.
     pub mask: u64,
-    /// Those that have come.
+    /// Pending signals.
     pub pending: u64,
     infos: [Info; sig::LAST as usize + 1],
 }
@@ -58,13 +58,13 @@ impl Signals {
         Signals { actions: [Action::default(); sig::LAST as usize + 1], mask: 0, pending: 0, infos }
     }
 
-    /// A signal comes.
+    /// Makes a signal pending.
     pub fn raise(&mut self, signal: u32, info: Info) {
         self.pending |= bit(signal);
         self.infos[signal as usize] = info;
     }
 
-    /// The next one that need not wait.
+    /// The next pending signal that is not masked.
     pub fn next(&mut self) -> Option<(u32, Info)> {
         let now = self.pending & !self.mask;
         (now != 0).then(|| {
@@ -74,7 +74,7 @@ impl Signals {
         })
     }
 
-    /// Whether nothing is to be done about one.
+    /// Whether a signal is ignored.
     pub fn ignores(&self, signal: u32) -> bool {
         let usual = matches!(signal, sig::CHLD | sig::CONT | sig::URG | sig::WINCH);
         let handler = self.actions[signal as usize].handler;
@@ -86,32 +86,32 @@ impl Signals {
 pub struct Task {
     /// Its number.
     pub pid: u32,
-    /// Its parent's.
+    /// Its parent's number.
     pub parent: u32,
-    /// Its memory, as long as it lives.
+    /// Its address space while it lives.
     pub space: Option<Space>,
-    /// Its registers, when it does not run.
+    /// Its registers while it does not run.
     pub state: hafnon_vproc_state_t,
     /// Its open files.
     pub files: Files,
     /// Its signals.
     pub signals: Signals,
-    /// How it ended, as `wait4` tells it.
+    /// Its exit status as `wait4` reports it.
     pub end: Option<u32>,
-    /// It waits in a call, which is made again when something happens.
+    /// It waits in a system call, which is made again after an event.
     pub waits: bool,
-    /// It has begun a call that waits, and is before it.
+    /// It has begun a waiting call, and its instruction pointer is at the call.
     pub in_call: bool,
-    /// Until when it sleeps.
+    /// The end of its sleep.
     pub until: Option<Instant>,
-    /// When its alarm goes off, and every how often then.
+    /// When its alarm expires next, and the period.
     pub alarm: Option<(Instant, Duration)>,
-    /// Its program.
+    /// Its program: path and file.
     pub program: (Vec<u8>, Rc<[u8]>),
 }
 
 impl Task {
-    /// One that runs a program from such a state on.
+    /// A process that runs a program from this state on.
     pub fn new(pid: u32, space: Space, state: hafnon_vproc_state_t, program: (Vec<u8>, Rc<[u8]>)) -> Task {
         Task {
             pid,
@@ -129,14 +129,14 @@ impl Task {
         }
     }
 
-    /// The child that a fork makes.
+    /// The child of a fork.
     pub fn child(&self, pid: u32, space: Space) -> Task {
         let signals = Signals { pending: 0, ..self.signals.clone() };
         let (files, program) = (self.files.clone(), self.program.clone());
         Task { parent: self.pid, files, signals, ..Task::new(pid, space, self.state, program) }
     }
 
-    /// When it has to be looked at at the latest.
+    /// The next time at which it has an event.
     pub fn deadline(&self) -> Option<Instant> {
         let alarm = self.alarm.map(|(at, _)| at);
         self.until.into_iter().chain(alarm).min()

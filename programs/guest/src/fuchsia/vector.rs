@@ -1,5 +1,5 @@
-//! Vector registers of a process. They are in its runner, and the system tells them to nobody; so they are saved and loaded by a few
-//! instructions in the sub-domain itself, to and from a page of its own.
+//! A process's vector registers. They are in its runner, and no call of the server reads them. So a few instructions in
+//! the sub-domain itself save them to a page there and load them from it.
 
 use std::sync::OnceLock;
 
@@ -11,19 +11,19 @@ use super::linux::{Result, Stop};
 use super::memory::{EXECUTE, PAGE, READ};
 use super::space::{Space, TOP};
 
-/// Where the instructions are: above all that the program can have.
+/// The address of the instructions: above the program's addresses.
 const CODE: u64 = TOP + PAGE;
-/// Where the registers are.
+/// The address of the saved registers.
 pub const STATE: u64 = TOP + 2 * PAGE;
-/// Bytes of them: the legacy area, its header, and the upper halves of `ymm0` to `ymm15`.
+/// Size of the saved registers in bytes: the legacy area, the header, and the upper halves of `ymm0` to `ymm15`.
 pub const BYTES: usize = 832;
 /// `xsave64 [rdi]; syscall`, and `xrstor64 [rdi]; syscall`.
 const SAVE_AND_LOAD: [u8; 12] = [0x48, 0x0f, 0xae, 0x27, 0x0f, 0x05, 0x48, 0x0f, 0xae, 0x2f, 0x0f, 0x05];
 const LOAD: u64 = CODE + 6;
-/// What is saved: x87, SSE and AVX.
+/// The saved components: x87, SSE and AVX.
 const PARTS: u64 = 7;
 
-/// Puts the instructions into a sub-domain.
+/// Maps the instructions into a sub-domain.
 pub fn map(vmar: &Vmar) -> zx::Result<()> {
     static MADE: OnceLock<zx::Result<Vmo>> = OnceLock::new();
     let make = || {
@@ -40,7 +40,7 @@ pub fn map(vmar: &Vmar) -> zx::Result<()> {
 }
 
 impl Kernel<'_> {
-    /// The registers of a process.
+    /// Saves and returns the vector registers of a process.
     pub fn vector(&mut self, space: &Space) -> Result<[u8; BYTES]> {
         if !self.at_vector(space, CODE)? {
             return Err(Stop::Broken("vector registers cannot be saved".into()));
@@ -50,7 +50,7 @@ impl Kernel<'_> {
         Ok(bytes)
     }
 
-    /// Gives a process such registers; says whether there can be such.
+    /// Loads the vector registers of a process; returns whether the state is valid.
     pub fn set_vector(&mut self, space: &Space, bytes: &[u8; BYTES]) -> Result<bool> {
         self.memory.write(space.vector, 0, bytes)?;
         self.at_vector(space, LOAD)
@@ -63,7 +63,7 @@ impl Kernel<'_> {
             match self.processor.enter(&space.process)? {
                 Exit::Syscall => return Ok(true),
                 Exit::Exception(_) => return Ok(false),
-                // It is noticed when the program runs.
+                // It takes effect when the program runs.
                 Exit::Kick => self.time_is_over = true,
                 other => return Err(Stop::Broken(format!("{other:?} where vector registers are saved"))),
             }

@@ -1,4 +1,4 @@
-//! Where the shell is.
+//! The working directory.
 
 use std::path::{Component, Path, PathBuf};
 

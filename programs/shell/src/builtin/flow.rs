@@ -1,4 +1,4 @@
-//! What changes where commands go on.
+//! Builtins that change the flow of control.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ pub fn eval(shell: &mut Shell, words: &[String]) -> Run {
     shell.evaluate_text("eval", &words[1..].join(" "))
 }
 
-/// `.`: the commands of a file, in this shell.
+/// `.`: runs the commands of a file in this shell.
 pub fn source(shell: &mut Shell, words: &[String]) -> Run {
     let Some(name) = words.get(1) else { return shell.fail(&words[0], "takes a file") };
     let beside = shell.path(name);
@@ -69,7 +69,7 @@ pub fn source(shell: &mut Shell, words: &[String]) -> Run {
     }
 }
 
-/// `command`: no function of that name; `-v` says what it is.
+/// `command`: skips functions of that name; `-v` prints what a name refers to.
 pub fn command(shell: &mut Shell, words: &[String]) -> Run {
     match &words[1..] {
         [option, names @ ..] if option == "-v" || option == "-V" => {
@@ -93,7 +93,7 @@ pub fn command(shell: &mut Shell, words: &[String]) -> Run {
     }
 }
 
-/// `trap`: what is done when the shell ends; there are no signals.
+/// `trap`: sets commands for the shell's exit. There are no signals.
 pub fn trap(shell: &mut Shell, words: &[String]) -> Run {
     match &words[1..] {
         [] => match &shell.at_exit {

@@ -1,5 +1,4 @@
-//! The commands that the shell carries out itself: those that change it, and those that scripts call too often for a process
-//! each.
+//! The builtins: commands that change the shell, and commands that scripts run too often for a process each.
 
 mod files;
 mod flow;
@@ -12,7 +11,7 @@ use crate::start;
 use crate::state::{Run, Shell, Stop};
 use crate::top;
 
-/// Carries a command out; the words begin with its name.
+/// Runs a builtin; the first word is its name.
 pub type Builtin = fn(&mut Shell, &[String]) -> Run;
 
 const HELP: &str = "\
@@ -32,7 +31,7 @@ kill KOID|NAME|%JOB         end a process, a job or what runs in the background
 Ctrl-C ends what runs in the foreground; Ctrl-D is the end of input.
 ";
 
-/// All of them by their names.
+/// All builtins by name.
 const ALL: &[(&str, Builtin)] = &[
     (".", flow::source),
     (":", |_, _| Ok(0)),
@@ -70,7 +69,7 @@ const ALL: &[(&str, Builtin)] = &[
     ("wait", |shell, words| shell.wait_for(&words[1..])),
 ];
 
-/// The command of this name.
+/// The builtin with this name.
 pub fn find(name: &str) -> Option<Builtin> {
     ALL.iter().find(|(known, _)| *known == name).map(|(_, run)| *run)
 }
@@ -83,7 +82,7 @@ fn handles(shell: &mut Shell, words: &[String]) -> Run {
 }
 
 fn kill(shell: &mut Shell, words: &[String]) -> Run {
-    // There are no signals: whatever is asked for, it is the end.
+    // There are no signals: every request kills.
     let which: Vec<&String> = words[1..].iter().filter(|word| !word.starts_with('-')).collect();
     if which.is_empty() {
         return shell.fail("kill", "takes numbers or names of processes or jobs, as `ps` and `jobs` show them");
@@ -117,7 +116,7 @@ fn which(shell: &mut Shell, words: &[String]) -> Run {
     Ok(status)
 }
 
-/// A number out of an argument; what is none is complained of.
+/// Parses a numeric argument; prints a message if it is not a number.
 fn number(shell: &Shell, who: &str, text: &str) -> Result<i64, Stop> {
     text.parse().map_err(|_| {
         shell.complain(who, &format!("{text}: this is no number"));

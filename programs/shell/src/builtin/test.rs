@@ -110,7 +110,7 @@ impl Shell {
             UnaryPredicate::StringHasZeroLength => operand.is_empty(),
             UnaryPredicate::StringHasNonZeroLength => !operand.is_empty(),
             UnaryPredicate::ShellVariableIsSetAndAssigned => self.get(operand).is_some(),
-            // Kinds of files and owners that there are not here.
+            // File types and owners that do not exist here.
             _ => false,
         })
     }

@@ -1,4 +1,4 @@
-//! What writes and reads text.
+//! Builtins that write and read text.
 
 use std::io::Read;
 
@@ -39,7 +39,7 @@ pub fn printf(shell: &mut Shell, words: &[String]) -> Run {
     Ok(if wrong.is_empty() { written } else { 1 })
 }
 
-/// `read`: a line into variables, the rest of it into the last.
+/// `read`: splits a line into variables; the last one gets the rest.
 pub fn read(shell: &mut Shell, words: &[String]) -> Run {
     let mut raw = false;
     let mut names = Vec::new();
@@ -79,7 +79,8 @@ pub fn read(shell: &mut Shell, words: &[String]) -> Run {
     Ok(i64::from(!whole))
 }
 
-/// A line of standard input and whether it had its end; `None` at the end of input. Byte by byte: what follows is for others.
+/// A line of standard input, and whether it ended with a newline; `None` at the end of input. It reads byte by byte,
+/// because the following input belongs to other commands.
 fn line(shell: &Shell, raw: bool) -> Option<(String, bool)> {
     let mut bytes = Vec::new();
     let whole = loop {
@@ -99,7 +100,7 @@ fn line(shell: &Shell, raw: bool) -> Option<(String, bool)> {
 }
 
 impl Shell {
-    /// The next byte of standard input; `Some(None)` at its end, `None` where there is no input.
+    /// The next byte of standard input; `Some(None)` at its end, `None` if there is no input.
     pub fn byte(&self) -> Option<Option<u8>> {
         let mut byte = [0];
         match self.fds.get(&0)?.as_ref().read(&mut byte) {

@@ -1,9 +1,9 @@
-//! What changes variables and options.
+//! Builtins that change variables and options.
 
 use crate::builtin::number;
 use crate::state::{Run, Shell, Stop, Variable, is_name};
 
-/// Goes through `NAME` and `NAME=VALUE`.
+/// Handles each `NAME` and `NAME=VALUE`.
 fn each(
     shell: &mut Shell,
     words: &[String],
@@ -29,7 +29,7 @@ fn marked(shell: &mut Shell, name: &str, value: Option<&str>, mark: impl Fn(&mut
     Ok(())
 }
 
-/// Shows those that fit, as commands that would make them.
+/// Prints the selected variables as commands that recreate them.
 fn show(shell: &Shell, command: &str, which: impl Fn(&Variable) -> bool) -> Run {
     let mut text = String::new();
     for (name, variable) in shell.variables().filter(|(_, variable)| which(variable)) {
@@ -132,7 +132,7 @@ pub fn set(shell: &mut Shell, words: &[String]) -> Run {
 }
 
 impl Shell {
-    /// Turns an option on or off, by its letter or its name; says whether there is one.
+    /// Sets an option by its letter or its name; returns whether it exists.
     pub fn option(&mut self, name: &str, on: bool) -> bool {
         let options = &mut self.options;
         let option = match name {

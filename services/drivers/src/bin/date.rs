@@ -1,4 +1,5 @@
-//! Shows the date as the PC's clock has it. `date N`: waits for the beginnings of N seconds first and shows each.
+//! Prints the date from the PC's clock. `date N` waits for the starts of the next N seconds and prints the date at
+//! each.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

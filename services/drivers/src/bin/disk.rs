@@ -1,7 +1,9 @@
-//! Looks at the disk of the machine, or fills it.
+//! Reads the machine's disk, or fills it.
 //!
-//! `disk`: its size. `disk sum`: the SHA-256 of all that is on it. `disk fill SEED [KILLS]`: writes pseudo-random bytes
-//! from its beginning to its end, and shows their SHA-256; `disk speed`: how long the first bytes take, as `figure NAME BYTES NANOSECONDS`; with a number, ends the disk's driver that often on the way.
+//! `disk` prints the disk's size. `disk sum` prints the SHA-256 of its whole content. `disk fill SEED [KILLS]` writes
+//! pseudo-random bytes from the disk's start to its end and prints their SHA-256; with KILLS, it kills the disk's
+//! driver that many times on the way. `disk speed` prints how long reading the first bytes takes, as
+//! `figure NAME BYTES NANOSECONDS`.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -14,7 +16,7 @@ mod here {
     use sha2::{Digest, Sha256};
     use zx::{AsHandleRef, Job, Process, Rights, Status};
 
-    /// Bytes at a time.
+    /// Bytes of one read or write.
     const CHUNK: usize = 1 << 20;
     const USAGE: &str = "usage: disk [sum | speed | fill SEED [KILLS]]";
 
@@ -47,7 +49,7 @@ mod here {
         text.parse().map_err(|_| USAGE.to_owned())
     }
 
-    /// Where each chunk begins, in bytes, and how long it is.
+    /// Offset and length of each chunk, in bytes.
     fn chunks(disk: &Disk) -> impl Iterator<Item = (u64, usize)> + use<> {
         let size = disk.size();
         (0..size).step_by(CHUNK).map(move |start| (start, CHUNK.min((size - start) as usize)))
@@ -73,7 +75,7 @@ mod here {
         Ok(())
     }
 
-    /// Reads a part of the disk, by pieces as a file system does it.
+    /// Reads the first part of the disk in pieces, as a file system does.
     fn speed(disk: &mut Disk) -> Result<(), String> {
         const MOST: u64 = 16 << 20;
         const PIECE: usize = 64 << 10;
@@ -87,7 +89,7 @@ mod here {
         Ok(())
     }
 
-    /// Kind of the start handle (`PA_USER0`) that is the job of all.
+    /// Type of the start handle (`PA_USER0`) for the job above all tasks.
     const TASKS: u32 = 0xf0;
 
     fn fill(disk: &mut Disk, seed: u64, kills: u64) -> Result<(), String> {
@@ -101,7 +103,7 @@ mod here {
             let mut bytes = vec![0; CHUNK];
             let all = chunks(disk).try_for_each(|(at, len)| {
                 for word in bytes.chunks_exact_mut(8) {
-                    // A xorshift generator: any bytes will do that are not all the same.
+                    // A xorshift generator. Any bytes will do, as long as they are not all the same.
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
@@ -127,9 +129,9 @@ mod here {
         Ok(())
     }
 
-    /// Ends the driver at so many places between the beginning and the end.
+    /// Kills the driver `kills` times, at evenly spaced points of the write.
     fn killer(kills: u64, size: u64, progress: &AtomicU64, over: &AtomicBool) -> u64 {
-        // What the system gives to programs that may look at all tasks.
+        // The system gives this handle to programs that may inspect all tasks.
         let Some(tasks) = zx::startup::take(TASKS, 0).map(Job::from) else { return 0 };
         let mut killed = 0;
         while killed < kills && !over.load(Ordering::Acquire) {
@@ -143,7 +145,7 @@ mod here {
         killed
     }
 
-    /// The process of the disk's driver, in this job or below it.
+    /// Finds the process of the disk's driver in this job or below it.
     fn driver(job: &Job) -> Option<Process> {
         let mut koids = [0; 64];
         let processes = job.processes(&mut koids).ok()?.actual;

@@ -1,10 +1,11 @@
-//! The bus driver: finds the devices on the PCI bus, and gives each device's driver that device and nothing else.
+//! The bus driver. It finds the devices on the PCI bus, and gives each device's driver access to that device only.
 //!
-//! Given: the two ports of the configuration registers, the addresses that devices may have, IOMMU and message-signalled
-//! interrupts. A client names a device by the words `VENDOR:DEVICE` and is connected to the first such device that nobody
-//! else drives. What it can ask for stands in [`drivers::pci`].
+//! Its resources: the two ports of the configuration registers, the address ranges for devices, the IOMMU, and
+//! message-signalled interrupts. A client names a device by the words `VENDOR:DEVICE` and is connected to the first
+//! such device without a driver. [`drivers::pci`] defines the requests.
 //!
-//! When a driver's channel ends, so does its device's access to memory: a driver that died cannot have told it to stop.
+//! When a driver's channel closes, the bus driver stops the device's memory access, because a driver that crashed did
+//! not stop its device.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -22,7 +23,7 @@ mod here {
     const CLIENTS: u64 = 1;
     const FIRST: u64 = 2;
 
-    /// The configuration registers, through an index port and a data port.
+    /// Access to the configuration registers through an index port and a data port.
     struct Bus(IoPorts);
 
     impl Bus {
@@ -46,22 +47,22 @@ mod here {
         found: Found,
         windows: Vec<Window>,
         messages: Option<Messages>,
-        /// Made when first asked for, and kept: memory in quarantine is the BTI's.
+        /// Created on the first request and kept, because the BTI holds the quarantined memory.
         bti: Option<Bti>,
         interrupts: Option<Msi>,
-        /// The key of whoever drives it.
+        /// The key of the device's driver.
         driver: Option<u64>,
     }
 
     struct Pci {
         bus: Bus,
-        /// The ranges of addresses that devices may have.
+        /// The address ranges for devices.
         memory: Vec<Resource>,
         iommu: Iommu,
         msi: Resource,
         devices: Vec<Device>,
         port: Port,
-        /// Of each driver: no more than there are devices.
+        /// One channel per driver, so never more than there are devices.
         channels: HashMap<u64, (End, Program)>,
         ends: Ends,
         next: u64,
@@ -98,7 +99,7 @@ mod here {
             ends: Ends::default(),
             next: FIRST,
         };
-        // An earlier bus driver may have left devices at work whose drivers have lost it.
+        // Under an earlier bus driver, devices whose drivers have lost them may still be active.
         for device in &pci.devices {
             if device.windows.is_empty() {
                 continue;
@@ -122,7 +123,7 @@ mod here {
         }
     }
 
-    /// `VENDOR:DEVICE`, hexadecimal.
+    /// Parses `VENDOR:DEVICE`, in hexadecimal.
     fn named(words: &str) -> Option<(u16, u16)> {
         let (vendor, device) = words.split_once(':')?;
         Some((u16::from_str_radix(vendor, 16).ok()?, u16::from_str_radix(device, 16).ok()?))
@@ -133,7 +134,7 @@ mod here {
             channel.wait_async(&self.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
         }
 
-        /// The device reaches no memory and interrupts nobody.
+        /// Stops the device's memory accesses and interrupts.
         fn quiet(&self, device: &Device) {
             let command = self.bus.read(device.found.place, pci::COMMAND) & 0xffff;
             self.bus.write(device.found.place, pci::COMMAND, command & !pci::MASTER);
@@ -163,7 +164,7 @@ mod here {
             }
         }
 
-        /// Answers one request, or notices that the driver has gone.
+        /// Answers one request, or handles the end of the driver's channel.
         fn serve(&mut self, key: u64) {
             let Some((channel, program)) = self.channels.remove(&key) else { return };
             let mut bytes = [0; pci::REQUEST];
@@ -188,7 +189,7 @@ mod here {
             }
         }
 
-        /// A driver's program has ended, whoever holds its channel.
+        /// A driver's program has ended. Another process may still hold its channel.
         fn program_ended(&mut self, program: Program) {
             let of = |(key, (_, of)): (&u64, &(End, Program))| (*of == program).then_some(*key);
             let keys: Vec<u64> = self.channels.iter().filter_map(of).collect();
@@ -217,7 +218,8 @@ mod here {
                 Request::Write(..) => Err(Status::ACCESS_DENIED),
                 Request::Window(index) => {
                     let window = device.windows.iter().find(|window| window.index == index).ok_or(Status::NOT_FOUND)?;
-                    // Whoever writes to the table of messages interrupts whom he likes: that window stays here.
+                    // A driver that can write to the MSI-X table can raise any interrupt, so this window is not given
+                    // out.
                     let vmo = match device.messages {
                         Some(messages) if messages.window == index => None,
                         _ => Some(physical(&self.memory, window)?.into()),
@@ -242,7 +244,7 @@ mod here {
                         Some(interrupts) => interrupts,
                         None => Msi::allocate(&self.msi, 1)?,
                     };
-                    // One is enough for every device so far; a second needs a second allocation.
+                    // One interrupt is enough for every device so far. A second one needs a second allocation.
                     let interrupt = if index == 0 {
                         let options = abi::ZX_MSI_MODE_MSI_X;
                         interrupts.create(options, 0, &table, messages.offset as usize)

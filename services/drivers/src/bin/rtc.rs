@@ -1,7 +1,7 @@
-//! The PC's clock: tells the time, and when a second begins.
+//! The driver of the PC's clock. It reports the time and the start of a second.
 //!
-//! Given: the clock's two I/O ports and its interrupt. The clock interrupts once a second, right after it has changed
-//! the time, and only while somebody waits for that.
+//! Its resources: the clock's two I/O ports and its interrupt. The clock interrupts once a second, right after it has
+//! updated the time, and only while a client waits for that.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -17,14 +17,14 @@ mod here {
     const CLIENTS: u64 = 2;
     const FIRST_CLIENT: u64 = 3;
 
-    /// The most clients, and the most of a program.
+    /// The maximum number of clients, in total and per program.
     const MOST_CLIENTS: u64 = 4096;
     const OF_A_PROGRAM: u64 = 256;
 
     struct Client {
         channel: End,
         program: Program,
-        /// It waits for the next second.
+        /// The client waits for the next second.
         waits: bool,
     }
 
@@ -58,7 +58,7 @@ mod here {
             next: FIRST_CLIENT,
             interrupts: 0,
         };
-        // What an earlier driver asked for, and an interrupt that nobody has settled.
+        // Clears the settings of an earlier driver and an interrupt that it has not acknowledged.
         rtc.interrupt_at_change(false);
         rtc.register(clock::STATUS_C);
         rtc.watch(&clients.0, CLIENTS).map_err(step("clients"))?;
@@ -76,7 +76,7 @@ mod here {
                     match clients.next() {
                         Ok(Event::Client(client)) => {
                             for handle in client.handles {
-                                // One that cannot be served is closed, which its owner sees.
+                                // If the client cannot be served, its channel is closed, and the client sees that.
                                 let _ = rtc.add(handle, client.program);
                             }
                         }
@@ -108,7 +108,7 @@ mod here {
             self.ports.write8(clock::DATA, form);
         }
 
-        /// The time, read twice until both are the same: it may change in between.
+        /// The time. The clock may update it during a read, so it is read until two reads agree.
         fn time(&self) -> i64 {
             loop {
                 let read = || clock::FIELDS.map(|field| self.register(field));
@@ -145,7 +145,8 @@ mod here {
             self.ledger.ended(program);
         }
 
-        /// Answers a client's request, or remembers that it waits: for one second at a time.
+        /// Answers a client's request, or records that the client waits for the next second. A client can wait once at
+        /// a time.
         fn answer(&mut self, key: u64) -> zx::Result<()> {
             let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
             let mut request = [0; 1];
@@ -166,7 +167,7 @@ mod here {
             self.watch(&client.channel, key)
         }
 
-        /// One who does not read its answers is given up.
+        /// Drops a client that does not read its answers.
         fn tell(&self, key: u64, time: Time) -> zx::Result<()> {
             let client = self.clients.get(&key).ok_or(Status::NOT_FOUND)?;
             client.channel.write(&time.to_bytes(), [])

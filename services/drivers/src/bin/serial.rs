@@ -1,8 +1,9 @@
-//! A terminal at a 16550 serial port: the console.
+//! A terminal on a 16550 serial port: the console.
 //!
-//! Given: the UART's eight I/O ports and its interrupt. Serves sessions, one at a time: a client sends a socket, which
-//! is its input and output from then on, and a channel. The first byte there says that the session has begun, each later
-//! one that the user wants the program to end; the channel's end says that the session is over and all output is out.
+//! Its resources: the UART's eight I/O ports and its interrupt. It serves one session at a time. A client sends a
+//! socket, which carries the session's input and output, and a channel. The first byte on the channel reports that the
+//! session has begun; each later byte reports that the user wants the program to end. The driver closes the channel
+//! when the session is over and all output has been sent.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -15,20 +16,20 @@ mod here {
     use service::{Client, Clients, End, Ends, Event};
     use zx::{AsHandleRef, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
 
-    /// Keys of packets; those of a session have its number above them.
+    /// Keys of packets. A session's keys have its number in the upper bits.
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
     const OUTPUT: u64 = 3;
     const INPUT: u64 = 4;
 
-    /// How many bytes may wait for a program that does not read.
+    /// Maximum number of input bytes that wait for a program that does not read.
     const MOST_INPUT: usize = 64 << 10;
-    /// How much output is taken from a program at once.
+    /// Maximum number of output bytes taken from a program at once.
     const OUTPUT_AT_ONCE: usize = 4096;
-    /// How many times the FIFO is filled before others have their turn.
+    /// Maximum number of FIFO fills before other events are handled.
     const BURSTS: usize = 64;
 
-    /// What says on a client's channel that the session has begun; that the user wants the program to end.
+    /// Messages on a client's channel: the session has begun; the user wants the program to end.
     const BEGUN: u8 = 0;
     const WANTS_END: u8 = 3;
 
@@ -36,9 +37,9 @@ mod here {
         number: u64,
         socket: Socket,
         control: End,
-        /// The program's ends are closed, and everything has been read.
+        /// The program has closed its end, and all its output has been read.
         over: bool,
-        /// A packet will tell of output; of room for input.
+        /// A port packet is requested for output; for room for input.
         awaits_output: bool,
         awaits_room: bool,
     }
@@ -49,11 +50,11 @@ mod here {
         clients: Clients,
         ends: Ends,
         terminal: Terminal,
-        /// On its way to the line.
+        /// Output that waits for the line.
         output: VecDeque<u8>,
-        /// On its way to the program.
+        /// Input that waits for the program.
         input: VecDeque<u8>,
-        /// After `input` there is no more.
+        /// No more input follows `input`.
         ended: bool,
         session: Option<Session>,
         sessions: u64,
@@ -95,11 +96,11 @@ mod here {
                         serial.begin(client);
                         serial.await_clients().map_err(step("clients"))?;
                     }
-                    // There are sessions of `init` only.
+                    // Every session belongs to `init`, so the end of a program changes nothing.
                     Ok(Event::Ended(_)) | Err(Status::SHOULD_WAIT) => {
                         serial.await_clients().map_err(step("clients"))?
                     }
-                    // Nobody is there any more to be served.
+                    // No clients are left.
                     Err(_) => return Ok(()),
                 },
                 key => {
@@ -121,12 +122,12 @@ mod here {
             self.clients.0.wait_async(&self.port, CLIENTS, signals, 0)
         }
 
-        /// Another session: the one before it ends.
+        /// Begins a new session, which ends the previous one.
         fn begin(&mut self, client: Client) {
             let mut handles = client.handles.into_iter();
             let (Some(socket), Some(control)) = (handles.next(), handles.next()) else { return };
             let (Ok(socket), Ok(control)) = (service::socket(socket), self.ends.take(control)) else { return };
-            // A client that has gone already is seen at its socket.
+            // If the client has already closed the channel, its socket shows that too.
             let _ = control.write(&[BEGUN], []);
             self.sessions += 1;
             self.ended = false;
@@ -140,7 +141,7 @@ mod here {
             });
         }
 
-        /// Deals with every cause: the line is at rest then, so that the next cause makes an edge.
+        /// Handles all pending causes. The interrupt line is then inactive, so that the next cause produces an edge.
         fn interrupted(&mut self) {
             loop {
                 match Cause::from_register(self.ports.read8(uart::CAUSE)) {
@@ -151,7 +152,7 @@ mod here {
                             self.typed(byte);
                         }
                     }
-                    // Sent below, from the packet's end; reading the cause has settled it.
+                    // `go_on` sends once the packet has been handled. Reading the cause has acknowledged it.
                     Cause::Room => {}
                     Cause::Line => drop(self.ports.read8(uart::STATUS)),
                     Cause::Modem => drop(self.ports.read8(uart::MODEM_STATUS)),
@@ -176,18 +177,18 @@ mod here {
             self.output.extend(echo);
         }
 
-        /// Moves what can be moved, both ways, and has itself woken for the rest.
+        /// Moves all data that can move, in both directions, and requests a packet for the rest.
         fn go_on(&mut self) {
             self.take_output();
             self.send();
             self.give_input();
-            // With the session the client's channel ends, which says that everything is out.
+            // Ending the session closes the client's channel, which reports that all output has been sent.
             if self.output.is_empty() && self.session.as_ref().is_some_and(|session| session.over) {
                 self.session = None;
             }
         }
 
-        /// Takes output of the program, once what it wrote before is out.
+        /// Takes the program's next output, once its previous output has been sent.
         fn take_output(&mut self) {
             let Some(session) = &mut self.session else { return };
             if !self.output.is_empty() || session.over || session.awaits_output {
@@ -209,7 +210,7 @@ mod here {
             }
         }
 
-        /// Sends in bursts of what the FIFO takes. Whatever is left is sent at the interrupt that tells of room.
+        /// Sends bursts of at most one FIFO. The transmit interrupt sends the rest.
         fn send(&mut self) {
             for _ in 0..BURSTS {
                 if self.output.is_empty() || self.ports.read8(uart::STATUS) & uart::HAS_ROOM == 0 {
@@ -219,13 +220,13 @@ mod here {
                 let burst: Vec<u8> = self.output.drain(..count).collect();
                 self.ports.write8_all(uart::DATA, &burst);
             }
-            // While there is nothing to send the interrupt for room still comes once: to take more of the program's
-            // output then.
+            // With nothing to send, the transmit interrupt still comes once. The driver then takes more of the
+            // program's output.
             let more = !self.output.is_empty() || self.session.as_ref().is_some_and(|s| !s.awaits_output && !s.over);
             self.ports.write8(uart::INTERRUPTS, if more { uart::ON_DATA | uart::ON_ROOM } else { uart::ON_DATA });
         }
 
-        /// Gives the program what was typed.
+        /// Passes the typed input to the program.
         fn give_input(&mut self) {
             let Some(session) = &mut self.session else { return };
             while !self.input.is_empty() && !session.awaits_room {
@@ -237,7 +238,7 @@ mod here {
                         let key = session.number << 8 | INPUT;
                         session.awaits_room = session.socket.wait_async(&self.port, key, signals, 0).is_ok();
                     }
-                    // It does not read any more.
+                    // The program does not read any more.
                     Err(_) => self.input.clear(),
                 }
             }

@@ -1,8 +1,8 @@
-//! A virtio disk: serves its blocks.
+//! The driver of a virtio disk. It serves the disk's blocks.
 //!
-//! Given: a connection to the bus driver that stands for the disk, and through it its registers, its interrupt and the
-//! handle by which it is told of memory. What clients send and get stands in [`drivers::block`]; each has a buffer of its
-//! own, and all requests that the disk has room for are under way at the same time.
+//! It has a connection to the bus driver that stands for the disk. Through it, it gets the disk's registers, its
+//! interrupt and the BTI. [`drivers::block`] defines the clients' messages. Each client has its own buffer. All
+//! requests that fit into the disk's queue are in flight at the same time.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -19,16 +19,17 @@ mod here {
 
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
-    /// Each client has two keys: this one's is even for its channel, odd for its FIFO.
+    /// Keys from here on belong to clients. Each client has two: an even one for its channel and an odd one for its
+    /// FIFO.
     const FIRST: u64 = 4;
 
-    /// Bytes of a client's buffer.
+    /// Size of a client's buffer in bytes.
     const BUFFER: usize = 512 << 10;
-    /// The most clients at once, and the most of a program: each has its buffer in one piece.
+    /// The maximum number of clients, in total and per program. Each client's buffer is physically contiguous.
     const MOST_CLIENTS: u64 = 16;
     const OF_A_PROGRAM: u64 = 4;
 
-    /// The device, by way of the bus driver.
+    /// The device, accessed through the bus driver.
     #[derive(Clone)]
     struct Device {
         channel: Rc<Channel>,
@@ -50,7 +51,7 @@ mod here {
             ask(&self.channel, pci::Request::Read(offset)).map_or(u32::MAX, |(value, ..)| value as u32)
         }
         fn write(&self, offset: u8, value: u32) {
-            // What the bus driver does not let through has no effect.
+            // If the bus driver refuses the write, it has no effect.
             let _ = ask(&self.channel, pci::Request::Write(offset, value));
         }
         fn window(&self, index: u8) -> Option<(u64, u64)> {
@@ -61,9 +62,9 @@ mod here {
     struct Client {
         channel: End,
         program: Program,
-        /// Once it has opened the disk.
+        /// Set once the client has opened the disk.
         session: Option<Session>,
-        /// It has gone, or broke the rules; what it has under way is waited for.
+        /// The client has gone or has broken the rules. The driver waits for its requests in flight.
         gone: bool,
         under_way: usize,
     }
@@ -71,26 +72,26 @@ mod here {
     struct Session {
         fifo: Fifo,
         buffer: Dma,
-        /// A packet will tell of requests.
+        /// A port packet is requested for its requests.
         awaits: bool,
     }
 
     struct Server {
-        /// With the end of this connection the bus driver stops the disk.
+        /// The bus driver stops the disk when this connection closes.
         _device: Device,
         disk: virtio::Disk,
         bti: Bti,
         port: Port,
-        /// By their key.
+        /// Clients by key.
         clients: HashMap<u64, Client>,
         ends: Ends,
         ledger: Ledger,
         next: u64,
-        /// Who comes first when requests are started: another one each time.
+        /// The client whose requests are started first; a different one each time.
         turn: usize,
-        /// Whose request it is, and its number there.
+        /// For each request in flight, its client and the client's number for it.
         requests: HashMap<Token, (u64, u32)>,
-        /// Who waits for all that is under way to be done, and then for a flush.
+        /// Clients that wait until all requests in flight are done, and then for a flush.
         flushes: Vec<(u64, u32)>,
     }
 
@@ -120,8 +121,8 @@ mod here {
         let port = Port::create_for_interrupts().map_err(step("port"))?;
         interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
         let device = Device { channel: Rc::new(channel), windows: Rc::new(windows) };
-        // It may reach memory from now on, but knows of none that is in use until it has been reset: what an earlier
-        // driver told it of is in quarantine.
+        // From now on the disk can access memory. Until the reset it knows no memory that is in use: buffers of an
+        // earlier driver are in quarantine.
         let command = device.read(pci::COMMAND);
         device.write(pci::COMMAND, command | pci::MEMORY | pci::MASTER | pci::NO_PIN);
         let disk = virtio::Disk::new(device.clone(), mapped, &bti)?;
@@ -143,13 +144,13 @@ mod here {
         loop {
             let packet = server.port.wait(MonotonicInstant::INFINITE).map_err(step("port"))?;
             match packet.key {
-                // First the interrupt may come again, then what is done is looked for: so nothing is missed.
+                // The driver re-enables the interrupt first and then looks for completed requests, so it misses none.
                 INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
                 CLIENTS => {
                     match clients.next() {
                         Ok(Event::Client(client)) => {
                             for handle in client.handles {
-                                // One that cannot be served is closed, which its owner sees.
+                                // If the client cannot be served, its channel is closed, and the client sees that.
                                 let _ = server.add(handle, client.program);
                             }
                         }
@@ -186,13 +187,13 @@ mod here {
             Ok(())
         }
 
-        /// Its clients have gone; what they have under way is waited for.
+        /// The program's clients have gone. The driver waits for their requests in flight.
         fn ended(&mut self, program: Program) {
             let clients = self.clients.values_mut().filter(|client| client.program == program);
             clients.for_each(|client| client.gone = true);
         }
 
-        /// A client's first message, or its end.
+        /// Handles a client's first message, or the end of its channel.
         fn message(&mut self, key: u64) {
             let Some(client) = self.clients.get(&key) else { return };
             let mut byte = [0; 1];
@@ -228,7 +229,7 @@ mod here {
             Ok(())
         }
 
-        /// Answers what is done, starts what there is room for, forgets clients that have gone.
+        /// Answers completed requests, starts as many as fit, and removes clients that have gone.
         fn go_on(&mut self) {
             loop {
                 self.finish();
@@ -238,7 +239,7 @@ mod here {
                 self.turn = first + 1;
                 keys.rotate_left(first);
                 keys.into_iter().for_each(|key| self.start(key));
-                // For a flush that nothing under way keeps from being made, nothing will interrupt.
+                // With no request in flight a flush can start now, and no interrupt would trigger it.
                 if self.flushes.is_empty() || self.disk.under_way() > 0 {
                     break;
                 }
@@ -254,14 +255,14 @@ mod here {
             }
         }
 
-        /// Answers what is done.
+        /// Answers completed requests.
         fn finish(&mut self) {
             while let Some((token, fine)) = self.disk.done() {
                 if let Some((key, id)) = self.requests.remove(&token) {
                     self.finished(key, id, fine);
                 }
             }
-            // The disk flushes while nothing else is under way; until then nothing new is started.
+            // The disk flushes while no other request is in flight. Until then no new request is started.
             if !self.flushes.is_empty()
                 && let Some(fine) = self.disk.flush()
             {
@@ -278,12 +279,12 @@ mod here {
             }
         }
 
-        /// Starts requests of a client, as many as its FIFO holds at most: with more, others have their turn first.
+        /// Starts requests of one client, at most as many as its FIFO holds. If it has more, other clients come first.
         fn start(&mut self, key: u64) {
             let Some(client) = self.clients.get_mut(&key).filter(|client| !client.gone) else { return };
             for _ in 0..MOST {
                 if !self.flushes.is_empty() || self.disk.under_way() >= virtio::MOST_REQUESTS {
-                    // What is under way brings it here again.
+                    // The completion of its requests in flight calls this function again.
                     return;
                 }
                 let Some(session) = client.session.as_mut().filter(|session| !session.awaits) else { return };
@@ -330,7 +331,7 @@ mod here {
     }
 
     impl Client {
-        /// One that has more under way than it may, or does not read its answers, is given up.
+        /// Drops a client that has more requests in flight than allowed, or that does not read its answers.
         fn answer(&mut self, id: u32, status: Status) {
             if let Some(session) = &self.session
                 && session.fifo.write(ELEMENT, &Answer { id, status: status.0 }.to_bytes()).is_err()

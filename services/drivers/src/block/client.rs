@@ -1,26 +1,26 @@
-//! The client's side of a disk.
+//! The client's side of a disk connection.
 
 use zx::{AsHandleRef, Channel, Fifo, MonotonicInstant, Result, Signals, Status, Vmo};
 
 use super::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
 
-/// The most bytes of one request: so several fit into the buffer.
+/// Maximum bytes of one request. Several of them fit into the buffer.
 const PIECE: usize = 64 << 10;
-/// How often in a row a driver may end before anything is done.
+/// How many times in a row a driver may end without progress.
 const PATIENCE: u32 = 10;
 
-/// A disk. When its driver ends, it connects to the next one and goes on where it was.
+/// A disk. When its driver ends, it connects to the next driver and resumes the transfer.
 #[derive(Debug)]
 pub struct Disk {
     service: String,
     connection: Connection,
-    /// How often a driver ended.
+    /// How many drivers have ended.
     lost: u32,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// Its end says that the driver is gone.
+    /// Closes when the driver ends.
     _channel: Channel,
     fifo: Fifo,
     buffer: Vmo,
@@ -40,7 +40,7 @@ impl Connection {
     }
 }
 
-/// A piece of a transfer: its place in the caller's bytes and on the disk.
+/// A piece of a transfer: its offset in the caller's bytes and on the disk.
 #[derive(Clone, Copy)]
 struct Piece {
     start: usize,
@@ -48,7 +48,7 @@ struct Piece {
     block: u64,
 }
 
-/// What is transferred, and which way.
+/// The bytes to transfer, and the direction.
 enum Bytes<'a> {
     Out(&'a [u8]),
     In(&'a mut [u8]),
@@ -64,15 +64,15 @@ impl Bytes<'_> {
 }
 
 impl Disk {
-    /// Connects to the service of this name.
+    /// Connects to the service `service`.
     ///
     /// # Errors
-    /// `PEER_CLOSED`: there is no such disk.
+    /// `PEER_CLOSED`: the disk does not exist.
     pub fn open(service: &str) -> Result<Disk> {
         Ok(Disk { service: service.to_owned(), connection: Connection::open(service)?, lost: 0 })
     }
 
-    /// Its form.
+    /// The disk's geometry, and the size of the buffer.
     pub fn shape(&self) -> Shape {
         self.connection.shape
     }
@@ -82,7 +82,7 @@ impl Disk {
         self.connection.shape.blocks * u64::from(self.connection.shape.block)
     }
 
-    /// How often its driver has ended and another was connected to.
+    /// How many times its driver has ended and it has connected to the next one.
     pub fn lost(&self) -> u32 {
         self.lost
     }
@@ -90,7 +90,7 @@ impl Disk {
     /// Reads whole blocks.
     ///
     /// # Errors
-    /// `INVALID_ARGS` for what is not whole blocks, `OUT_OF_RANGE` beyond the end, `IO`.
+    /// `INVALID_ARGS` if the length is not a multiple of a block, `OUT_OF_RANGE` beyond the end, `IO`.
     pub fn read(&mut self, block: u64, bytes: &mut [u8]) -> Result<()> {
         self.transfer(block, Bytes::In(bytes))
     }
@@ -98,12 +98,12 @@ impl Disk {
     /// Writes whole blocks.
     ///
     /// # Errors
-    /// As [`Disk::read`]; `ACCESS_DENIED` for a disk that cannot be written.
+    /// As [`Disk::read`]; `ACCESS_DENIED` for a read-only disk.
     pub fn write(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
         self.transfer(block, Bytes::Out(bytes))
     }
 
-    /// Has the disk keep what was written.
+    /// Makes all writes durable.
     ///
     /// # Errors
     /// `IO`.
@@ -143,7 +143,7 @@ impl Disk {
             let before = open.len();
             match self.pass(&mut open, &mut bytes) {
                 Err(Status::PEER_CLOSED) if patience > 0 => {
-                    // What was not answered is still in `open`.
+                    // Pieces without an answer are still in `open`.
                     patience = if open.len() < before { PATIENCE } else { patience - 1 };
                     self.again()?;
                 }
@@ -153,7 +153,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Has as many pieces under way as fit into the buffer, until all are done; takes out of `open` what was answered.
+    /// Keeps as many pieces in flight as fit into the buffer until all are done, and removes the answered pieces from
+    /// `open`.
     fn pass(&mut self, open: &mut Vec<Piece>, bytes: &mut Bytes<'_>) -> Result<()> {
         let size = self.shape().block as usize;
         let stride = open.iter().map(|piece| piece.len).max().unwrap_or(size);
@@ -193,7 +194,7 @@ impl Disk {
         }
     }
 
-    /// There is always room: no more requests are under way than the FIFO has elements.
+    /// The FIFO always has room, because no more requests are in flight than it has elements.
     fn send(&self, request: Request) -> Result<()> {
         self.connection.fifo.write(ELEMENT, &request.to_bytes()).map(drop)
     }

@@ -1,12 +1,12 @@
-//! Blocks of a disk: what a disk's driver and its clients send each other; [`Disk`] is the client's side.
+//! The block protocol between a disk's driver and its clients. [`Disk`] is the client's side.
 //!
-//! A client connects to the service, sends [`OPEN`] and gets the disk's [`Shape`], one end of a FIFO, and a VMO: the
-//! buffer, which the driver made, because the disk reads and writes it directly. From then on a [`Request`] goes into
-//! the FIFO, and an [`Answer`] comes out when it is done; several may be under way, and they may be answered in any order.
-//! Nothing is copied but between the client and the buffer.
+//! A client connects to the service, sends [`OPEN`] and gets the disk's [`Shape`], one end of a FIFO, and a VMO. The
+//! VMO is the buffer. The driver creates it, because the disk reads and writes it directly. The client then writes a
+//! [`Request`] into the FIFO and reads an [`Answer`] when the request is done. Several requests may be in flight, and
+//! the answers may come in any order. The only copy is between the client's memory and the buffer.
 //!
-//! When the driver ends, so do channel and FIFO. Whatever was answered is done; what was not may be done, in part, or not
-//! at all. So a client connects again and repeats what was not answered.
+//! When the driver ends, channel and FIFO close. Answered requests are done. Requests without an answer may be done, in
+//! part, or not at all. So a client connects again and repeats them.
 
 #[cfg(target_os = "fuchsia")]
 mod client;
@@ -16,29 +16,29 @@ pub use client::Disk;
 
 /// The first message of a client.
 pub const OPEN: u8 = 1;
-/// Bytes of a request and of an answer in the FIFO.
+/// Size of a request and of an answer in the FIFO, in bytes.
 pub const ELEMENT: usize = 32;
-/// Elements of the FIFO; a client never has more requests under way.
+/// Number of elements of the FIFO. A client never has more requests in flight.
 pub const MOST: usize = 16;
 
-/// A disk, and how to speak with its driver.
+/// A disk's geometry, and the size of the buffer that its client shares with its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block: u32,
-    /// How many blocks it has.
+    /// Number of blocks.
     pub blocks: u64,
-    /// It cannot be written.
+    /// The disk cannot be written.
     pub read_only: bool,
-    /// Bytes of the buffer.
+    /// Size of the buffer in bytes.
     pub buffer: u32,
 }
 
 impl Shape {
-    /// Bytes of its message.
+    /// Size of its message in bytes.
     pub const SIZE: usize = 20;
 
-    /// For a message.
+    /// Encodes it for a message.
     pub fn to_bytes(self) -> [u8; Shape::SIZE] {
         let mut bytes = [0; Shape::SIZE];
         bytes[..4].copy_from_slice(&self.block.to_le_bytes());
@@ -48,7 +48,7 @@ impl Shape {
         bytes
     }
 
-    /// From a message.
+    /// Decodes it from a message.
     pub fn from_bytes(bytes: &[u8]) -> Option<Shape> {
         let bytes: &[u8; Shape::SIZE] = bytes.try_into().ok()?;
         let shape = Shape {
@@ -57,39 +57,39 @@ impl Shape {
             blocks: u64::from_le_bytes(*bytes[8..16].first_chunk()?),
             read_only: bytes[16] != 0,
         };
-        // Whoever divides by a block's size may rely on it.
+        // Callers may divide by the size of a block.
         (shape.block > 0 && shape.buffer >= shape.block).then_some(shape)
     }
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// From the disk into the buffer.
     Read,
     /// From the buffer to the disk.
     Write,
-    /// Everything that was written and answered before stays, whatever happens to the machine.
+    /// Makes all writes that were answered before durable, also across a power cut.
     Flush,
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// The client's number for it, which the answer bears.
+    /// The client's number for the request, which the answer repeats.
     pub id: u32,
     /// The first block on the disk.
     pub block: u64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Where in the buffer, in bytes; a multiple of a block's.
+    /// Offset in the buffer in bytes, a multiple of the block size.
     pub offset: u32,
 }
 
 impl Request {
-    /// For the FIFO.
+    /// Encodes it for the FIFO.
     pub fn to_bytes(self) -> [u8; ELEMENT] {
         let mut bytes = [0; ELEMENT];
         bytes[0] = match self.operation {
@@ -104,10 +104,10 @@ impl Request {
         bytes
     }
 
-    /// From the FIFO; the number alone where the rest is no request.
+    /// Decodes it from the FIFO.
     ///
     /// # Errors
-    /// The number.
+    /// The request's number, if the rest is not a valid request.
     pub fn from_bytes(bytes: &[u8; ELEMENT]) -> Result<Request, u32> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let id = word(4);
@@ -127,12 +127,12 @@ impl Request {
 pub struct Answer {
     /// The request's number.
     pub id: u32,
-    /// `ZX_OK` or why not.
+    /// `ZX_OK` or an error.
     pub status: i32,
 }
 
 impl Answer {
-    /// For the FIFO.
+    /// Encodes it for the FIFO.
     pub fn to_bytes(self) -> [u8; ELEMENT] {
         let mut bytes = [0; ELEMENT];
         bytes[4..8].copy_from_slice(&self.id.to_le_bytes());
@@ -140,7 +140,7 @@ impl Answer {
         bytes
     }
 
-    /// From the FIFO.
+    /// Decodes it from the FIFO.
     pub fn from_bytes(bytes: &[u8; ELEMENT]) -> Answer {
         let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         Answer { id: u32::from_le_bytes(word(4)), status: i32::from_le_bytes(word(8)) }

@@ -1,6 +1,7 @@
-//! The file system on a disk.
+//! The file service for a disk.
 //!
-//! Given: its clients, and the name of the disk's driver, which it connects to again should that end.
+//! At its start it gets the channel of its clients and the name of the disk's driver. It connects to that name again if
+//! the driver ends.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -15,7 +16,7 @@ mod here {
     use files::serving::{Served, Service};
     use zx::Status;
 
-    /// The service that is the disk.
+    /// The name of the disk's service.
     const DISK: &str = "disk";
 
     struct Driver(Disk);
@@ -58,9 +59,9 @@ mod here {
         }
     }
 
-    /// Serves one tree: it is all that there is, so whoever wants another gets this one.
+    /// Serves one tree. There is only this one, so a client that asks for another tree gets it, too.
     fn serve(clients: &service::Clients, system: impl Served) -> std::result::Result<(), String> {
-        // What is caught in there is told in a sentence of ours.
+        // Panics in the file system are caught and reported in a message of our own.
         std::panic::set_hook(Box::new(|_| {}));
         let mut system = Some(system);
         let mut service = Service::new(move || system.take()).map_err(|status| format!("a port: {status}"))?;
@@ -71,7 +72,7 @@ mod here {
         let clients = service::Clients::take()?;
         let disk = Disk::open(DISK).map_err(|status| format!("there is no disk: {status}"))?;
         let device = Device::new(Box::new(Driver(disk)));
-        // What lies on the disk says what it is.
+        // The content of the disk decides which file system it is.
         match device.has_superblock() {
             Ok(true) => serve(&clients, Ext4::mount(device)?),
             Ok(false) => serve(&clients, Fat::mount(device.into_disk().ok_or("the disk is in use")?)?),

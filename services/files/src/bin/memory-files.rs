@@ -1,6 +1,7 @@
-//! The file system in memory.
+//! The file service for files in memory.
 //!
-//! Given: its clients, and a connection to the keeper of what files hold. `keeper` as an argument makes it that keeper.
+//! At its start it gets the channel of its clients and a connection to the keeper, which creates the VMOs of file
+//! contents. With the argument `keeper`, this program is the keeper.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -9,9 +10,9 @@ fn main() {
     use files::memory::{Budget, Tree};
     use files::serving::Service;
 
-    /// What names and nodes may take of this process' memory.
+    /// Maximum memory of this process for names and nodes, in bytes.
     const NAMES: u64 = 64 << 20;
-    /// And those that one program made.
+    /// The same for names and nodes that one program created.
     const NAMES_OF_PROGRAM: u64 = 32 << 20;
 
     let served = if std::env::args().nth(1).as_deref() == Some("keeper") {

@@ -1,25 +1,30 @@
-//! The disk beneath `rsext4`, with the order in which its last blocks get there.
+//! The disk beneath `rsext4`. It enforces the order in which the last blocks reach the disk.
 //!
-//! `rsext4` 0.9.2 writes two kinds of blocks that say "the journal is not needed any more" together with the blocks that the journal
-//! was needed for, and flushes once behind all of them: the superblock when it unmounts, the journal's superblock when it replays and
-//! when it makes room. A disk may keep any of them and lose the others when the power goes. So such a block waits here:
+//! `rsext4` 0.9.2 writes two kinds of blocks that say "the journal is not needed any more": the superblock when it
+//! unmounts, and the journal's superblock when it replays the journal or makes room in it. It flushes once after these
+//! blocks and the blocks that the journal was needed for. When the power goes, a disk may have written any of them and
+//! lost the others. So this module delays such blocks:
 //!
-//! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it there.
-//! 2. At the next flush the disk flushes what was written before;
-//! 3. then the kept blocks are written, in the order in which they came, with a flush behind each; the superblock as [`superblock`] has it,
-//!    which no torn write spoils. Before the journal's superblock says
-//!    that there is something in it, the superblock says that the journal is needed: `rsext4` has that wait in the journal itself.
-//! 4. A superblock that says that it is not needed stays behind, over flushes, until the journal's superblock says that it is empty. With
-//!    the other order nothing is lost, but `e2fsck -p` leaves such an image to a human being.
+//! 1. A write to the superblock, or of a block that looks like a journal's superblock, is kept in memory. Reads find it
+//!    there.
+//! 2. At the next flush, the disk flushes all earlier writes.
+//! 3. Then the kept blocks are written in their original order, with a flush after each. The superblock is written in
+//!    the way of [`superblock`], so that no torn write can corrupt it. Before the journal's superblock says that the
+//!    journal has content, the superblock says that the journal is needed; `rsext4` itself would leave that update in
+//!    the journal.
+//! 4. A superblock that says that the journal is not needed stays in memory, across flushes, until the journal's
+//!    superblock says that the journal is empty. The opposite order loses nothing, but `e2fsck -p` does not repair such
+//!    an image without a human.
 //!
-//! What a file holds `rsext4` writes at once, and where the disk does not take it again at each sync: then no sync would pass for anybody. Its
-//! writer has been told, so:
+//! `rsext4` writes file content at once. If that write fails, it writes the content again at each sync, and every sync
+//! would fail for every program. The writer has already got the error, so:
 //!
-//! 5. Writes that failed in a request are left out of the commit behind it ([`Device::forgive`]). The journal's are not: it
-//!    makes no second try of them.
+//! 5. Writes that failed in a request are left out of the commit after it ([`Device::forgive`]). Writes to the journal
+//!    are not left out: the journal does not retry them.
 //!
-//! To `rsext4` nothing changes: what is written before a flush may reach the disk in any order. File content that looks like a
-//! journal's superblock waits as well; when [`MOST_KEPT`] wait, the disk is flushed, so no content takes more memory than that.
+//! `rsext4` sees no difference: writes before a flush may reach the disk in any order. File content that looks like a
+//! journal's superblock is delayed as well. When [`MOST_KEPT`] blocks wait, the disk is flushed, so delayed content
+//! never takes more memory than that.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -31,21 +36,21 @@ use rsext4::{BlockIo, DeviceCapabilities, DeviceGeometry, Ext4Error, Ext4Result,
 use super::superblock::{self, FIRST, NEEDS_RECOVERY, SUPERBLOCK};
 use crate::blocks::Blocks;
 
-/// Where a journal's superblock says where in it the log begins: nowhere, if it is 0.
+/// Position of the field in a journal's superblock that says where the log begins; 0 means that the journal is empty.
 const JOURNAL_START: Range<usize> = 28..32;
-/// A journal's blocks begin with this number, most significant byte first, and then with their kind.
+/// A journal's blocks begin with this magic number in big-endian order, followed by the kind of block.
 const JOURNAL_MAGIC: [u8; 4] = 0xc03b_3998_u32.to_be_bytes();
-/// The kinds that are superblocks, of the first and the second version.
+/// The kinds of block that are superblocks of version 1 and version 2.
 const JOURNAL_SUPERBLOCKS: [[u8; 4]; 2] = [3_u32.to_be_bytes(), 4_u32.to_be_bytes()];
-/// Blocks that wait for a flush, at most.
+/// Maximum number of blocks that wait for a flush.
 const MOST_KEPT: usize = 8;
-/// Bytes of a piece in the cache, and pieces in it. `rsext4` keeps next to nothing of what it reads.
+/// Size of a cache piece in bytes, and number of pieces. `rsext4` itself caches almost nothing that it reads.
 const PIECE: u64 = 4096;
 const PIECES: usize = 1024;
-/// Pieces that are read at once where the one before the first was read already: somebody goes through them.
+/// Number of pieces for read-ahead, used when the piece before the first one is cached: the access is sequential.
 const AHEAD: u64 = 16;
 
-/// Bytes that are read at once where one long read follows another.
+/// Bytes of read-ahead when one long read follows another.
 const WINDOW: u64 = 256 << 10;
 
 struct Kept {
@@ -57,27 +62,27 @@ struct Inner {
     disk: Box<dyn Blocks>,
     kept: Vec<Kept>,
     cache: HashMap<u64, Box<[u8]>>,
-    /// Pieces of the cache, the oldest first.
+    /// Pieces in the cache, oldest first.
     ages: VecDeque<u64>,
-    /// Where the last long read ended, and what was read ahead of it.
+    /// Where the last long read ended, and the bytes read ahead of it.
     run: u64,
     window: Kept,
     /// A flush of the disk failed.
     failed: bool,
-    /// Writes that failed.
+    /// Ranges whose write failed.
     unwritten: Vec<Range<u64>>,
-    /// Writes that are left out.
+    /// Ranges that writes leave out.
     forgiven: Vec<Range<u64>>,
-    /// The journal's superblock on the disk says that there is something in it.
+    /// The journal's superblock on the disk says that the journal has content.
     in_journal: bool,
 }
 
-/// The disk. All clones are the same: `rsext4` does not give back what it was given.
+/// The disk. All clones share it, because `rsext4` does not return the device that it was given.
 #[derive(Clone)]
 pub struct Device(Rc<RefCell<Inner>>);
 
 impl Device {
-    /// The device over a disk.
+    /// Creates the device over a disk.
     pub fn new(disk: Box<dyn Blocks>) -> Device {
         let inner = Inner {
             disk,
@@ -94,7 +99,7 @@ impl Device {
         Device(Rc::new(RefCell::new(inner)))
     }
 
-    /// The disk, if nobody else has the device.
+    /// Returns the disk, if there is no other clone of the device.
     pub fn into_disk(self) -> Option<Box<dyn Blocks>> {
         Rc::into_inner(self.0).map(|inner| inner.into_inner().disk)
     }
@@ -102,7 +107,7 @@ impl Device {
     /// Whether there is a superblock on the disk.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     pub fn has_superblock(&self) -> std::io::Result<bool> {
         let mut inner = self.0.borrow_mut();
         let mut bytes = [0; 4096];
@@ -113,25 +118,25 @@ impl Device {
         Ok(superblock::is_superblock(&bytes[1024..2048]))
     }
 
-    /// Nothing can be written.
+    /// Whether the disk cannot be written.
     pub fn read_only(&self) -> bool {
         self.0.borrow().disk.read_only()
     }
 
-    /// A request begins: what failed before is past.
+    /// Begins a request: clears the record of earlier failures.
     pub fn begin(&self) {
         let mut inner = self.0.borrow_mut();
         inner.failed = false;
         inner.unwritten.clear();
     }
 
-    /// Whether a write or a flush has failed since then.
+    /// Whether a write or a flush has failed since the last `begin`.
     pub fn has_failed(&self) -> bool {
         let inner = self.0.borrow();
         inner.failed || !inner.unwritten.is_empty()
     }
 
-    /// Forgets all that the disk did not take: what it has is what counts.
+    /// Discards all data that is not on the disk. The disk's content is authoritative.
     pub fn reset(&self) {
         let mut inner = self.0.borrow_mut();
         inner.kept.clear();
@@ -141,7 +146,7 @@ impl Device {
         inner.in_journal = false;
     }
 
-    /// Step 5, for what `call` writes.
+    /// Step 5: runs `call`, whose writes leave out the ranges that failed.
     pub fn forgive<T>(&self, call: impl FnOnce() -> T) -> T {
         let mut inner = self.0.borrow_mut();
         inner.forgiven = std::mem::take(&mut inner.unwritten);
@@ -152,7 +157,7 @@ impl Device {
     }
 }
 
-/// The start of a transfer, in bytes, where all of it lies on the disk.
+/// The byte offset of a transfer that lies entirely on the disk.
 fn place(disk: &dyn Blocks, sector: SectorId, len: usize) -> Ext4Result<u64> {
     let offset = sector.raw().checked_mul(u64::from(disk.block())).ok_or_else(Ext4Error::overflow)?;
     let end = offset.checked_add(len as u64).ok_or_else(Ext4Error::overflow)?;
@@ -175,13 +180,13 @@ impl Kept {
         flags.is_some_and(|flags| flags & NEEDS_RECOVERY.1 == 0)
     }
 
-    /// Of a journal's superblock, whether there is something in the journal.
+    /// For a journal's superblock, whether the journal has content.
     fn in_journal(&self) -> Option<bool> {
         comes_last(&self.bytes).then(|| self.bytes[JOURNAL_START].iter().any(|byte| *byte != 0))
     }
 }
 
-/// Whether a block of the file system must not reach the disk before what was written earlier.
+/// Whether a block must not reach the disk before earlier writes.
 fn comes_last(bytes: &[u8]) -> bool {
     bytes.starts_with(&JOURNAL_MAGIC) && JOURNAL_SUPERBLOCKS.iter().any(|kind| bytes[4..].starts_with(kind))
 }
@@ -208,13 +213,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads what is longer than a piece.
+    /// Reads a range longer than a piece.
     fn read_long(&mut self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         let end = offset + bytes.len() as u64;
         if !self.window.covers(offset, end) && offset == self.run && end - offset < WINDOW {
             let mut ahead = std::mem::take(&mut self.window.bytes);
             ahead.resize(WINDOW.min(self.disk.size() - offset) as usize, 0);
-            // A sector that cannot be read may lie in what nobody asked for.
+            // The bad sector may lie in the read-ahead range that nothing asked for.
             if self.disk.read(offset, &mut ahead).is_ok() {
                 self.window = Kept { offset, bytes: ahead };
             }
@@ -229,7 +234,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads a piece into the cache, and those behind it where they are likely to be wanted next.
+    /// Reads a piece into the cache. If the access is sequential, it reads the following pieces, too.
     fn read_pieces(&mut self, piece: u64) -> std::io::Result<()> {
         let follows = piece.checked_sub(1).is_some_and(|before| self.cache.contains_key(&before));
         let most = if follows { AHEAD.min(self.disk.size() / PIECE - piece) } else { 1 };
@@ -239,7 +244,7 @@ impl Inner {
             if missing <= 1 {
                 return Err(error);
             }
-            // A sector that cannot be read may lie in what nobody asked for.
+            // The bad sector may lie in pieces that nothing asked for.
             fresh.truncate(PIECE as usize);
             self.disk.read(piece * PIECE, &mut fresh)?;
         }
@@ -286,7 +291,7 @@ impl Inner {
         let written = self.disk.write(offset, bytes);
         if written.is_err() {
             self.unwritten.push(offset..offset + bytes.len() as u64);
-            // What the disk holds there is not known.
+            // The disk's content there is unknown.
             self.cache.clear();
             self.ages.clear();
         }
@@ -295,7 +300,8 @@ impl Inner {
 
     /// Step 1.
     fn keep(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        // One behind another stays there: in between may stand what the first had to come before.
+        // Replaces only the block that came last. Any other kept block stays, because the blocks kept after it must
+        // come after it.
         if let Some(kept) = self.kept.last_mut().filter(|kept| kept.offset == offset && kept.bytes.len() == bytes.len())
         {
             kept.bytes.copy_from_slice(bytes);
@@ -305,14 +311,14 @@ impl Inner {
             self.flush()?;
         }
         if offset <= SUPERBLOCK.start {
-            // One that stayed behind is overtaken.
+            // The new block replaces a superblock that was held back.
             self.kept.retain(|kept| kept.offset != offset || !kept.needs_no_journal());
         }
         self.kept.push(Kept { offset, bytes: bytes.to_vec() });
         Ok(())
     }
 
-    /// Takes back what waits where something newer is written.
+    /// Updates kept blocks with newer content for their range.
     fn forget_kept(&mut self, offset: u64, bytes: &[u8]) {
         for kept in &mut self.kept {
             overlay(&mut kept.bytes, kept.offset, bytes, offset);
@@ -331,7 +337,7 @@ impl Inner {
         if self.kept.is_empty() {
             return Ok(());
         }
-        // Steps 3 and 4. What cannot be written waits on.
+        // Steps 3 and 4. A block that cannot be written yet keeps waiting.
         let comes_now =
             |inner: &Inner| inner.kept.iter().position(|kept| !(inner.in_journal && kept.needs_no_journal()));
         while let Some(place) = comes_now(self) {
@@ -352,10 +358,10 @@ impl Inner {
 }
 
 impl Inner {
-    /// Writes what the disk is to hold from the superblock's start on, and flushes (step 3).
+    /// Writes blocks that begin with the superblock, and flushes (step 3).
     fn write_superblock(&mut self, mut bytes: Vec<u8>) -> std::io::Result<()> {
         let mut old = [0; 1024];
-        // A disk with longer sectors tears none of it.
+        // A disk with larger sectors does not tear the superblock.
         if bytes.len() == old.len() && self.disk.block() as usize <= FIRST {
             self.disk.read(SUPERBLOCK.start, &mut old)?;
             if superblock::is_whole(&old) {
@@ -377,7 +383,7 @@ impl Inner {
         self.disk.flush()
     }
 
-    /// Has the superblock on the disk say that the journal is needed (step 3).
+    /// Sets the flag "journal needed" in the superblock on the disk (step 3).
     fn need_journal(&mut self) -> std::io::Result<()> {
         let block = u64::from(self.disk.block());
         let (first, end) = (SUPERBLOCK.start / block * block, SUPERBLOCK.end.next_multiple_of(block));
@@ -399,7 +405,7 @@ impl Inner {
     }
 }
 
-/// Copies into `target`, which lies at `at`, what `source` at `from` has for it.
+/// Copies the part of `source` (at offset `from`) that overlaps `target` (at offset `at`) into `target`.
 fn overlay(target: &mut [u8], at: u64, source: &[u8], from: u64) {
     let (end, last) = (at + target.len() as u64, from + source.len() as u64);
     let (first, last) = (at.max(from), end.min(last));
@@ -418,7 +424,7 @@ impl BlockIo for Device {
         let mut inner = self.0.borrow_mut();
         let offset = place(&*inner.disk, sector, buffer.len())?;
         let end = offset + buffer.len() as u64;
-        // The disk's blocks that hold the superblock wait; what lies around them goes its way.
+        // The disk blocks that hold the superblock are kept. The bytes around them are written at once.
         let block = u64::from(inner.disk.block());
         let (first, last) = (SUPERBLOCK.start / block * block, SUPERBLOCK.end.next_multiple_of(block));
         let (first, last) = (first.max(offset), last.min(end));

@@ -1,23 +1,26 @@
-//! ext4 on a disk, by the crate `rsext4`.
+//! ext4 on a disk, implemented with the crate `rsext4`.
 //!
-//! A node's number is the inode's. What is here, and not in `rsext4`: inodes that are open and have no name any more are reaped when the
-//! last holder lets go; directories know their names ([`names`]); the disk gets what it must get in order ([`device`]); and three rules
-//! for what stays when the power goes:
+//! A node's number is the inode number. This module adds what `rsext4` lacks. An inode that is open and has lost its
+//! last name is reaped when its last holder releases it. Directories know their names ([`names`]). Blocks reach the
+//! disk in the necessary order ([`device`]). Three rules say what survives a power cut:
 //!
-//! 1. **Durable**: `sync` commits the journal and flushes the disk. A request that leaves nothing open does the same, so what a program
-//!    closed is safe when its last file is closed.
-//! 2. **Freed blocks**: `rsext4` gives freed blocks to the next file at once, and writes content before it commits. So whatever
-//!    writes content commits first where something was freed since the last commit; else a cut would show the new content in a
-//!    file whose removal has not happened yet.
-//! 3. **Clean**: a `sync` while nothing is open unmounts, so that the image needs no journal afterwards; the next request mounts again.
+//! 1. **Durable**: `sync` commits the journal and flushes the disk. A request after which no file is open does the
+//!    same, so closing the last open file makes everything durable.
+//! 2. **Freed blocks**: `rsext4` reuses freed blocks at once, and writes content before it commits. So a content write
+//!    first commits if any block was freed since the last commit. Otherwise a power cut could leave the new content in
+//!    a file whose removal was never committed.
+//! 3. **Clean**: a `sync` while no file is open unmounts, so that the image needs no journal replay afterwards. The
+//!    next request mounts again.
 //!
-//! What takes long is done by portions: a large file gets shorter from its end, and one that nobody has any more gets short before it is
-//! reaped. The disk has a list of such, so that after a cut the next mount reaps them.
+//! Long operations run in slices. A large file is truncated from its end, and a large file without name and holder is
+//! truncated before it is reaped. The on-disk orphan list has such files, so the next mount after a power cut reaps
+//! them.
 //!
-//! Where the disk does not take content, that is the error of who wrote it. Where it does not take the journal, the image is only read
-//! from then on, and what was not committed is lost ([`crate::failures`] says who is told).
+//! If the disk fails a write of content, only its writer gets the error. If the disk fails a write of the journal, the
+//! image becomes read-only, and uncommitted changes are lost ([`crate::failures`] decides who is told).
 //!
-//! A damaged image is an error. One that makes `rsext4` panic is caught, and nothing is done to it any more.
+//! A damaged image causes an error. If the image makes `rsext4` panic, the panic is caught and the image is never
+//! accessed again.
 
 pub mod device;
 mod names;
@@ -43,21 +46,22 @@ use names::Names;
 
 /// The root directory's inode.
 const ROOT: Node = 2;
-/// Whoever makes something is the super-user.
+/// New inodes belong to the super-user.
 const CONTEXT: MutationContext = MutationContext::new(0, 0, 0, 0);
-/// Entries that are asked for at once; more do not fit into an answer.
+/// Maximum number of entries per request. More do not fit into an answer.
 const ENTRIES: usize = 2048;
-/// No file can be larger: 2^32 blocks of 1 KiB, which any block size allows.
+/// Maximum size of a file: 2^32 blocks of 1 KiB, which every block size allows.
 const LARGEST: u64 = 1 << 42;
-/// A longer target of a symbolic link is damage.
+/// Maximum length of a symbolic link's target. A longer one means damage.
 const LONGEST_TARGET: u64 = 4096;
-/// The times that fit: 34 bits of seconds, from 1901 on, to 2446.
+/// The range of representable times: 34 bits of seconds, from 1901 to 2446.
 const TIMES: std::ops::RangeInclusive<i64> = i32::MIN as i64..=0x3_7fff_ffff;
 const SECOND: i64 = 1_000_000_000;
-/// Bytes that are freed in a portion, and pieces that they may lie in: so much fits into a transaction of any journal.
+/// Maximum number of bytes, and of extents they lie in, that one slice frees. This much fits into a transaction of any
+/// journal.
 const PORTION: u64 = 8 << 20;
 const PIECES: usize = 64;
-/// As many blocks, of the smallest kind, cannot lie in more pieces.
+/// A file of at most this many bytes cannot have more than [`PIECES`] extents, because the smallest block is 1 KiB.
 const FEW: u64 = PIECES as u64 * 1024;
 
 type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
@@ -71,7 +75,7 @@ impl Clock for Now {
     }
 }
 
-/// Numbers that nobody else has: by the hasher's keys, which are drawn by lot for each.
+/// Unique numbers, derived from the hasher's keys, which are random for each hasher.
 struct Entropy;
 
 impl EntropySource for Entropy {
@@ -91,29 +95,29 @@ struct Held {
     is_file: bool,
 }
 
-/// A mounted image, or one that is mounted when it is next used.
+/// A mounted image, or one that is mounted on its next use.
 pub struct Ext4 {
     device: Device,
     fs: Option<Fs>,
-    /// It can be read and not written: the disk is so, or the image has errors recorded in it.
+    /// The image cannot be written, because the disk cannot be, or because errors are recorded in the image.
     read_only: bool,
-    /// It made no sense; nothing is done to it any more.
+    /// The image is damaged, and is never accessed again.
     broken: bool,
-    /// Something was changed since the last commit.
+    /// There are changes since the last commit.
     changed: bool,
-    /// Something was freed since the last commit.
+    /// Blocks were freed since the last commit.
     freed: bool,
-    /// The disk did not take the journal; nothing more is written.
+    /// The disk failed a write of the journal. Nothing more is written.
     failed: bool,
-    /// Something was lost by that since it was asked last.
+    /// Changes were lost by that since the last call of `take_lost`.
     lost: bool,
     /// The inodes that are held.
     holders: HashMap<Node, Held>,
-    /// Of those, the ones without a name.
+    /// Those held inodes that have no name.
     unnamed: HashSet<Node>,
-    /// How many files are held.
+    /// Number of files that are held.
     files: u64,
-    /// Large files that nobody has, of which something is left.
+    /// Large files without name and holder that are not completely freed.
     reaping: Vec<Node>,
     names: Names,
 }
@@ -122,7 +126,7 @@ fn stamp(time: i64) -> Ext4Timestamp {
     Ext4Timestamp::new(time.div_euclid(SECOND), time.rem_euclid(SECOND) as u32)
 }
 
-/// Of a time on the disk.
+/// Converts an on-disk time to nanoseconds.
 fn nanoseconds(time: Ext4Timestamp) -> i64 {
     time.sec.saturating_mul(SECOND).saturating_add(i64::from(time.nsec))
 }
@@ -157,7 +161,7 @@ fn permissions(mode: u32) -> Ext4Result<FilePermissions> {
     FilePermissions::new((mode & 0o7777) as u16)
 }
 
-/// What an inode is to programs; what is none of these has no content that anybody could use, and is shown as a file.
+/// The kind of an inode as programs see it. An inode of any other kind has no usable content, and is shown as a file.
 fn kind_of(kind: DirectoryEntryType) -> Kind {
     match kind {
         DirectoryEntryType::Directory => Kind::Directory,
@@ -167,8 +171,8 @@ fn kind_of(kind: DirectoryEntryType) -> Kind {
     }
 }
 
-/// A place in a directory as a number that a client keeps: 0 at the start, the highest bit for a plain directory's offset, else a
-/// hash as Linux tells it. Names with the same hash of 63 bits may be told twice.
+/// A directory position as a number that a client keeps: 0 at the start, the highest bit for an offset in a linear
+/// directory, otherwise a hash as Linux reports it. Names with the same 63-bit hash may be listed twice.
 fn cookie_of(cursor: DirectoryCursor) -> u64 {
     match cursor {
         DirectoryCursor::Start => 0,
@@ -187,10 +191,10 @@ fn cursor_of(cookie: u64) -> DirectoryCursor {
     }
 }
 
-/// Makes an empty file system on a disk.
+/// Creates an empty file system on a disk.
 ///
 /// # Errors
-/// A sentence: the disk is too small, or fails.
+/// A message: the disk is too small, or it fails.
 pub fn format(disk: Box<dyn Blocks>) -> std::result::Result<(), String> {
     let made = rsext4::format(Device::new(disk), Now, MkfsOptions::default());
     made.map(drop).map_err(|error| match error.kind() {
@@ -203,7 +207,7 @@ impl Ext4 {
     /// Mounts the image on a device.
     ///
     /// # Errors
-    /// A sentence for the log.
+    /// A message for the log.
     pub fn mount(device: Device) -> std::result::Result<Ext4, String> {
         if !device.has_superblock().map_err(|error| format!("the disk cannot be read: {error}"))? {
             return Err("there is no ext4 file system on it".to_owned());
@@ -235,13 +239,13 @@ impl Ext4 {
             let services = || MountServices::new(Now, Entropy, NoopObserver);
             let options = MountOptions::read_only_no_journal_replay;
             let mut mounted = if self.device.read_only() {
-                // What waits in the journal stays there.
+                // The content of the journal stays there.
                 Fs::mount(self.device.clone(), services(), options())
             } else {
                 Fs::mount_with_readonly_fallback(self.device.clone(), services())
             };
             if mounted.is_err() && self.failed {
-                // Nor does the disk take what waits in the journal.
+                // The disk fails the journal replay, too.
                 self.device.reset();
                 mounted = Fs::mount(self.device.clone(), services(), options());
             }
@@ -255,7 +259,7 @@ impl Ext4 {
         self.fs.as_mut().ok_or_else(Ext4Error::busy)
     }
 
-    /// Calls `rsext4`: caught.
+    /// Calls `rsext4` and catches panics.
     fn call<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
         if self.broken {
             return Err(Error::Damaged);
@@ -271,7 +275,7 @@ impl Ext4 {
         }
     }
 
-    /// The same for what changes something.
+    /// The same for a call that changes the file system.
     fn change_by<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
         self.call(|_| Ok(()))?;
         if self.read_only {
@@ -281,14 +285,14 @@ impl Ext4 {
         self.device.begin();
         let done = self.call(call);
         if done.is_err() && self.device.has_failed() {
-            // What failed may have been content alone: the journal says whether it still works.
+            // Possibly only the write of content has failed. A commit shows whether the journal still works.
             let device = self.device.clone();
             device.forgive(|| self.commit())?;
         }
         done
     }
 
-    /// The same for what writes content (rule 2).
+    /// The same for a call that writes content (rule 2).
     fn write_by<T>(&mut self, call: impl FnOnce(&mut Fs) -> Ext4Result<T>) -> Result<T> {
         if self.freed {
             self.commit()?;
@@ -296,7 +300,7 @@ impl Ext4 {
         self.change_by(call)
     }
 
-    /// Has all that was changed stay (rule 1).
+    /// Makes all changes durable (rule 1).
     fn commit(&mut self) -> Result<()> {
         if self.changed || self.freed {
             let done = self.call(Fs::sync);
@@ -309,8 +313,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// What was not committed is lost: what `rsext4` has of it in memory it could neither write nor let go of, so the image is mounted
-    /// anew, as it is on the disk.
+    /// Handles a failed commit: uncommitted changes are lost. `rsext4` can neither write nor drop the changes that it
+    /// holds in memory, so the next call mounts the image anew, as it is on the disk.
     fn fail(&mut self) {
         if !self.failed {
             crate::say("the disk failed; from here on it is only read");
@@ -324,7 +328,7 @@ impl Ext4 {
         self.call(|fs| fs.inode(number(node)?))
     }
 
-    /// An inode lost a name, and has no other where `gone` says so.
+    /// Handles the removal of an inode's name; `gone` says that it was the last one.
     fn lost_name(&mut self, node: Node, gone: bool) -> Result<()> {
         if !gone {
             return Ok(());
@@ -346,7 +350,7 @@ impl Ext4 {
         self.reap_all(node)
     }
 
-    /// The size to which a file gets shorter in a portion.
+    /// The size to which one slice truncates a file.
     fn next_size(&mut self, file: Node, inode: &InodeInfo, size: u64) -> Result<u64> {
         if inode.blocks.saturating_mul(512) <= FEW || size >= inode.size {
             return Ok(size);
@@ -365,14 +369,14 @@ impl Ext4 {
         Ok(size)
     }
 
-    /// Does all that was put off.
+    /// Finishes all postponed work.
     fn finish(&mut self) {
         while self.has_work() {
             self.work();
         }
     }
 
-    /// Carries out what needs room: what was put off may give it.
+    /// Runs a call that needs free space. If there is none, it finishes the postponed work, which may free some.
     fn with_room<T>(&mut self, mut call: impl FnMut(&mut Ext4) -> Result<T>) -> Result<T> {
         match call(self) {
             Err(Error::Full) if self.has_work() => {
@@ -388,12 +392,12 @@ impl Ext4 {
         self.change_by(|fs| fs.reap_unlinked_inode(number(node)?))
     }
 
-    /// A directory without a name has nothing in it, and gets nothing.
+    /// A removed directory is empty, and nothing can be added to it.
     fn check_named(&self, directory: Node) -> Result<()> {
         if self.unnamed.contains(&directory) { Err(Error::NotFound) } else { Ok(()) }
     }
 
-    /// Ends the mount where nothing is open, so that the image needs no journal (rule 3).
+    /// Unmounts if nothing is open, so that the image needs no journal replay (rule 3).
     fn unmount(&mut self) -> Result<()> {
         if self.fs.is_some() && !self.read_only && self.files == 0 && self.unnamed.is_empty() {
             self.finish();
@@ -401,8 +405,8 @@ impl Ext4 {
             let unmounted = self.call(Fs::unmount);
             self.fs = None;
             match unmounted {
-                // `rsext4` 0.9.2 makes no room in a journal that is used up while it changes a block. All is committed: mounting
-                // again replays the journal, and leaves it empty.
+                // `rsext4` 0.9.2 makes no room in a full journal while it changes a block. Everything is committed, so
+                // mounting again replays the journal and leaves it empty.
                 Err(Error::Busy) => self.call(Fs::unmount)?,
                 unmounted => unmounted?,
             }
@@ -430,7 +434,7 @@ impl FileSystem for Ext4 {
             kind,
             mode,
             size: inode.size,
-            // Counted in 512 bytes, as `stat` tells it.
+            // In units of 512 bytes, as in `stat`.
             stored: inode.blocks.saturating_mul(512),
             links: u64::from(inode.links),
             node,
@@ -489,7 +493,7 @@ impl FileSystem for Ext4 {
                 let (directory, kind) = (number(directory)?, SpecialInodeKind::Socket);
                 fs.create_special_inode(CONTEXT, directory, FileName::new(name)?, permissions(mode)?, kind)
             }),
-            // A long target is content.
+            // A long target is stored as content.
             New::Link(target) => {
                 ext4.write_by(|fs| fs.create_symlink(CONTEXT, number(directory)?, FileName::new(name)?, target))
             }
@@ -577,7 +581,7 @@ impl FileSystem for Ext4 {
         let bytes = &bytes[..bytes.len().min((LARGEST - offset) as usize)];
         match self.with_room(|ext4| ext4.write_by(|fs| fs.write_inode(number(file)?, offset, bytes))) {
             Ok(()) => Ok(bytes.len()),
-            // As much as there is room for, by the smallest blocks that there are.
+            // Writes as much as there is room for, in steps of the smallest block size.
             Err(Error::Full) => {
                 let mut done = 0;
                 while done < bytes.len() {
@@ -620,7 +624,7 @@ impl FileSystem for Ext4 {
             Ok(true) => self.reap_all(node).map(|()| true),
             done => done,
         };
-        // What cannot be reaped now is by the next mount.
+        // The next mount reaps it if that fails now.
         if done != Ok(false) {
             self.reaping.pop();
         }
@@ -689,7 +693,7 @@ impl FileSystem for Ext4 {
         self.files -= u64::from(held.is_file);
         self.holders.remove(&node);
         if self.unnamed.remove(&node) {
-            // What cannot be reaped now is by the next mount: the disk has a list of such.
+            // The next mount reaps it if that fails now: the orphan list on the disk has it.
             let _ = self.reap(node);
         }
     }

@@ -1,7 +1,7 @@
-//! Where directories lie: the way up, which `..` and a directory's own path take.
+//! The position of directories in the tree, for `..` and for a directory's own path.
 //!
-//! A directory is reached by its name before anything else is done with it, so its place is learnt then. Places that nobody needs any
-//! more are forgotten when there are many: those that are neither held nor above one that is.
+//! A directory is looked up by name before any other use, so its position is learnt then. When there are many
+//! positions, those that are neither held nor above a held one are dropped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +9,18 @@ use file_protocol::{Error, Result};
 
 use crate::system::Node;
 
-/// Places that are kept before some are forgotten.
+/// Number of positions above which some are dropped.
 const MANY: usize = 4096;
 
 #[derive(Default)]
 pub struct Names {
     places: HashMap<Node, (Node, Vec<u8>)>,
-    /// How many places there may be before some are forgotten: what is held may be more than [`MANY`].
+    /// Current number of positions above which some are dropped. It exceeds [`MANY`] if more are held.
     most: usize,
 }
 
 impl Names {
-    /// A directory was found or made.
+    /// Records the position of a directory that was looked up or created.
     pub fn learn<T>(&mut self, node: Node, above: Node, name: &[u8], held: &HashMap<Node, T>) {
         if let Some((known, as_name)) = self.places.get(&node)
             && *known == above
@@ -35,30 +35,30 @@ impl Names {
         self.places.insert(node, (above, name.to_vec()));
     }
 
-    /// The directory above one.
+    /// The parent of a directory.
     ///
     /// # Errors
-    /// `NotFound`: it has been removed.
+    /// `NotFound`: the directory has been removed.
     pub fn above(&self, node: Node) -> Result<Node> {
         self.places.get(&node).map(|(above, _)| *above).ok_or(Error::NotFound)
     }
 
-    /// A directory's name in the one above it.
+    /// The name of a directory in its parent.
     ///
     /// # Errors
-    /// `NotFound`: it has been removed.
+    /// `NotFound`: the directory has been removed.
     pub fn name(&self, node: Node) -> Result<Vec<u8>> {
         self.places.get(&node).map(|(_, name)| name.clone()).ok_or(Error::NotFound)
     }
 
-    /// What was renamed, if it is a directory.
+    /// Records a rename, if the node is a directory.
     pub fn moved(&mut self, node: Node, above: Node, name: &[u8]) {
         if let Some(place) = self.places.get_mut(&node) {
             *place = (above, name.to_vec());
         }
     }
 
-    /// What was removed.
+    /// Records a removal.
     pub fn forget(&mut self, node: Node) {
         self.places.remove(&node);
     }
@@ -67,7 +67,8 @@ impl Names {
         let mut needed = HashSet::new();
         for node in held.keys().copied().chain([also]) {
             let mut at = node;
-            // Each step goes to a place that was not needed so far, so this ends also where a damaged tree leads in circles.
+            // Each step reaches a position that was not marked before, so the loop ends even if a damaged tree has
+            // cycles.
             while let Some((above, _)) = self.places.get(&at)
                 && needed.insert(at)
             {

@@ -1,46 +1,47 @@
-//! The superblock, and a way to write it that no torn write can spoil.
+//! The superblock, and a way to write it that survives torn writes.
 //!
-//! The superblock is two sectors of 512 bytes, and a disk promises one whole. Its checksum lies at the end of the second sector: if the
-//! first is new and the second is old, the checksum is wrong, and neither Linux nor `e2fsck -p` takes the image. So the new first sector is
-//! made to fit the old second one. A CRC is linear: for each wanted sum there is one value of any four bytes in a row that gives it. ext4
-//! has four bytes that nobody reads ([`SPARE`]). The whole writing:
+//! The superblock is two sectors of 512 bytes, and a disk writes only one sector atomically. Its checksum is at the end
+//! of the second sector. If the first sector is new and the second is old, the checksum is wrong, and neither Linux nor
+//! `e2fsck -p` accepts the image. So the new first sector is made to match the old second sector. A CRC is linear: for
+//! each wanted checksum there is exactly one value of any four consecutive bytes that gives it. ext4 has four unused
+//! bytes ([`SPARE`]). The steps of a write:
 //!
-//! 1. [`fit`] sets those bytes such that the checksum on the disk is right for the new first sector and the old rest.
-//! 2. The first sector is written, and the disk flushes.
-//! 3. If the rest differs, it is written with its own checksum, and the disk flushes. It is one sector, too.
+//! 1. [`fit`] sets those bytes so that the checksum on the disk is right for the new first sector and the old rest.
+//! 2. The first sector is written and flushed.
+//! 3. If the rest differs, it is written with its own checksum and flushed. It is one sector, too.
 
 use std::ops::Range;
 
 use rsext4::crc32c::{crc32c_append, crc32c_init};
 
-/// Where the superblock lies on the disk, in bytes.
+/// Position of the superblock on the disk, in bytes.
 pub(super) const SUPERBLOCK: Range<u64> = 1024..2048;
-/// Bytes of its first sector.
+/// Size of its first sector in bytes.
 pub(super) const FIRST: usize = 512;
-/// Where the flag lies that says that the journal is needed: a byte, and the bit in it.
+/// Position of the flag "journal needed": byte and bit.
 pub(super) const NEEDS_RECOVERY: (usize, u8) = (96, 4);
-/// Where the checksum lies, of all before it.
+/// Position of the checksum, which covers all bytes before it.
 const CHECKSUM: usize = 1020;
-/// Where the flag lies that says that there is one, in the fourth byte of features that old kernels may ignore for reading.
+/// Position of the flag "has a checksum", byte and bit, in the read-only compatible features.
 const HAS_CHECKSUM: (usize, u8) = (101, 4);
-/// `s_algorithm_usage_bitmap`: it belongs to compression, which no version of ext4 has.
+/// `s_algorithm_usage_bitmap`. It belongs to compression, which no version of ext4 has.
 const SPARE: Range<usize> = 200..204;
-/// The number that a superblock has, and where.
+/// The magic number of a superblock, and its position.
 const MAGIC: (usize, [u8; 2]) = (56, 0xef53_u16.to_le_bytes());
-/// The polynomial of CRC-32C, its lowest power in the highest bit.
+/// The polynomial of CRC-32C in reflected bit order.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Whether these bytes are a superblock's.
+/// Whether these bytes are a superblock.
 pub(super) fn is_superblock(bytes: &[u8]) -> bool {
     bytes[MAGIC.0..].starts_with(&MAGIC.1)
 }
 
-/// The same, and it has a checksum, which is right.
+/// The same, with a checksum that is right.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     is_superblock(bytes) && has_checksum(bytes) && checksum(bytes) == sum(&bytes[..CHECKSUM])
 }
 
-/// Gives a superblock the checksum that is right for it, if it has one.
+/// Updates the checksum of a superblock, if it has one.
 pub(super) fn seal(bytes: &mut [u8]) {
     if has_checksum(bytes) {
         let sum = sum(&bytes[..CHECKSUM]);
@@ -48,9 +49,10 @@ pub(super) fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Step 1: sets the spare bytes of a superblock such that its checksum is right.
+/// Step 1: sets the spare bytes of a superblock so that its checksum is right.
 pub(super) fn fit(bytes: &mut [u8]) {
-    // What the checksum has to be behind the spare bytes, from its end backwards; and before them, from the start.
+    // The CRC state that is needed after the spare bytes, computed backwards from the end; and the state before them,
+    // computed from the start.
     let behind =
         bytes[SPARE.end..CHECKSUM].iter().rev().fold(checksum(bytes), |sum, byte| back(sum) ^ u32::from(*byte));
     let spare = sum(&bytes[..SPARE.start]) ^ SPARE.fold(behind, |sum, _| back(sum));
@@ -69,7 +71,7 @@ fn sum(bytes: &[u8]) -> u32 {
     crc32c_append(crc32c_init(), bytes)
 }
 
-/// The state of the CRC eight bits earlier, where these were zero.
+/// The CRC state before eight zero bits.
 fn back(sum: u32) -> u32 {
     (0..8).fold(sum, |sum, _| if sum >> 31 == 0 { sum << 1 } else { (sum ^ POLYNOMIAL) << 1 | 1 })
 }

@@ -1,4 +1,5 @@
-//! An image in memory: what is written is read; what was synced stays, at whichever write the power goes; damage does no harm.
+//! Tests on an image in memory. Reads return what was written. Synced data survives a power cut at any write. Damage
+//! does no harm.
 
 use cuts::judge::Promise;
 use cuts::log::Act;
@@ -72,7 +73,7 @@ fn what_is_written_is_there_after_the_next_start() {
     assert_eq!(fs.change(node, &far), Err(Error::Invalid));
 }
 
-/// A socket's name is a node like others, and stays.
+/// A socket's name is a node like others, and persists.
 #[test]
 fn names_of_sockets() {
     let disk = formatted(24);
@@ -95,7 +96,7 @@ fn names_of_sockets() {
     fs.entries(root, 0, &mut data).unwrap();
     let kinds = file_protocol::entries(&data).filter(|entry| entry.node == socket).map(|entry| entry.kind);
     assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Socket, Kind::Socket]);
-    // The last name goes while it is bound.
+    // The last name is removed while the socket is bound.
     fs.hold(socket);
     fs.unlink(root, b"renamed").unwrap();
     fs.unlink(root, b"second").unwrap();
@@ -105,7 +106,7 @@ fn names_of_sockets() {
     assert_eq!(fs.information().used_nodes, before);
 }
 
-/// Whether the image says that its journal has to be replayed.
+/// Whether the image says that its journal must be replayed.
 fn needs_recovery(disk: &Memory) -> bool {
     disk.0.borrow().bytes[1024 + 96] & 4 != 0
 }
@@ -123,7 +124,7 @@ fn an_image_is_clean_when_all_was_synced_and_nothing_is_open() {
     fs.settle();
     fs.sync().unwrap();
     assert!(!needs_recovery(&disk));
-    // Looking at it changes nothing.
+    // Reading changes nothing.
     assert_eq!(names(&mut fs, root), ["file"]);
     fs.hold(node);
     fs.release(node);
@@ -131,7 +132,7 @@ fn an_image_is_clean_when_all_was_synced_and_nothing_is_open() {
     assert!(!needs_recovery(&disk));
 }
 
-/// The journal is used up again and again, with syncs and without, and the image is clean in the end.
+/// The journal fills up again and again, with syncs and without, and the image is clean in the end.
 #[test]
 fn the_journal_wraps() {
     for block_size in [4096, 1024] {
@@ -202,7 +203,7 @@ fn a_full_image_works_again() {
         }
     };
     assert_eq!(error, Error::Full);
-    // A save by renaming keeps what was there, whatever is missing for the new one.
+    // Saving by rename keeps the old content, whatever step of the new file fails.
     let new = file(&mut fs, root, "new", b"");
     assert_eq!(fs.write(new, 0, &[3; 9000]), Err(Error::Full));
     fs.rename((root, b"new"), (root, b"kept")).unwrap();
@@ -266,13 +267,13 @@ fn a_disk_that_fails_is_an_error() {
     assert!(written.is_err(), "nothing can be written, and that is no error");
 }
 
-/// Whether this is a journal's superblock, and whether it says that there is something in the journal.
+/// Whether this is a journal's superblock, and if so, whether it says that the journal has content.
 fn in_journal(bytes: &[u8]) -> Option<bool> {
     bytes.starts_with(&[0xc0, 0x3b, 0x39, 0x98, 0, 0, 0, 4]).then(|| bytes[28..32] != [0; 4])
 }
 
-/// Whenever there is something in the journal, the superblock says that it is needed: else `e2fsck -p` does not mend an image that a
-/// cut has left.
+/// Whenever the journal has content, the superblock says that the journal is needed. Otherwise `e2fsck -p` does not
+/// repair an image after a power cut.
 #[test]
 fn a_journal_with_something_in_it_is_needed() {
     let disk = formatted(24);
@@ -291,7 +292,7 @@ fn a_journal_with_something_in_it_is_needed() {
     let (mut needed, mut filled, mut fills) = (false, false, 0);
     let mut since = Vec::new();
     for (index, act) in disk.logged(false).iter().enumerate() {
-        // Each of the states of both between two flushes.
+        // Each state of both between two flushes.
         let mut states = vec![(needed, filled)];
         match act {
             Act::Write(at, bytes) if *at == 1024 => needed = bytes[96] & 4 != 0,
@@ -311,7 +312,7 @@ fn a_journal_with_something_in_it_is_needed() {
     assert!(fills > 1, "the journal was filled {fills} times");
 }
 
-/// A disk promises one sector whole: the superblock is right after each.
+/// A disk writes only one sector atomically: the superblock is right after each.
 #[test]
 fn the_superblock_is_whole_after_each_sector() {
     for block_size in [1024, 4096] {
@@ -341,7 +342,7 @@ fn the_superblock_is_whole_after_each_sector() {
     }
 }
 
-/// With nothing open a sync unmounts, so the writes of unmounting and mounting are cut, too.
+/// With no open file a sync unmounts, so the cuts also hit the writes of unmounting and mounting.
 #[test]
 fn what_was_synced_stays_at_whichever_write_the_power_goes() {
     let steps = steps(12);
@@ -355,7 +356,7 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
     }
 }
 
-/// Files whose blocks lie in so many pieces that their maps have two levels of index blocks are cut and removed.
+/// Truncates and removes files that have so many extents that their maps have two levels of index blocks.
 #[test]
 fn a_file_in_many_pieces_is_cut() {
     let disk = formatted_by(24, MkfsOptions { block_size: 1024, ..MkfsOptions::default() });
@@ -385,7 +386,7 @@ fn zz_measure() {
     rsext4::format(Device::new(Box::new(disk.clone())), Now, MkfsOptions::default()).unwrap();
     let mut fs = mount(&disk);
     let root = fs.root();
-    // fragmented: two files by turns
+    // fragmented: writes alternate between two files
     let (a, b) = (file(&mut fs, root, "a", b""), file(&mut fs, root, "b", b""));
     let piece = vec![7; 60 << 10];
     for i in 0..4000_u64 {
@@ -408,7 +409,7 @@ fn zz_measure() {
     println!("sync {:?}", t.elapsed());
 }
 
-/// Who reads a file from its start to its end does not have the disk asked for each piece.
+/// A sequential read does not ask the disk for each piece.
 #[test]
 fn a_file_is_read_ahead() {
     const LEN: usize = 1 << 20;
@@ -432,7 +433,7 @@ fn a_file_is_read_ahead() {
         assert!(bytes == written);
         let asked = disk.0.borrow().asked;
         assert!(asked < (LEN / size / 3) as u64, "pieces of {size}: the disk is asked {asked} times");
-        // What was read ahead is not what is read after it was changed.
+        // Read-ahead data is not used after it was overwritten.
         let at = LEN - 2 * size;
         assert_eq!(fs.read(node, (at - size) as u64, &mut bytes[..size]), Ok(size));
         assert_eq!(fs.read(node, at as u64, &mut bytes[..size]), Ok(size));

@@ -1,4 +1,5 @@
-//! A disk that fails at one write or flush, at each in turn: whoever wrote is told, once, and what a sync has promised is there.
+//! Fails one write or flush of the disk, each in turn. Every writer gets one error, and everything that a sync promised
+//! is there.
 
 use std::cell::Cell;
 
@@ -12,35 +13,35 @@ use crate::fat::Fat;
 use crate::played::{Memory, content};
 use crate::system::{FileSystem, New, Node};
 
-/// Bytes that are appended at once.
+/// Bytes of one append.
 const PIECE: usize = 3000;
 
-/// An open file, which is only appended to.
+/// An open file that is only appended to.
 struct Open {
     name: String,
     node: Node,
     known: Cell<u64>,
-    /// Its content, as far as every write of it was answered well.
+    /// Its content, as far as all its writes succeeded.
     content: Vec<u8>,
-    /// How much of that a sync has promised.
+    /// Length of the content that a sync has promised.
     promised: usize,
-    /// How often it was told that something is lost.
+    /// How many errors it got about lost data.
     told: u32,
-    /// It got an error: what it holds is not known any more.
+    /// It got an error, so its content is unknown.
     torn: bool,
 }
 
-/// A file system with open files, as the service has it.
+/// A file system with open files, as the service keeps them.
 struct Served<F> {
     fs: F,
     failures: Failures,
     open: Vec<Open>,
-    /// Requests that were answered by errors.
+    /// Number of requests that failed.
     errors: u32,
 }
 
 impl<F: FileSystem> Served<F> {
-    /// A request of a description.
+    /// Makes a request on behalf of a description.
     fn request<T>(
         &mut self,
         index: usize,
@@ -113,7 +114,7 @@ impl<F: FileSystem> Served<F> {
     }
 }
 
-/// Plays a few operations on a disk that fails at the act of this number; says whether it was reached.
+/// Runs a few operations on a disk that fails at the given access; returns whether that access was reached.
 fn play<F: FileSystem>(disk: &Memory, mount: &impl Fn(&Memory) -> F, fails_in: u32, once: bool) -> bool {
     let (failures, open) = (Failures::default(), Vec::new());
     let mut served = Served { fs: mount(disk), failures, open, errors: 0 };
@@ -137,7 +138,7 @@ fn play<F: FileSystem>(disk: &Memory, mount: &impl Fn(&Memory) -> F, fails_in: u
     served.sync(1);
     served.append(0, b'f');
     let reached = disk.0.borrow().fails_in.is_none_or(|left| left == 0);
-    // Until here somebody may still have to be told.
+    // Some descriptions may still have an error due.
     for _ in 0..3 {
         (0..3).for_each(|index| served.sync(index));
     }
@@ -195,7 +196,7 @@ fn who_wrote_to_fat_is_told_once() {
     sweep(&fat16(), |disk| Fat::mount(Box::new(disk.clone())).unwrap());
 }
 
-/// A failure of what several have open is told to each description, and to a later one only where nobody was told.
+/// Each description of a file gets a failure; a later description gets it only if no other one did.
 #[test]
 fn each_description_is_told() {
     let disk = fat16();

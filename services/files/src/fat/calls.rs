@@ -1,4 +1,4 @@
-//! Calling `fatfs`: with fuel and caught; and what it does not do by itself.
+//! Calls to `fatfs`, with bounded fuel and with panics caught; and operations that `fatfs` lacks.
 
 use std::collections::HashMap;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,14 +14,14 @@ use super::{ASCII, CLOCK, ENTRY, Fat, Fs, LARGE, LARGEST, NAMES, REMOVED, ZEROES
 use crate::blocks::Blocks;
 use crate::system::{FileSystem, Node};
 
-/// Bytes by which a file gets longer in a portion.
+/// Bytes by which one slice extends a file.
 const PORTION: u64 = 4 << 20;
 
 impl Fat {
-    /// The volume on a disk.
+    /// Mounts the volume on a disk.
     ///
     /// # Errors
-    /// A sentence: there is none, or it makes no sense.
+    /// A message: there is no volume, or it is damaged.
     pub fn mount(disk: Box<dyn Blocks>) -> std::result::Result<Fat, String> {
         let mut read_only = disk.read_only();
         let volume = Volume::new(disk);
@@ -67,7 +67,7 @@ impl Fat {
         Ok(fat)
     }
 
-    /// Removes what was open and removed when the machine was turned off.
+    /// Removes files that had no name but were still open when the machine was turned off.
     pub(super) fn remove_leftovers(&mut self) {
         let found = self.guard(|fat| {
             let mut found = Vec::new();
@@ -79,7 +79,7 @@ impl Fat {
             }
             Ok(found)
         });
-        // A volume that cannot be read says so to whoever uses it.
+        // If the volume cannot be read, later requests report that.
         for name in found.unwrap_or_default() {
             if self.begin().is_ok() {
                 let removed = self.guard(|fat| fat.fs.root_dir().remove(&name));
@@ -89,7 +89,7 @@ impl Fat {
         self.settle();
     }
 
-    /// Calls `fatfs`: with fuel, and caught.
+    /// Calls `fatfs` with bounded fuel, and catches panics.
     pub(super) fn guard<T>(&mut self, call: impl FnOnce(&mut Fat) -> io::Result<T>) -> Result<T> {
         if self.broken {
             return Err(Error::Damaged);
@@ -113,19 +113,20 @@ impl Fat {
         Ok(())
     }
 
-    /// Clusters that are free, and bytes of one.
+    /// Number of free clusters, and bytes of a cluster.
     pub(super) fn free(&mut self) -> Result<(u64, u64)> {
         let stats = self.guard(|fat| fat.fs.stats())?;
         Ok((stats.free_clusters().into(), stats.cluster_size().into()))
     }
 
-    /// A request that changes names begins: what was written to files goes first, so that whatever fails can be taken back alone.
+    /// Begins a request that changes names. File content is written first, so that a failed request can be undone by
+    /// itself.
     pub(super) fn begin(&mut self) -> Result<()> {
         self.check_change()?;
         self.write_back(Plan::Grow)
     }
 
-    /// The request is done: what it changed goes to the disk, or is taken back.
+    /// Ends a request: writes its changes to the disk, or undoes them.
     pub(super) fn end<T>(&mut self, plan: Plan, done: Result<T>) -> Result<T> {
         match done {
             Ok(done) => self.write_back(plan).map(|()| done),
@@ -140,7 +141,7 @@ impl Fat {
         self.disk_done(self.volume.write_back(plan))
     }
 
-    /// What the disk does not take ends all writing: what is on it is in order, and what would come next need not be.
+    /// A failed disk write ends all writing. The disk's state is consistent, and further writes could break that.
     pub(super) fn disk_done(&mut self, done: io::Result<()>) -> Result<()> {
         done.map_err(|error| {
             if !self.failed {
@@ -152,7 +153,7 @@ impl Fat {
         })
     }
 
-    /// An entry, found by its name.
+    /// Finds an entry by name.
     fn entry(&mut self, directory: Node, name: &str) -> Result<Found> {
         let place = self.place(directory)?;
         let small = name.to_lowercase();
@@ -162,7 +163,7 @@ impl Fat {
         })
     }
 
-    /// Lets the last cluster of a directory lead to its first.
+    /// Makes the last cluster of a directory point to its first.
     #[cfg(test)]
     pub(crate) fn bite_tail(&mut self, directory: Node) {
         let Ok(Place::Chain(first)) = self.place(directory) else { panic!("it has no chain") };
@@ -173,7 +174,7 @@ impl Fat {
                 _ => break,
             }
         }
-        // Nothing there says that the names are at their end.
+        // Fills the cluster so that no entry there marks the end of the names.
         for at in (self.layout.offset(last)..).step_by(ENTRY).take(self.layout.cluster as usize / ENTRY) {
             if self.volume.at(at).unwrap() == [0] {
                 self.volume.put(at, &[0xe5]).unwrap();
@@ -184,7 +185,7 @@ impl Fat {
         self.volume.clean().unwrap();
     }
 
-    /// Carries out `call`, and tells how much of the volume's fuel it takes.
+    /// Runs `call`; also returns how much of the volume's fuel it takes.
     #[cfg(test)]
     pub(crate) fn fuel_for<T>(&mut self, call: impl FnOnce(&mut Fat) -> T) -> (T, u64) {
         self.volume.refuel();
@@ -193,7 +194,7 @@ impl Fat {
         (done, before - self.volume.fuel())
     }
 
-    /// Where a directory lies.
+    /// The location of a directory.
     pub(super) fn place(&self, directory: Node) -> Result<Place> {
         if directory == ROOT {
             return Ok(self.layout.root_place());
@@ -205,12 +206,12 @@ impl Fat {
         }
     }
 
-    /// The name that a file gets in the root while it is open and has no other.
+    /// Chooses the hidden name in the root that a file has while it is open without a name.
     pub(super) fn hide(&mut self, node: Node) -> Result<String> {
         let hidden = format!("{REMOVED}{node}");
         self.let_go(node);
         let root = self.dir(ROOT)?;
-        // One may be there from a run that could not remove it.
+        // An earlier run may have left a file that it could not remove.
         match self.guard(|_| root.open_file(&hidden).map(drop)) {
             Err(Error::NotFound) => Ok(hidden),
             Err(error) => Err(error),
@@ -218,7 +219,8 @@ impl Fat {
         }
     }
 
-    /// A file has a hidden name, and no other. One that is large and that nobody has open is removed by portions, and held until then.
+    /// Handles a file that now has a hidden name only. If it is large and not open, it is removed in slices and held
+    /// until then.
     pub(super) fn has_hidden_name(&mut self, node: Node, hidden: String) -> Result<()> {
         let inode = self.inode_mut(node)?;
         (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
@@ -234,13 +236,14 @@ impl Fat {
         self.let_go(node);
         let hidden = self.nodes.remove(&node).and_then(|inode| inode.removed).unwrap_or_default();
         if !hidden.is_empty() && self.begin().is_ok() {
-            // What cannot be removed now is at the next start.
+            // The next start removes it if that fails now.
             let removed = self.guard(|fat| fat.fs.root_dir().remove(&hidden));
             let _ = self.end(Plan::Shrink, removed);
         }
     }
 
-    /// Gives an entry another name, in this directory or another one. A cut leaves the old name, both, or the new one.
+    /// Renames an entry, within a directory or to another one. A power cut leaves the old name, both names, or the new
+    /// name.
     pub(super) fn move_entry(&mut self, from: (Node, &str), to: (Node, &str)) -> Result<()> {
         let added = self.add_entry(from, to);
         self.end(Plan::Grow, added)?;
@@ -249,7 +252,7 @@ impl Fat {
         self.end(Plan::Shrink, taken)
     }
 
-    /// Adds a second name to a chain, for a moment.
+    /// Temporarily adds a second name to a chain.
     fn add_entry(&mut self, from: (Node, &str), to: (Node, &str)) -> Result<()> {
         let target = self.dir(to.0)?;
         self.guard(|_| target.create_file(to.1).map(drop))?;
@@ -257,13 +260,14 @@ impl Fat {
         self.guard(|fat| fat.volume.put(new.at, &new.with_all_of(&old)))
     }
 
-    /// Gives a file the name of another one, which is gone; tells the name as it is written. A cut leaves the other's content or the new
-    /// one under the name.
+    /// Renames a file over an existing one, which is removed; returns the name as it is written. A power cut leaves the
+    /// old or the new content under the name.
     ///
-    /// 1. Where somebody has the other one open, its chain gets a second, hidden name.
+    /// 1. If the other file is open, its chain gets a second, hidden name.
     /// 2. The entry of the name gets the chain, the size and the times of the file: one sector.
-    /// 3. The file's old entry goes, and
-    /// 4. the clusters that the name had are free: for that the old entry has them when it goes, which the disk never sees.
+    /// 3. The file's old entry is removed.
+    /// 4. The clusters of the replaced file are freed: in memory, the removed entry points to them. The disk never sees
+    ///    that.
     pub(super) fn rename_over(&mut self, from: (Node, &str), directory: Node, over: Node) -> Result<String> {
         let inode = self.inode(over)?;
         let (name, held, large) = (inode.name.clone(), inode.holders > 0, inode.size > LARGE);
@@ -302,8 +306,8 @@ impl Fat {
         Ok(name)
     }
 
-    /// Mends the first entries of a new directory: `fatfs` gives `.` and `..` long names beside the short ones, which no other system
-    /// wants to see, and has `..` name the root's cluster where a zero belongs.
+    /// Corrects the first entries of a new directory. `fatfs` gives `.` and `..` long names in addition to the short
+    /// ones, which no other system expects, and makes `..` name the root's cluster, where the format wants a zero.
     pub(super) fn mend_dots(&self, cluster: u64, in_root: bool) -> io::Result<()> {
         let mut entries: [u8; 4 * ENTRY] = self.volume.at(cluster)?;
         let is = |at: usize, name: &[u8; 11]| entries[at..].starts_with(name);
@@ -314,14 +318,14 @@ impl Fat {
         entries.copy_within(3 * ENTRY.., ENTRY);
         entries[2 * ENTRY..].fill(0);
         if in_root {
-            // The number's upper and lower half.
+            // The cluster number's upper and lower half.
             entries[ENTRY + 20..ENTRY + 22].fill(0);
             entries[ENTRY + 26..ENTRY + 28].fill(0);
         }
         self.volume.put(cluster, &entries)
     }
 
-    /// Makes a file longer by zeroes, by a portion; says whether that was all.
+    /// Extends a file with zeros by one slice; returns whether it is done.
     pub(super) fn extend(&mut self, file: Node, from: u64, whole: u64) -> Result<bool> {
         if whole > LARGEST {
             return Err(Error::TooLarge);
@@ -359,7 +363,7 @@ impl Fat {
             place.flush()?;
             Ok(done)
         })?;
-        // It need not stay in memory; and what the disk does not take is an error here, and of this file alone.
+        // Content need not stay in memory. If the disk fails this write, only this file gets the error.
         if let Err(error) = self.volume.write_content() {
             crate::say(&format!("the disk did not take what a file holds ({error})"));
             self.with_file(file, |place| {

@@ -1,9 +1,9 @@
-//! What is looked at after a cut: a volume whose flag says that it was in use.
+//! The check after a power cut: of a volume whose flag says that it was in use.
 //!
-//! The order in which changes get to the disk ([`super::volume`]) leaves three things behind, and each is mended here: clusters that
-//! nobody has, which become free; a chain that goes on behind the end of its file, which is cut off; and two names on one chain, from
-//! a renaming, of which a hidden one goes, and so does the second one of a directory, and any other gets a copy. Whatever else is found was done by somebody else. It is told, the
-//! volume is only read, and the flag stays.
+//! The order in which changes reach the disk ([`super::volume`]) can leave three kinds of damage, and this module
+//! repairs each. Lost clusters are freed. A chain that is longer than its file needs is cut. When a rename leaves two
+//! names on one chain, a hidden name is removed, the second name of a directory is removed, and any other gets a copy
+//! of the chain. Other damage has another cause: it is reported, the volume becomes read-only, and the flag stays.
 
 use std::collections::HashMap;
 use std::io::Result;
@@ -13,36 +13,36 @@ use super::layout::{Found, Layout, Place};
 use super::volume::{Plan, Volume};
 use crate::blocks::Blocks;
 
-/// The most directories and names that are looked at: more than fit onto what anybody has.
+/// Maximum number of directories and names to check: more than any real disk has.
 const MOST: usize = 10_000_000;
-/// How deep directories are looked for.
+/// Maximum depth of nested directories.
 const DEEPEST: usize = 128;
-/// Bytes that are copied at once.
+/// Bytes of one copy.
 const PIECE: usize = 512;
 
-/// What was found.
+/// The result of the check.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Clusters that are taken, and belong to nothing.
+    /// Clusters that are allocated and belong to no file.
     pub lost: Vec<u32>,
-    /// Clusters behind the last that the size of a file needs: that last one.
+    /// For each chain that is longer than its file needs: the last cluster that the file needs.
     pub long: Vec<u32>,
-    /// Files whose first cluster is another one's first cluster as well.
+    /// Files that share their first cluster with another file.
     shared: Vec<Found>,
-    /// Directories that have another name beside this one.
+    /// Directories with a second name in the same directory.
     renamed: Vec<Found>,
-    /// What is not mended, in words.
+    /// Damage that is not repaired, as messages.
     pub wrong: Vec<String>,
 }
 
 struct Walk<'a> {
     volume: &'a Volume,
     layout: &'a Layout,
-    /// Whose each cluster is: a number for each chain, and 0 for nobody's.
+    /// For each cluster the number of the chain that it belongs to; 0 for none.
     owners: Vec<u32>,
-    /// Files by their first cluster.
+    /// Files by first cluster.
     files: HashMap<u32, Found>,
-    /// Directories by their first cluster, and where each has its name.
+    /// Directories by first cluster, and the directory that contains each.
     directories: HashMap<u32, String>,
     chains: u32,
     names: usize,
@@ -56,7 +56,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes along a chain; gives its clusters. What is not a chain of its own is told.
+    /// Follows a chain; returns its clusters. Reports a chain that shares clusters with another.
     fn chain(&mut self, path: &str, first: u32) -> Result<Vec<u32>> {
         self.chains += 1;
         let (mut clusters, mut at) = (Vec::new(), first);
@@ -78,7 +78,7 @@ impl Walk<'_> {
             }
             clusters.push(at);
             let next = self.layout.next(self.volume, at)?;
-            // The values from 8 below the last on end a chain.
+            // All values from 7 below the last one up end a chain.
             if next >= self.layout.last() - 7 {
                 return Ok(clusters);
             }
@@ -98,7 +98,7 @@ impl Walk<'_> {
             }
             return Ok(());
         }
-        // A renaming was cut: the whole chain has two names.
+        // A rename was cut: the whole chain has two names.
         if let Some(other) = self.files.get(&first) {
             if other.size() == found.size() {
                 let hidden = other.name.starts_with(REMOVED);
@@ -113,7 +113,7 @@ impl Walk<'_> {
         match (clusters.len() as u64).cmp(&needed) {
             std::cmp::Ordering::Less => self.wrong(path, "is longer than its clusters"),
             std::cmp::Ordering::Equal => {}
-            // A file of no size keeps its first cluster: its entry names it.
+            // A file of size 0 keeps its first cluster, because its entry names it.
             std::cmp::Ordering::Greater if clusters.len() > 1 => {
                 self.report.long.push(clusters[(needed.max(1) - 1) as usize]);
             }
@@ -142,7 +142,7 @@ impl Walk<'_> {
                 return Ok(());
             }
             self.volume.refuel();
-            // A renaming was cut, which goes from one name to another in the same directory.
+            // A rename from one name to another in the same directory was cut.
             if found.is_directory() && self.directories.get(&found.cluster()).is_some_and(|above| above == path) {
                 self.report.renamed.push(found);
                 continue;
@@ -160,10 +160,10 @@ impl Walk<'_> {
     }
 }
 
-/// Looks at all of a volume.
+/// Checks the whole volume.
 ///
 /// # Errors
-/// The disk's.
+/// Errors of the disk.
 pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
     let mut walk = Walk {
         volume,
@@ -180,7 +180,7 @@ pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
     for cluster in (2..layout.end).filter(|cluster| owners[*cluster as usize] == 0) {
         volume.refuel();
         let value = layout.next(volume, cluster)?;
-        // The value for a bad cluster is 9 below the last.
+        // The value for a bad cluster is 8 below the last one.
         if value != 0 && value != layout.last() - 8 {
             report.lost.push(cluster);
         }
@@ -188,10 +188,10 @@ pub fn look(volume: &Volume, layout: &Layout) -> Result<Report> {
     Ok(report)
 }
 
-/// What a look at the volume on a disk finds that is not as it should be, in words.
+/// Checks the volume on a disk; returns all faults as messages.
 ///
 /// # Errors
-/// A sentence: there is none, or the disk fails.
+/// A message: there is no volume, or the disk fails.
 pub fn faults(disk: Box<dyn Blocks>) -> std::result::Result<Vec<String>, String> {
     let volume = Volume::new(disk);
     volume.refuel();
@@ -204,10 +204,10 @@ pub fn faults(disk: Box<dyn Blocks>) -> std::result::Result<Vec<String>, String>
     Ok(faults)
 }
 
-/// Looks at a volume whose flag is set, and mends what a cut leaves. Says whether it may be written.
+/// Checks a volume whose flag is set, and repairs the effects of a power cut. Returns whether it may be written.
 ///
 /// # Errors
-/// The disk's.
+/// Errors of the disk.
 pub fn after_a_cut(volume: &Volume, layout: &Layout, read_only: bool) -> Result<bool> {
     if !volume.is_in_use()? {
         return Ok(true);
@@ -244,7 +244,7 @@ fn mend(volume: &Volume, layout: &Layout, report: &Report) -> Result<bool> {
             at = layout.next(volume, at)?;
         }
     }
-    // Clusters that are lost can take a copy.
+    // Lost clusters can hold a copy.
     free.extend(&report.lost);
     for cluster in free {
         volume.refuel();
@@ -270,7 +270,7 @@ fn mend(volume: &Volume, layout: &Layout, report: &Report) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives a name a copy of its chain. Says whether there was room.
+/// Gives a name its own copy of its chain. Returns whether there was room.
 fn copy(volume: &Volume, layout: &Layout, found: &Found) -> Result<bool> {
     let (mut chain, mut at) = (Vec::new(), found.cluster());
     while layout.is_cluster(at) && chain.len() < layout.end as usize {

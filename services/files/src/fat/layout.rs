@@ -1,4 +1,4 @@
-//! What lies where on a volume, read from its bytes: tables, directories, chains. `fatfs` keeps that to itself.
+//! The on-disk layout of a volume, read from its bytes: tables, directories, chains. `fatfs` does not expose it.
 
 use std::io::{ErrorKind, Result};
 use std::ops::Range;
@@ -6,65 +6,65 @@ use std::ops::Range;
 use super::time;
 use super::volume::Volume;
 
-/// Bytes of an entry in a directory.
+/// Size of a directory entry in bytes.
 pub const ENTRY: u64 = 32;
-/// The first byte of an entry that is free, and of all behind the last.
+/// The first byte of a free entry, and of all entries behind the last one.
 const DELETED: u8 = 0xe5;
 const END: u8 = 0;
-/// Attributes: a directory; the volume's name; a part of a long name.
+/// Attributes: directory; volume label; part of a long name.
 const DIRECTORY: u8 = 0x10;
 const LABEL: u8 = 0x08;
 const LONG: u8 = 0x0f;
 const READ_ONLY: u8 = 0x01;
-/// Where in an entry its attributes lie, the date of the last access, its cluster's upper half, time and date of the last change,
-/// the cluster's lower half, and its size.
+/// Offsets in an entry: attributes, date of the last access, upper half of the cluster, time and date of the last
+/// change, lower half of the cluster, size.
 const ATTRIBUTES: usize = 11;
 const ACCESSED: usize = 18;
 const MODIFIED: usize = 22;
 const HIGH: usize = 20;
 const LOW: usize = 26;
 const SIZE: usize = 28;
-/// Places of the characters in a part of a long name.
+/// Offsets of the characters in a part of a long name.
 const CHARACTERS: [usize; 13] = [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30];
 
 /// The geometry of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bits of an entry in the table: 12, 16 or 32.
+    /// Bits of a table entry: 12, 16 or 32.
     pub bits: u32,
-    /// The first table, in bytes from the volume's start, and how many there are, one behind the other.
+    /// Position of the first table in bytes from the volume's start, and the number of tables, which are adjacent.
     pub table: Range<u64>,
     pub tables: u64,
-    /// The root directory of the smaller kinds.
+    /// The root directory on FAT12 and FAT16.
     pub root: Range<u64>,
     /// The root directory's first cluster on FAT32.
     pub root_cluster: u32,
-    /// Where cluster 2 begins.
+    /// Position of cluster 2.
     pub data: u64,
-    /// Bytes of a cluster.
+    /// Size of a cluster in bytes.
     pub cluster: u64,
-    /// Clusters are numbered from 2 to this, which is none.
+    /// Clusters are numbered from 2 to this number, exclusive.
     pub end: u32,
 }
 
-/// Where a directory lies.
+/// The location of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The root of the smaller kinds.
+    /// The root directory of FAT12 and FAT16.
     Root,
-    /// A chain that begins here.
+    /// A chain that begins at this cluster.
     Chain(u32),
 }
 
 /// A name in a directory.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its long name, or its short one where it has none.
+    /// The long name, or the short one if there is no long name.
     pub name: String,
-    /// Its entry, and where that lies.
+    /// The entry, and its position on the volume.
     pub entry: [u8; ENTRY as usize],
     pub at: u64,
-    /// Where the entries of its long name lie.
+    /// Positions of the entries of the long name.
     pub long: Vec<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Found {
         short_name(&self.entry)
     }
 
-    /// Nothing is to be written to it.
+    /// Whether the entry has the read-only attribute.
     pub fn is_read_only(&self) -> bool {
         self.entry[ATTRIBUTES] & READ_ONLY != 0
     }
@@ -99,7 +99,7 @@ impl Found {
         (time::of_entry(word(ACCESSED), 0), time::of_entry(word(MODIFIED + 2), word(MODIFIED)))
     }
 
-    /// Gives it another chain.
+    /// Makes the entry point to another chain.
     pub fn set_cluster(&mut self, cluster: u32) {
         let [a, b, c, d] = cluster.to_le_bytes();
         self.entry[LOW..LOW + 2].copy_from_slice(&[a, b]);
@@ -110,11 +110,11 @@ impl Found {
         self.entry[SIZE..].copy_from_slice(&size.to_le_bytes());
     }
 
-    /// Its entry with all but the name of another one: attributes, times, chain, size.
+    /// This entry with everything but the name from another one: attributes, times, chain, size.
     pub fn with_all_of(&self, other: &Found) -> [u8; ENTRY as usize] {
         let mut entry = other.entry;
         entry[..ATTRIBUTES].copy_from_slice(&self.entry[..ATTRIBUTES]);
-        // The byte that says which parts of the short name are in small letters belongs to the name.
+        // The byte that says which parts of the short name are in lower case belongs to the name.
         entry[12] = self.entry[12];
         entry
     }
@@ -124,7 +124,7 @@ impl Layout {
     /// Reads the geometry.
     ///
     /// # Errors
-    /// The disk's. `InvalidData`: there is none that makes sense.
+    /// Errors of the disk. `InvalidData`: there is no valid volume.
     pub fn read(volume: &Volume) -> Result<Layout> {
         let sector: [u8; 64] = volume.at(0)?;
         let word = |at: usize| u64::from(u16::from_le_bytes([sector[at], sector[at + 1]]));
@@ -146,7 +146,7 @@ impl Layout {
             4085..65525 => 16,
             _ => 32,
         };
-        // Each cluster has a place in the table, and a number.
+        // Each cluster needs an entry in the table and a number.
         let places = table_size * bytes * 8 / u64::from(bits);
         let end = u32::try_from((clusters + 2).min(places)).map_err(|_| wrong())?;
         Ok(Layout {
@@ -161,34 +161,34 @@ impl Layout {
         })
     }
 
-    /// All tables.
+    /// The range of all tables.
     pub fn all_tables(&self) -> Range<u64> {
         self.table.start..self.table.start + self.tables * (self.table.end - self.table.start)
     }
 
-    /// The root directory.
+    /// The location of the root directory.
     pub fn root_place(&self) -> Place {
         if self.bits == 32 { Place::Chain(self.root_cluster) } else { Place::Root }
     }
 
-    /// The cluster that a byte of the volume belongs to.
+    /// The cluster that contains a byte of the volume.
     pub fn cluster_of(&self, offset: u64) -> Option<u32> {
         let number = u32::try_from(offset.checked_sub(self.data)? / self.cluster).ok()?.checked_add(2)?;
         (number < self.end).then_some(number)
     }
 
-    /// Where a cluster begins.
+    /// Position of a cluster.
     pub fn offset(&self, cluster: u32) -> u64 {
         self.data + u64::from(cluster - 2) * self.cluster
     }
 
-    /// Where a cluster's entry begins in a table that is at 0, and by how many bits it is shifted.
+    /// Position of a cluster's entry in a table that begins at 0, and by how many bits the entry is shifted.
     fn entry_place(&self, cluster: u32) -> (u64, u32) {
         let bit = u64::from(cluster) * u64::from(self.bits);
         (bit / 8, (bit % 8) as u32)
     }
 
-    /// The value of an entry, of which these are the bytes.
+    /// Extracts the value of an entry from these bytes.
     fn value(&self, bytes: [u8; 4], shift: u32) -> u32 {
         let value = u32::from_le_bytes(bytes) >> shift;
         match self.bits {
@@ -198,7 +198,7 @@ impl Layout {
         }
     }
 
-    /// A cluster's entry, of bytes of a table that begin at `from`; `None` where it is not all in there.
+    /// A cluster's entry, from bytes of a table that begin at `from`; `None` if they do not contain all of it.
     pub fn entry_in(&self, bytes: &[u8], from: u64, cluster: u32) -> Option<u32> {
         let (at, shift) = self.entry_place(cluster);
         let at = usize::try_from(at.checked_sub(from)?).ok()?;
@@ -208,7 +208,8 @@ impl Layout {
         Some(self.value(word, shift))
     }
 
-    /// Copies a cluster's entry from one part of a table that begins at `start` to another. It lies whole in both.
+    /// Copies a cluster's entry between two copies of the part of a table that begins at `start`. Both contain the
+    /// whole entry.
     pub fn copy_entry(&self, from: &[u8], to: &mut [u8], start: u64, cluster: u32) {
         let (at, shift) = self.entry_place(cluster);
         let Some(at) = at.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else { return };
@@ -221,17 +222,17 @@ impl Layout {
         }
     }
 
-    /// The clusters of which a part of their entries lies in this range of a table.
+    /// The clusters whose entries overlap this range of a table.
     pub fn clusters_in(&self, range: Range<u64>) -> Range<u32> {
         let first = range.start * 8 / u64::from(self.bits);
         let last = (range.end * 8).div_ceil(u64::from(self.bits));
         (first as u32).max(2)..(last.min(u64::from(self.end)) as u32)
     }
 
-    /// What follows a cluster in its chain: 0 for one that is free, a value outside of the clusters at the end.
+    /// The successor of a cluster in its chain: 0 for a free cluster, a value that is not a cluster at the end.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     pub fn next(&self, volume: &Volume, cluster: u32) -> Result<u32> {
         let (at, shift) = self.entry_place(cluster);
         let mut bytes = [0; 4];
@@ -245,7 +246,7 @@ impl Layout {
     /// Sets a cluster's entry in all tables.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     pub fn set_next(&self, volume: &Volume, cluster: u32, value: u32) -> Result<()> {
         let (at, shift) = self.entry_place(cluster);
         let len = (self.bits + shift).div_ceil(8) as usize;
@@ -267,17 +268,17 @@ impl Layout {
         if self.bits == 32 { 0x0fff_ffff } else { (1 << self.bits) - 1 }
     }
 
-    /// Whether this is a cluster.
+    /// Whether this is a valid cluster number.
     pub fn is_cluster(&self, number: u32) -> bool {
         (2..self.end).contains(&number)
     }
 
-    /// The names in a directory, `.` and `..` and the volume's own left out, up to `most`.
+    /// The names in a directory without `.`, `..` and the volume label, at most `most`.
     ///
     /// # Errors
-    /// The disk's. `InvalidData`: it is longer than any directory may be, or its chain leads in circles.
+    /// Errors of the disk. `InvalidData`: the directory is longer than allowed, or its chain has a cycle.
     pub fn names(&self, volume: &Volume, place: Place, most: usize) -> Result<Vec<Found>> {
-        // A directory has 65,536 entries at most.
+        // A directory has at most 65,536 entries.
         const MOST: u64 = 65_536 * ENTRY;
         let (mut found, mut long, mut read) = (Vec::new(), Vec::new(), 0);
         let (mut range, mut cluster) = match place {
@@ -320,10 +321,10 @@ impl Layout {
         }
     }
 
-    /// Takes away a name's entries: the short one last, so that a cut leaves a name or none, and no chain is touched.
+    /// Removes a name's entries, the short one last. A power cut leaves the name or none, and no chain changes.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     pub fn delete(volume: &Volume, found: &Found) -> Result<()> {
         found.long.iter().chain([&found.at]).try_for_each(|at| volume.put(*at, &[DELETED]))
     }
@@ -335,12 +336,12 @@ fn short_name(entry: &[u8; ENTRY as usize]) -> String {
         let part = part.trim_end().to_owned();
         if small { part.to_ascii_lowercase() } else { part }
     };
-    // Bits of other systems that say which part is in small letters.
+    // Bits that other systems use for parts in lower case.
     let (name, extension) = (part(&entry[..8], entry[12] & 8 != 0), part(&entry[8..11], entry[12] & 16 != 0));
     if extension.is_empty() { name } else { format!("{name}.{extension}") }
 }
 
-/// The long name, where its parts are all there and belong to this short name.
+/// The long name, if all its parts are present and belong to this short name.
 fn long_name(parts: &[(u64, [u8; ENTRY as usize])], entry: &[u8; ENTRY as usize]) -> Option<String> {
     let sum = entry[..11].iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte));
     let mut units = Vec::new();

@@ -1,9 +1,9 @@
-//! The file system on a disk: FAT, by the crate `fatfs`.
+//! FAT on a disk, implemented with the crate `fatfs`.
 //!
-//! What `fatfs` has no notion of is here: nodes with numbers, which live as long as somebody holds them; removing what is
-//! open (it gets a name of ours in the root until it is closed); renaming onto what is there. A damaged volume can make
-//! `fatfs` panic or go in circles: each call of it has [fuel](volume) and is caught, and a volume that made it panic is not
-//! touched any more.
+//! This module adds what `fatfs` lacks: numbered nodes, which exist as long as they are held; removal of open files (a
+//! file gets a hidden name in the root until it is closed); and renaming over an existing name. A damaged volume can
+//! make `fatfs` panic or loop. So each call has bounded [fuel](volume), panics are caught, and a volume that caused a
+//! panic is never accessed again.
 
 mod calls;
 mod check;
@@ -31,17 +31,18 @@ type Fs = fatfs::FileSystem<Volume>;
 type Dir = fatfs::Dir<'static, Volume>;
 type File = fatfs::File<'static, Volume>;
 
-/// How files are named that were removed while they were open.
+/// Prefix of the hidden names of files that were removed while they were open.
 pub const REMOVED: &str = ".removed-while-open-";
-/// No file can be larger.
+/// Maximum size of a file.
 const LARGEST: u64 = u32::MAX as u64;
-/// Bytes of an entry in a directory.
+/// Size of a directory entry in bytes.
 const ENTRY: usize = layout::ENTRY as usize;
-/// A larger file gets shorter by portions of this, before it is removed as well: each goes along its whole chain.
+/// A larger file is truncated in slices of this size, also before its removal, because each slice walks the file's
+/// whole chain.
 const LARGE: u64 = 32 << 20;
-/// Zeroes that are written at once.
+/// Number of zeros written at once.
 const ZEROES: usize = 64 << 10;
-/// Names that a directory may have.
+/// Maximum number of names in a directory.
 const NAMES: usize = 65_536;
 static CLOCK: time::Clock = time::Clock;
 
@@ -50,25 +51,25 @@ pub struct Fat {
     fs: &'static Fs,
     volume: Volume,
     nodes: HashMap<Node, Inode>,
-    /// By directory and name in small letters: FAT does not tell them apart.
+    /// Nodes by directory and lower-case name, because FAT does not distinguish case.
     names: HashMap<(Node, String), Node>,
     next: Node,
     read_only: bool,
-    /// What lies where.
+    /// The layout of the volume.
     layout: Layout,
-    /// Something was changed since it was clean.
+    /// There are changes since the volume was clean.
     changed: bool,
-    /// It made no sense; nothing is done to it any more.
+    /// The volume is damaged, and is never accessed again.
     broken: bool,
-    /// Where the sector with the count of free clusters lies (FAT32).
+    /// Position of the sector with the count of free clusters (FAT32).
     summary: Option<u64>,
-    /// How many files are held.
+    /// Number of files that are held.
     held: u64,
-    /// Large files that nobody has, of which something is left.
+    /// Large files without name and holder that are not completely freed.
     doomed: Vec<Node>,
-    /// The disk did not take names or tables; nothing more is written to it.
+    /// The disk failed a write of names or tables. Nothing more is written to it.
     failed: bool,
-    /// Something was lost by that since it was asked last.
+    /// Changes were lost by that since the last call of `take_lost`.
     lost: bool,
 }
 
@@ -78,9 +79,9 @@ fn of_io(error: &io::Error) -> Error {
         io::ErrorKind::AlreadyExists => Error::Exists,
         io::ErrorKind::InvalidInput => Error::Invalid,
         io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly,
-        // The root of the smaller kinds of FAT has a fixed size, and this is its end.
+        // The root directory of FAT12 and FAT16 has a fixed size, and it is full.
         io::ErrorKind::WriteZero | io::ErrorKind::UnexpectedEof => Error::Full,
-        // `fatfs` says these in words.
+        // `fatfs` reports these errors as text.
         io::ErrorKind::Other => match error.to_string().as_str() {
             "No space left on device" => Error::Full,
             "Directory not empty" => Error::NotEmpty,
@@ -90,7 +91,8 @@ fn of_io(error: &io::Error) -> Error {
     }
 }
 
-/// Short names in the code page of most disks would need its table; what is not ASCII is shown as `?` and is not found.
+/// Short names in the code page of most disks would need its table. A non-ASCII character is shown as `?`, and the name
+/// is not found.
 #[derive(Debug)]
 struct Ascii;
 
@@ -126,11 +128,11 @@ impl FileSystem for Fat {
         Ok(Attributes { kind, mode, size, stored, links, node, tree: 0, accessed, modified, changed: modified })
     }
 
-    #[allow(deprecated)] // The only way to set a time that is not the present.
+    #[allow(deprecated)] // The only way to set a time other than the current one.
     fn change(&mut self, node: Node, change: &Change) -> Result<()> {
         self.begin()?;
         let inode = self.inode(node)?;
-        // FAT knows of permissions whether something may be written, and `fatfs` cannot change that.
+        // The only permission that FAT has is "may be written", and `fatfs` cannot change it.
         if change.mode.is_some_and(|mode| (mode ^ inode.mode) & 0o200 != 0) {
             return Err(Error::Unsupported);
         }
@@ -182,7 +184,7 @@ impl FileSystem for Fat {
         let dir = self.dir(directory)?;
         let made = self.guard(|fat| match new {
             New::Directory(_) => {
-                // A file first: it needs the same room for its name, and can be removed again.
+                // Creates a file first: it needs the same room for its name, and can be removed again.
                 drop(dir.create_file(name)?);
                 dir.remove(name)?;
                 let made = fat.volume.first_zeroes(|| dir.create_dir(name).map(drop))?;
@@ -209,7 +211,7 @@ impl FileSystem for Fat {
         let (name, kind, held) = (inode.name.clone(), inode.kind, inode.holders > 0);
         let large = inode.size > LARGE;
         if held && kind == Kind::Directory {
-            // Whoever has it open finds nothing in it any more; with names in it, it cannot be removed.
+            // A program that has it open sees it as empty afterwards. It can be removed only without names in it.
             self.check_empty(node)?;
         }
         if (held || large) && kind == Kind::File {
@@ -222,7 +224,7 @@ impl FileSystem for Fat {
                     self.forget_name(directory, &name);
                     return self.has_hidden_name(node, hidden);
                 }
-                // Then at once.
+                // There is no room for the hidden name, and the file is not open: removes it at once.
                 Err(Error::Full) if !held => {}
                 Err(error) => return Err(error),
             }
@@ -246,7 +248,7 @@ impl FileSystem for Fat {
         let new = nodes::check_name(to.1)?;
         let kind = self.inode(node)?.kind;
         if kind == Kind::Directory && from.0 != to.0 {
-            // Its entry for the directory above would have to change with it.
+            // Its entry for the parent directory would have to change as well.
             return Err(Error::Unsupported);
         }
         let over = match self.find(to.0, to.1) {
@@ -256,12 +258,12 @@ impl FileSystem for Fat {
             Err(error) => return Err(error),
         };
         let old = self.inode(node)?.name.clone();
-        // What knows where its entry lies must not outlive that.
+        // Open `fatfs` handles know the position of its entry, so they must be dropped.
         self.let_go(node);
         let name = match over {
             Some(over) if kind == Kind::File => self.rename_over((from.0, &old), to.0, over)?,
             Some(over) => {
-                // An empty directory, of which nothing is lost.
+                // An empty directory; removing it loses nothing.
                 self.check_empty(over)?;
                 self.unlink(to.0, to.1)?;
                 self.move_entry((from.0, &old), (to.0, new))?;
@@ -284,9 +286,10 @@ impl FileSystem for Fat {
             return Ok(());
         }
         let place = self.place(directory)?;
-        // A cookie is a place among the names. When some come and go in between, one may be told twice or not at all.
+        // A cookie is an index into the names. If names are added or removed in between, a name may be listed twice or
+        // not at all.
         let skipped = usize::try_from(cookie).map_or(NAMES, |cookie| cookie.min(NAMES));
-        // More do not fit into one answer.
+        // More names do not fit into one answer.
         let found = self.guard(|fat| fat.layout.names(&fat.volume, place, skipped + 2048))?;
         for (index, found) in (cookie + 1..).zip(found.into_iter().skip(skipped)) {
             let kind = if found.is_directory() { Kind::Directory } else { Kind::File };
@@ -318,7 +321,7 @@ impl FileSystem for Fat {
             let mut done = 0;
             while done < len {
                 match place.read(&mut bytes[done..len])? {
-                    // Its chain of clusters is shorter than the file.
+                    // The file's chain of clusters is shorter than the file.
                     0 => return Err(io::ErrorKind::InvalidData.into()),
                     count => done += count,
                 }
@@ -341,7 +344,7 @@ impl FileSystem for Fat {
         }
         let len = bytes.len().min((LARGEST - offset) as usize);
         match self.write_at(file, offset, &bytes[..len])? {
-            // What was put off gives room.
+            // Finishing the postponed work frees space.
             0 if len > 0 && self.has_work() => {
                 while self.has_work() {
                     self.work();
@@ -367,7 +370,7 @@ impl FileSystem for Fat {
             Ok(inode) if inode.size > LARGE => self.resize_some(node, 0).map(|_| false),
             _ => Ok(true),
         };
-        // What cannot be removed now is at the next start.
+        // The next start removes it if that fails now.
         if short != Ok(false) {
             self.doomed.pop();
             self.remove_hidden(node);
@@ -462,7 +465,7 @@ impl FileSystem for Fat {
 
     fn settle(&mut self) {
         self.tidy();
-        // What is written to files that are open may wait; what was closed is on the disk, and the volume as if it had never been used.
+        // Content of open files may wait. Closed files are on the disk, and then the volume is marked clean.
         if self.changed && self.held == 0 && !self.failed && !self.broken {
             let _ = self.sync();
         }

@@ -1,4 +1,4 @@
-//! Nodes: what `fatfs` has no numbers for.
+//! Nodes: `fatfs` has no node numbers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -11,14 +11,14 @@ use crate::system::{FileSystem, Node};
 
 /// The root's number.
 pub const ROOT: Node = 1;
-/// How many nodes that nobody holds are remembered.
+/// Number of nodes without holder that are remembered.
 const REMEMBERED: usize = 4096;
-/// Numbers of names that were never looked up have this bit.
+/// This bit is set in the numbers of names that were never looked up.
 const HIDDEN: u64 = 1 << 62;
 
-/// Something on the volume.
+/// A file or directory on the volume.
 pub struct Inode {
-    /// The directory that it lies in.
+    /// The directory that contains it.
     pub above: Node,
     /// Its name there, as it is written.
     pub name: String,
@@ -28,17 +28,17 @@ pub struct Inode {
     pub accessed: i64,
     pub modified: i64,
     pub holders: u64,
-    /// A directory's first cluster, which stays.
+    /// A directory's first cluster, which never changes.
     pub cluster: u32,
-    /// It was removed while it was open; for a file the name that it has in the root until it is closed.
+    /// It was removed while it was open. For a file: its hidden name in the root until it is closed.
     pub removed: Option<String>,
-    /// What `fatfs` has open, if it was needed.
+    /// The open `fatfs` handle, once it was needed.
     dir: Option<Dir>,
     file: Option<File>,
 }
 
 impl Inode {
-    /// The root.
+    /// The node of the root directory.
     pub fn root() -> Inode {
         Inode {
             above: ROOT,
@@ -48,7 +48,7 @@ impl Inode {
             size: 0,
             accessed: 0,
             modified: 0,
-            // It stays.
+            // The root is held for ever.
             holders: 1,
             cluster: 0,
             removed: None,
@@ -58,7 +58,7 @@ impl Inode {
     }
 }
 
-/// A name that FAT can hold, and that is not one of ours.
+/// Checks that FAT can hold the name and that it is not a hidden name.
 ///
 /// # Errors
 /// `Invalid`, `NotPermitted`.
@@ -67,14 +67,14 @@ pub fn check_name(name: &[u8]) -> Result<&str> {
     if name.starts_with(super::REMOVED) {
         return Err(Error::NotPermitted);
     }
-    // Other systems take these off the end, and would find something else.
+    // Other systems strip these characters from the end, and would find another file.
     let bad = |char: char| {
         !(' '..='\u{ffff}').contains(&char) || matches!(char, '"' | '*' | ':' | '<' | '>' | '?' | '\\' | '|' | '\u{7f}')
     };
     if name.contains(bad) || name.ends_with(['.', ' ']) { Err(Error::Invalid) } else { Ok(name) }
 }
 
-/// The number of something that was never looked up.
+/// The number of a name that was never looked up.
 pub fn hidden_number(directory: Node, name: &str) -> Node {
     let mut hasher = DefaultHasher::new();
     (directory, name).hash(&mut hasher);
@@ -90,7 +90,7 @@ impl Fat {
         self.nodes.get_mut(&node).ok_or(Error::NotFound)
     }
 
-    /// The node of a name; it gets a number if it has none.
+    /// The node of a name; assigns a number if it has none.
     pub(super) fn look_up(&mut self, directory: Node, name: &str) -> Result<Node> {
         let key = (directory, name.to_lowercase());
         if let Some(node) = self.names.get(&key) {
@@ -108,7 +108,7 @@ impl Fat {
         let (accessed, modified) = found.times();
         let is_directory = found.is_directory();
         let size = if is_directory { 0 } else { u64::from(found.size()) };
-        // More than the volume has clusters for leads in circles.
+        // A size larger than the whole volume means that the chain has a cycle.
         if size > u64::from(self.layout.end) * self.layout.cluster {
             return Err(Error::Damaged);
         }
@@ -126,7 +126,7 @@ impl Fat {
             file: None,
             name: found.name,
         };
-        // By its other name it may be known.
+        // The node may be known under its other name.
         let key = (directory, found.name.to_lowercase());
         if let Some(node) = self.names.get(&key) {
             return Ok(*node);
@@ -138,7 +138,7 @@ impl Fat {
         Ok(node)
     }
 
-    /// `fatfs`' directory.
+    /// The `fatfs` handle of a directory.
     pub(super) fn dir(&mut self, directory: Node) -> Result<Dir> {
         let inode = self.inode(directory)?;
         if inode.kind != Kind::Directory {
@@ -164,7 +164,7 @@ impl Fat {
         Ok(dir)
     }
 
-    /// How far a directory lies below the root.
+    /// Depth of a directory below the root.
     fn depth(&self, directory: Node) -> Result<usize> {
         let (mut at, mut depth) = (directory, 0);
         while at != ROOT && depth <= file_protocol::PATH_MAX {
@@ -174,7 +174,8 @@ impl Fat {
         Ok(depth)
     }
 
-    /// Calls with `fatfs`' file, of which there is one however many have it open.
+    /// Runs a call with the `fatfs` handle of a file. There is one handle per file, however many descriptions have it
+    /// open.
     pub(super) fn with_file<T>(&mut self, node: Node, call: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T> {
         let inode = self.inode_mut(node)?;
         if inode.kind != Kind::File {
@@ -193,7 +194,7 @@ impl Fat {
             Ok((file, done))
         });
         let (file, done) = done?;
-        // After an error it may not know any more where it is.
+        // After an error the position in the handle may be wrong, so it is dropped.
         if done.is_ok() {
             self.inode_mut(node)?.file = Some(file);
         } else {
@@ -205,7 +206,7 @@ impl Fat {
         done.map_err(|error| super::of_io(&error))
     }
 
-    /// Closes what `fatfs` has open of a node.
+    /// Closes the `fatfs` handle of a node.
     pub(super) fn let_go(&mut self, node: Node) {
         let Some(inode) = self.nodes.get_mut(&node) else { return };
         let open = (inode.dir.take(), inode.file.take());
@@ -219,14 +220,14 @@ impl Fat {
         self.names.remove(&(directory, name.to_lowercase()));
     }
 
-    /// That a directory has no names in it.
+    /// Checks that a directory has no names in it.
     pub(super) fn check_empty(&mut self, directory: Node) -> Result<()> {
         let mut data = Vec::new();
         self.entries(directory, 0, &mut data)?;
         if data.is_empty() { Ok(()) } else { Err(Error::NotEmpty) }
     }
 
-    /// Forgets nodes that nobody holds, when there are many.
+    /// Forgets nodes without holder when there are many.
     pub(super) fn tidy(&mut self) {
         if self.nodes.len() <= REMEMBERED {
             return;
@@ -234,7 +235,7 @@ impl Fat {
         let mut needed: Vec<Node> = Vec::new();
         for (node, inode) in &self.nodes {
             let (mut at, mut holders) = (*node, inode.holders);
-            // What lies above something held is held, too.
+            // A directory above a held node is kept, too.
             while holders > 0 && at != ROOT && needed.len() <= self.nodes.len() * 64 {
                 needed.push(at);
                 let Some(inode) = self.nodes.get(&at) else { break };

@@ -1,4 +1,4 @@
-//! A volume in memory: what is written is read, what is damaged does no harm.
+//! Tests on a volume in memory. Reads return what was written. Damage does no harm.
 
 use std::io::Cursor;
 
@@ -73,7 +73,7 @@ fn names_come_and_go() {
     let root = fat.root();
     let one = file(&mut fat, root, "one", b"1");
     let two = file(&mut fat, root, "two", b"2");
-    // Onto what is there and open: that goes on being read.
+    // Renames over an existing file that is open: the open file can still be read.
     fat.rename((root, b"one"), (root, b"two")).unwrap();
     assert_eq!(names(&mut fat, root), ["two"]);
     assert_eq!((content(&mut fat, one), content(&mut fat, two)), (b"1".to_vec(), b"2".to_vec()));
@@ -106,10 +106,10 @@ fn a_full_volume_works_again() {
         }
     };
     assert_eq!(error, Error::Full);
-    // The root has room for a name, and nothing has room for content.
+    // The root has room for a name, but the volume has no room for content.
     let more = fat.make(root, b"more", New::File(0)).unwrap();
     assert_eq!(fat.write(more, 0, b"3"), Err(Error::Full));
-    // A save by renaming takes no room.
+    // Saving by rename needs no room.
     fat.rename((root, b"more"), (root, b"kept")).unwrap();
     assert_eq!((content(&mut fat, kept), fat.size(more)), (vec![1; 700], Ok(0)));
     assert_eq!(fat.resize(big, len + 1000), Err(Error::Full));
@@ -119,7 +119,8 @@ fn a_full_volume_works_again() {
     file(&mut fat, root, "much", &[3; 3000]);
 }
 
-/// The root of the smaller kinds has so many entries. Where there is no place for a hidden name, what is open keeps its own.
+/// The root directory of FAT12 and FAT16 has a fixed number of entries. Without room for a hidden name, an open file
+/// keeps its name.
 #[test]
 fn a_full_root_loses_nothing() {
     let disk = formatted(FatType::Fat16);
@@ -136,7 +137,7 @@ fn a_full_root_loses_nothing() {
     assert_eq!((error, count > 100), (Error::Full, true));
     assert_eq!(fat.unlink(root, b"held"), Err(Error::Full));
     assert_eq!((fat.find(root, b"held"), content(&mut fat, held)), (Ok(held), b"content".to_vec()));
-    // A save by renaming needs no place for a name.
+    // Saving by rename needs no entry for a name.
     let new = fat.find(root, b"file 0").unwrap();
     assert_eq!(fat.rename((root, b"file 0"), (root, b"held")), Err(Error::Full));
     assert_eq!(content(&mut fat, held), b"content");
@@ -154,13 +155,13 @@ fn a_full_root_loses_nothing() {
     assert_eq!(names(&mut mount(&disk), root).len(), count - 2);
 }
 
-/// Whether the flag of a volume in use is set.
+/// Whether the flag "in use" is set.
 fn in_use(disk: &Memory) -> bool {
     disk.0.borrow().bytes[0x25] & 1 != 0
 }
 
-/// A volume that was in use when the power went is looked at: what a cut of ours leaves is mended. Where files share clusters, nobody
-/// writes any more, and the flag stays.
+/// A volume that was in use when the power went is checked: the effects of a power cut are repaired. If files share
+/// clusters, the volume becomes read-only, and the flag stays.
 #[test]
 fn a_volume_in_use_is_looked_at() {
     for crossed in [false, true] {
@@ -182,7 +183,7 @@ fn a_volume_in_use_is_looked_at() {
             two.set_size(10);
             volume.put(two.at, &two.entry).unwrap();
         } else {
-            // A cluster that nobody has.
+            // A lost cluster.
             layout.set_next(&volume, layout.end - 1, layout.last()).unwrap();
         }
         volume.write_back(super::volume::Plan::Grow).unwrap();
@@ -206,7 +207,7 @@ fn a_volume_in_use_is_looked_at() {
     }
 }
 
-/// An image that ends in the midst of a page is used to its end.
+/// An image that ends within a page is usable to its end.
 #[test]
 fn the_tail_of_an_image_can_be_used() {
     let mut bytes = vec![0; (8 << 20) + 3 * 512];
@@ -233,7 +234,7 @@ fn the_tail_of_an_image_can_be_used() {
     assert!(found.chunks(piece.len()).all(|part| piece.starts_with(part)));
 }
 
-/// Does everything to all that is there, whatever the answers.
+/// Makes every kind of call on everything on the volume, and ignores the results.
 fn poke(fat: &mut Fat, directory: Node, depth: u32) {
     let mut data = Vec::new();
     let _ = fat.entries(directory, 0, &mut data);
@@ -260,7 +261,7 @@ fn poke(fat: &mut Fat, directory: Node, depth: u32) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Bytes anywhere in the header, the tables and the first directories are others.
+    /// Corrupts bytes anywhere in the header, the tables and the first directories.
     #[test]
     fn damage_does_no_harm(
         kind in 0usize..2,
@@ -308,7 +309,8 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
     }
 }
 
-/// The states that cuts leave of some operations behind others; nothing is synced, as long as a file is open. None may be bad.
+/// Checks the states that power cuts leave during some operations. Nothing is synced, as long as a file is open. No
+/// state may be bad.
 fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     let disk = formatted(FatType::Fat16);
     let (mut fat, mut model) = (mount(&disk), Model::default());
@@ -328,7 +330,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     fat.sync().unwrap();
     fat.release(open);
     let acts = disk.logged(false);
-    // Cuts and tears are by lot: so there are many.
+    // Cuts and tears are random, so there are many seeds.
     for seed in 0..20 {
         let mut replay = Replay::new(&FatImages, &trees, Promise::Each, seed);
         replay.run(&base, &acts);
@@ -336,12 +338,12 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     }
 }
 
-/// Whatever lies across the end of a sector, in directories and in the table.
+/// Operations whose changes cross a sector boundary in directories and in the table.
 #[test]
 fn what_needs_two_sectors_gets_to_the_disk_in_order() {
     let make = |path: &str, len: usize| Operation::Make(path.to_owned(), cuts::plan::content(3, len));
     let name = |number: usize| format!("a name of its own, number {number}");
-    // Of the last name one half lies in the next sector.
+    // The entries of the last name cross a sector boundary.
     let mut names = vec![make("open", 600)];
     names.extend((1..=4).map(|number| make(&name(number), 600)));
     for open in [false, true] {
@@ -350,7 +352,8 @@ fn what_needs_two_sectors_gets_to_the_disk_in_order() {
     }
     let to_it = [Operation::Append(name(3), vec![7; 700]), Operation::Rename(name(3), name(9), false)];
     cut("renaming", &names[..4], &to_it);
-    // The last cluster of one file is noted in one sector, what comes next and another file in the next.
+    // The table entry of the last cluster of one file is in one sector; those of its next cluster and of another file
+    // are in the next one.
     let two = [make("open", 500), make("filler", 260 * 512), make("other", 500)];
     let more = |path: &str| Operation::Append(path.to_owned(), vec![7; 5000]);
     cut("appending to two", &two, &[more("open"), more("other")]);
@@ -359,7 +362,7 @@ fn what_needs_two_sectors_gets_to_the_disk_in_order() {
     cut("making shorter", &long, &[Operation::Resize("filler".into(), 300 * 512)]);
 }
 
-/// A directory with two names, of which one goes at the next start.
+/// A directory with two names. The next start removes one of them.
 #[test]
 fn a_directory_that_was_being_renamed_is_mended() {
     let made = [Operation::Make("open".into(), vec![1]), Operation::MakeDirectory("one/".into())];
@@ -368,7 +371,7 @@ fn a_directory_that_was_being_renamed_is_mended() {
     cut("renaming a directory", &[&made[..], &[inside]].concat(), &[renamed]);
 }
 
-/// Operations in the order of before: pages by their number, in one go.
+/// Runs operations with the old write order: all pages at once, by number.
 fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
     let disk = formatted(FatType::Fat16);
     let mut fat = mount(&disk);
@@ -376,14 +379,14 @@ fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
     play(&disk, &mut fat, seed, steps, CAN, marking)
 }
 
-/// How many states of a log in that order are bad, and what the judge says of them.
+/// Replays a log in the old order: how many states are bad, and the judge's findings.
 fn judged<'a>(trees: &'a [Model], base: &Image, acts: &[Act]) -> (Replay<'a>, Image) {
     let mut replay = Replay::new(&FatImages, trees, Promise::Each, 1).starting_in_one_of(1000);
     let end = replay.run(base, acts);
     (replay, end)
 }
 
-/// The judge must find what that order loses.
+/// The judge finds the data that the old order loses.
 #[test]
 fn the_judge_sees_the_old_order() {
     let played = old_order(1, 30, false);
@@ -391,11 +394,11 @@ fn the_judge_sees_the_old_order() {
     assert!(replay.bad > 5, "{} of {} states are bad", replay.bad, replay.states());
 }
 
-/// The file `old-order.log` is a log in QEMU's format of a few operations in that order: first the image, a sector a write, and a
-/// flush; then what the operations wrote.
+/// The file `old-order.log` is a log in QEMU's format of a few operations in the old order: first the image with one
+/// write per sector and a flush, then the writes of the operations.
 const OLD_ORDER: (u64, usize) = (75, 6);
 
-/// And it must find it in a log that is kept, whatever becomes of the code that wrote it.
+/// The judge also finds it in a stored log, independent of the code that writes such logs.
 #[test]
 fn the_judge_sees_the_old_order_in_a_log_that_is_kept() {
     let log: &[u8] = include_bytes!("old-order.log");
@@ -411,12 +414,12 @@ fn the_judge_sees_the_old_order_in_a_log_that_is_kept() {
     let (replay, end) = judged(&trees, &base, &acts[formatted..]);
     println!("the old order: {:?}, {} bad; the first: {:#?}", replay.counts, replay.bad, replay.told);
     assert!(replay.bad > 3, "{} of {} states are bad", replay.bad, replay.states());
-    // It is the order that is wrong, and not the log: where no power goes, all is well.
+    // The order is wrong, not the log: without a power cut the final state is right.
     let found = cuts::fat::read(&end, super::REMOVED);
     assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], Promise::Each)), Ok(()));
 }
 
-/// Writes that file anew, which has to be done when other operations are drawn.
+/// Rewrites `old-order.log`, which is necessary when the random operations change.
 #[test]
 #[ignore = "it changes the tree"]
 fn the_log_of_the_old_order_is_written() {

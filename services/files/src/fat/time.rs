@@ -1,4 +1,4 @@
-//! Times as FAT keeps them: dates from 1980 to 2107, taken for UTC.
+//! Times as FAT stores them: dates from 1980 to 2107, interpreted as UTC.
 
 use fatfs::{Date, DateTime, Time, TimeProvider};
 
@@ -7,7 +7,7 @@ use crate::now;
 const NANOS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 
-/// Tells `fatfs` the time.
+/// The clock that `fatfs` uses.
 #[derive(Debug)]
 pub struct Clock;
 
@@ -21,19 +21,19 @@ impl TimeProvider for Clock {
     }
 }
 
-/// Nanoseconds since 1970 of a date and a time. What no calendar has counts on.
+/// Converts a date and a time to nanoseconds since 1970. Invalid dates overflow into the next month.
 pub fn nanos(date: Date, time: Time) -> i64 {
     let (year, month, day) = (i64::from(date.year), i64::from(date.month.clamp(1, 12)), i64::from(date.day));
-    // Years that begin in March, so that the day that comes and goes is their last.
+    // Years that begin in March, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
     let seconds = i64::from(time.hour) * 3600 + i64::from(time.min) * 60 + i64::from(time.sec);
     (days * DAY + seconds) * NANOS + i64::from(time.millis) * 1_000_000
 }
 
-/// Date and time; the nearest that FAT has.
+/// Converts to the nearest date and time that FAT can store.
 pub fn date_time(nanos: i64) -> DateTime {
-    // From 1980 on, to the end of 2107.
+    // From 1980 to the end of 2107.
     let seconds = nanos.div_euclid(NANOS).clamp(315_532_800, 4_354_819_199);
     let (days, rest) = (seconds / DAY + 719_468, seconds % DAY);
     let era = days / 146_097;
@@ -56,7 +56,7 @@ pub fn date_time(nanos: i64) -> DateTime {
     }
 }
 
-/// A date and a time of an entry, in nanoseconds since 1970.
+/// Converts an entry's date and time to nanoseconds since 1970.
 pub fn of_entry(date: u16, time: u16) -> i64 {
     let date = Date { year: 1980 + (date >> 9), month: date >> 5 & 15, day: date & 31 };
     nanos(date, Time { hour: time >> 11, min: time >> 5 & 63, sec: (time & 31) * 2, millis: 0 })

@@ -1,28 +1,29 @@
-//! The bytes of a volume, as the crate `fatfs` wants them: a place that is read, written and sought in.
+//! The bytes of a volume, with the interface that the crate `fatfs` needs: read, write and seek.
 //!
-//! Between it and the disk are pages that are kept: `fatfs` reads and writes a few bytes at a time, in an order of its own. What was
-//! changed goes to the disk in the order that loses nothing when the power goes, whatever order it was changed in. FAT has no
-//! journal, so the order is all that there is:
+//! A page cache lies between `fatfs` and the disk, because `fatfs` reads and writes a few bytes at a time in an order
+//! of its own. Changes reach the disk in an order that loses nothing when the power goes, independent of the order of
+//! the calls. FAT has no journal, so this order is the only protection:
 //!
-//! *To take clusters* ([`Plan::Grow`]: making, writing, a second name):
-//! 1. content, and directories that nobody knows yet;
-//! 2. flush, and the table's sectors in which nothing but free clusters changes; of others, where there are several, the clusters that
-//!    were free;
-//! 3. flush, and those that change a cluster in use: the link to what is new;
-//! 4. flush, and directories, in the order in which they were changed last, with a flush between two sectors.
+//! *To allocate clusters* ([`Plan::Grow`]: creating, writing, a second name):
+//! 1. content, and new directories that nothing points to yet;
+//! 2. flush; the table's sectors in which only free clusters change. If several sectors change clusters in use, only
+//!    their entries of free clusters;
+//! 3. flush; the sectors that change a cluster in use: the link to the new clusters;
+//! 4. flush; directories in the order of their last change, with a flush between two sectors.
 //!
-//! *To give clusters back* ([`Plan::Shrink`]: removing, making shorter):
+//! *To free clusters* ([`Plan::Shrink`]: removing, truncating):
 //! 5. directories, the last change first, with a flush between two sectors;
-//! 6. flush, and the table; of several sectors first the new ends of chains, and a flush.
+//! 6. flush; the table. If several sectors change, the new ends of chains come first, followed by a flush.
 //!
-//! What is changed in between on the disk is a name that is there or not, and clusters that nobody has: never a name on clusters
-//! of somebody else. A change that fails in the midst is taken back here, before anything of it got to the disk ([`Volume::discard`]).
+//! Intermediate states on the disk differ in a name that exists or not, and in lost clusters. A name never points to
+//! clusters of another file. A change that fails midway is undone in the cache before any of it reaches the disk
+//! ([`Volume::discard`]).
 //!
-//! A damaged volume may lead `fatfs` in circles, along a chain of clusters that bites its tail. So each request has *fuel*, more than
-//! any that makes sense needs, and when it is used up, reading fails.
+//! On a damaged volume a chain of clusters may have a cycle, and `fatfs` would loop. So each request has *fuel*, more
+//! than any valid request needs. When it is used up, reads fail.
 //!
-//! The flag that says that the volume is in use is kept here, not by `fatfs`, which takes it back at its end only: it is on the disk
-//! before the first change and taken back when everything is on the disk and nothing is open.
+//! This module maintains the flag "in use". `fatfs` would clear it only when it ends. The flag is on the disk before
+//! the first change, and is cleared when everything is on the disk and nothing is open.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -33,45 +34,45 @@ use std::rc::Rc;
 use super::layout::Layout;
 use crate::blocks::Blocks;
 
-/// Bytes of a page that is kept; a multiple of a sector.
+/// Size of a cached page in bytes, a multiple of a sector.
 const PAGE: u64 = 4096;
-/// Bytes that a disk writes whole or not at all.
+/// Size of a sector in bytes: the unit that a disk writes atomically.
 const SECTOR: u64 = 512;
-/// Pages that are read at once where one follows another, and bytes that are written at once.
+/// Pages of one read-ahead, and the maximum size of one write in bytes.
 const AHEAD: u64 = 16;
 const RUN: u64 = AHEAD * PAGE;
-/// Pages that are kept between requests.
+/// Number of pages that are cached between requests.
 const KEPT: usize = 1024;
-/// What a request may read and write: so many pieces, and as many again for each page of the volume.
+/// The fuel of a request: this many reads and writes, and one more for each page of the volume.
 const FUEL: u64 = 3_000_000;
-/// The flag of a volume in use.
+/// The flag "in use".
 const IN_USE: u8 = 1;
 
-/// In which order changes get to the disk.
+/// The order in which changes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// What takes clusters.
+    /// For changes that allocate clusters.
     Grow,
-    /// What gives clusters back.
+    /// For changes that free clusters.
     Shrink,
 }
 
-/// What a change is.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Of content.
     Content,
-    /// Of anything else that is not a table: names, and what the volume says of itself.
+    /// Of anything else except a table: directories, and the volume's own header.
     Names,
 }
 
 struct Page {
     bytes: Box<[u8]>,
-    /// What the disk has, where something was changed.
+    /// The disk's content, if the page has changes.
     disk: Option<Box<[u8]>>,
-    /// The disk's bytes were never read: all of them are new.
+    /// The disk's content was never read: all bytes are new.
     unread: bool,
-    /// When it was used last.
+    /// When it was last used.
     used: u64,
 }
 
@@ -79,24 +80,24 @@ struct Inner {
     disk: Box<dyn Blocks>,
     pages: HashMap<u64, Page>,
     clock: u64,
-    /// The page behind those that were read last: who reads on reads many at once.
+    /// The page after the last one read. A read that begins there is sequential and reads ahead.
     next: u64,
-    /// Where the flag lies, and what lies where, once that is known.
+    /// The position of the flag and the layout, once they are known.
     flag: Option<u64>,
     layout: Option<Layout>,
-    /// Sectors that were changed; those of directories in the order of their last change.
+    /// Changed sectors; those of directories in the order of their last change.
     changed: Vec<(u64, Kind)>,
-    /// What is being changed.
+    /// The kind of the current changes.
     kind: Kind,
-    /// The disk may lose what was written last.
+    /// The disk may lose the last writes, because they are not flushed.
     unflushed: bool,
-    /// For the test that the order matters: there is none.
+    /// For the test that shows that the order matters: writes in the order of page numbers.
     #[cfg(test)]
     by_number: bool,
 }
 
 impl Page {
-    /// What of this page lies between two places on the disk.
+    /// The part of this page between two offsets on the disk.
     fn part(&self, number: u64, start: u64, end: u64) -> (Range<usize>, &[u8]) {
         let begin = number * PAGE;
         let from = (start.max(begin) - begin) as usize;
@@ -105,19 +106,19 @@ impl Page {
     }
 }
 
-/// A volume. All clones are the same.
+/// A volume. All clones share it.
 #[derive(Clone)]
 pub struct Volume {
     inner: Rc<RefCell<Inner>>,
     fuel: Rc<Cell<u64>>,
-    /// Where a block of zeroes was first written since somebody wanted to know.
+    /// Where the first block of zeros was written since the last reset.
     zeroed: Rc<Cell<Option<u64>>>,
     position: u64,
     size: u64,
 }
 
 impl Volume {
-    /// A volume that is a whole disk.
+    /// A volume that takes up a whole disk.
     pub fn new(disk: Box<dyn Blocks>) -> Volume {
         let size = disk.size() / SECTOR * SECTOR;
         let inner = Inner {
@@ -137,7 +138,7 @@ impl Volume {
         Volume { inner: Rc::new(RefCell::new(inner)), fuel, zeroed, position: 0, size }
     }
 
-    /// Says what lies where, and where the flag of a volume in use is.
+    /// Sets the layout, and the position of the flag "in use".
     pub fn set_layout(&self, layout: Layout, flag: u64) {
         let mut inner = self.inner.borrow_mut();
         (inner.layout, inner.flag) = (Some(layout), Some(flag));
@@ -150,14 +151,14 @@ impl Volume {
         Ok(inner.bytes(flag, 1)?[0] & IN_USE != 0)
     }
 
-    /// Carries out `call` and tells where it first wrote a block of zeroes: the cluster of a new directory.
+    /// Runs `call` and returns where it first wrote a block of zeros: the cluster of a new directory.
     pub fn first_zeroes<T>(&self, call: impl FnOnce() -> Result<T>) -> Result<Option<u64>> {
         self.zeroed.set(None);
         call()?;
         Ok(self.zeroed.get())
     }
 
-    /// Carries out `call`, whose changes are of content.
+    /// Runs `call`, whose changes count as content.
     pub fn content<T>(&self, call: impl FnOnce() -> T) -> T {
         self.inner.borrow_mut().kind = Kind::Content;
         let done = call();
@@ -165,29 +166,30 @@ impl Volume {
         done
     }
 
-    /// What is left of the fuel.
+    /// The fuel that is left.
     #[cfg(test)]
     pub fn fuel(&self) -> u64 {
         self.fuel.get()
     }
 
-    /// A request begins.
+    /// Begins a request, with full fuel.
     pub fn refuel(&self) {
         self.fuel.set(FUEL + self.size / PAGE);
     }
 
-    /// Whether something was changed that is not on the disk for good.
+    /// Whether there are changes that are not durable on the disk.
     pub fn is_pending(&self) -> bool {
         let inner = self.inner.borrow();
         !inner.changed.is_empty() || inner.unflushed
     }
 
-    /// Writes what was changed to the disk.
+    /// Writes changes to the disk.
     pub fn write_back(&self, plan: Plan) -> Result<()> {
         self.inner.borrow_mut().write_back(plan)
     }
 
-    /// Writes content to the disk, and nothing that leads to what is new of it (step 1). What the disk does not take is forgotten.
+    /// Writes content to the disk, without the metadata that points to new clusters (step 1). Content whose write fails
+    /// is discarded.
     pub fn write_content(&self) -> Result<()> {
         let mut inner = self.inner.borrow_mut();
         inner.set_flag()?;
@@ -199,13 +201,13 @@ impl Volume {
         done
     }
 
-    /// From here on there is no order.
+    /// From now on, writes pages in the order of their numbers.
     #[cfg(test)]
     pub fn write_by_number(&self) {
         self.inner.borrow_mut().by_number = true;
     }
 
-    /// Takes back what was changed and is not on the disk.
+    /// Discards changes that are not on the disk.
     pub fn discard(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.changed.clear();
@@ -217,7 +219,7 @@ impl Volume {
         }
     }
 
-    /// Has all stay and takes the flag back.
+    /// Makes everything durable and clears the flag.
     pub fn clean(&self) -> Result<()> {
         let mut inner = self.inner.borrow_mut();
         inner.write_back(Plan::Grow)?;
@@ -231,7 +233,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Has all stay that was written.
+    /// Makes all writes durable.
     pub fn flush(&self) -> Result<()> {
         self.inner.borrow_mut().flush()
     }
@@ -259,14 +261,14 @@ impl Volume {
         }
     }
 
-    /// Bytes up to the end of the page, at most.
+    /// Number of bytes up to the end of the page, at most `len`.
     fn piece(&self, len: usize) -> usize {
         let page = PAGE - self.position % PAGE;
         len.min(page.min(self.size.saturating_sub(self.position)) as usize)
     }
 }
 
-/// What a changed sector is to the order.
+/// The step in which a changed sector is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Steps 1, 2, 3 and 4.
@@ -289,11 +291,11 @@ impl Inner {
         Ok(page)
     }
 
-    /// Reads a page, and those behind it where the one before it was read last.
+    /// Reads a page. If the access is sequential, it reads the following pages, too.
     fn read_pages(&mut self, number: u64) -> Result<()> {
         let most = if number == self.next { AHEAD } else { 1 };
         let count = (1..most).find(|more| self.pages.contains_key(&(number + more))).unwrap_or(most);
-        // The last page of a disk may be a part of one.
+        // The last page of a disk may be shorter.
         let left = (self.disk.size() / SECTOR * SECTOR).saturating_sub(number * PAGE);
         let mut bytes = vec![0; (count * PAGE).min(left) as usize];
         self.disk.read(number * PAGE, &mut bytes)?;
@@ -319,7 +321,7 @@ impl Inner {
         let (at, kind) = ((offset % PAGE) as usize, self.kind);
         let number = offset / PAGE;
         if len as u64 == PAGE && at == 0 && !self.pages.contains_key(&number) {
-            // Nothing of what is there is left.
+            // All bytes are overwritten, so the disk is not read.
             let bytes = vec![0; len].into_boxed_slice();
             self.pages.insert(number, Page { bytes, disk: None, unread: true, used: 0 });
         }
@@ -331,7 +333,8 @@ impl Inner {
         for sector in offset / SECTOR..(offset + len as u64).div_ceil(SECTOR) {
             match self.changed.iter().rposition(|(known, _)| *known == sector) {
                 None => self.changed.push((sector, kind)),
-                // Its turn is that of the last change: what came between may have to be on the disk before that.
+                // A sector is written at the position of its last change: changes made before that one may have to be
+                // on the disk first.
                 Some(place) if kind == Kind::Names => self.changed[place..].rotate_left(1),
                 Some(_) => {}
             }
@@ -339,7 +342,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A sector's bytes, as they are here and on the disk.
+    /// A sector's bytes in the cache and on the disk.
     fn both(&self, sector: u64) -> Option<(&[u8], &[u8])> {
         let page = self.pages.get(&(sector * SECTOR / PAGE))?;
         let at = (sector * SECTOR % PAGE) as usize;
@@ -356,7 +359,7 @@ impl Inner {
             let Some((now, before)) = self.both(sector) else { return Class::UsedClusters };
             let changes_used = layout.clusters_in(from..from + SECTOR).any(|cluster| {
                 let entries = (layout.entry_in(now, from, cluster), layout.entry_in(before, from, cluster));
-                // One that lies in two sectors is not looked at: it may be in use.
+                // An entry that crosses into another sector counts as in use.
                 !matches!(entries, (Some(_), Some(0))) && entries.0.is_none_or(|now| Some(now) != entries.1)
             });
             return if changes_used { Class::UsedClusters } else { Class::FreeClusters };
@@ -364,7 +367,7 @@ impl Inner {
         if kind == Kind::Content {
             return Class::Content;
         }
-        // A directory that is new: its cluster is free on the disk.
+        // The directory is new if its cluster is free on the disk.
         match layout.cluster_of(offset) {
             Some(cluster) if self.is_free_on_disk(&layout, cluster) => Class::Content,
             _ => Class::Names,
@@ -385,13 +388,14 @@ impl Inner {
         layout.entry_in(&bytes, bit / 8, cluster) == Some(0)
     }
 
-    /// The flag gets to the disk before anything else.
+    /// Writes the flag to the disk before anything else.
     fn set_flag(&mut self) -> Result<()> {
         let Some(flag) = self.flag.filter(|_| !self.changed.is_empty()) else { return Ok(()) };
         if self.bytes(flag, 1)?[0] & IN_USE != 0 {
             return Ok(());
         }
-        // The sector may have been changed otherwise, which has its own time: so it is written as the disk has it.
+        // The sector may have other changes, which are not due yet. So its content on the disk is written, with the
+        // flag.
         let sector = flag / SECTOR;
         let page = self.page(flag)?;
         let at = (sector * SECTOR % PAGE) as usize;
@@ -416,7 +420,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the changed sectors of a class behind all that was written before.
+    /// Flushes, then writes the changed sectors of a class.
     fn write_behind(&mut self, wanted: Class) -> Result<()> {
         for (sector, kind) in self.changed.clone() {
             if self.class(sector, kind) == wanted {
@@ -427,8 +431,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Where several sectors of a table change clusters in use, no order of them is right: one may link to what another has, and a
-    /// disk may keep any of them. So the entries that `wanted` takes, by what they are now and on the disk, are written alone before.
+    /// If several sectors of a table change clusters in use, no order of whole sectors is right: one may link to an
+    /// entry in another, and a disk may write any of them. So the entries that `wanted` selects, by their new and their
+    /// on-disk value, are written first.
     fn write_entries(&mut self, wanted: impl Fn(u32, u32) -> bool) -> Result<()> {
         let Some(layout) = self.layout.clone() else { return Ok(()) };
         let mut sectors = Vec::new();
@@ -468,7 +473,7 @@ impl Inner {
         self.flush()
     }
 
-    /// Writes the changed sectors of some classes.
+    /// Writes the changed sectors of the selected classes.
     fn write(&mut self, wanted: impl Fn(Class) -> bool) -> Result<()> {
         let mut sectors = BTreeSet::new();
         for (sector, kind) in self.changed.clone() {
@@ -476,7 +481,7 @@ impl Inner {
                 sectors.insert(sector);
             }
         }
-        // Sectors side by side go together.
+        // Adjacent sectors are written together.
         let mut sectors = sectors.into_iter().peekable();
         while let Some(first) = sectors.next() {
             let mut last = first;
@@ -509,7 +514,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes directories, sector after sector.
+    /// Writes directories one sector at a time, with a flush between two sectors.
     fn write_names(&mut self, backwards: bool) -> Result<()> {
         let mut sectors = Vec::new();
         for (sector, kind) in self.changed.clone() {
@@ -538,7 +543,7 @@ impl Inner {
             self.forget_old();
             return Ok(());
         }
-        // Step 1; content may go with what was written before, as nothing on the disk leads to it.
+        // Step 1. No flush is needed before it, because nothing on the disk points to new content.
         self.write(|class| class == Class::Content)?;
         match plan {
             Plan::Grow => {
@@ -560,7 +565,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes back content that is not on the disk.
+    /// Discards content that is not on the disk.
     fn forget_content(&mut self) {
         for (sector, kind) in self.changed.clone() {
             if self.class(sector, kind) != Class::Content {
@@ -578,7 +583,7 @@ impl Inner {
         }
     }
 
-    /// Lets go of pages that were not used for long, where many are kept and nothing waits in them.
+    /// Drops the pages that were not used for longest, if many are cached and they have no changes.
     fn forget_old(&mut self) {
         let waiting: BTreeSet<u64> = self.changed.iter().map(|(sector, _)| sector * SECTOR / PAGE).collect();
         for (number, page) in &mut self.pages {
@@ -619,7 +624,7 @@ impl Write for Volume {
             self.zeroed.set(Some(self.position));
         }
         let mut inner = self.inner.borrow_mut();
-        // The flag is not for others to change.
+        // `fatfs` must not change the flag.
         if inner.flag != Some(self.position) || len != 1 {
             inner.change(self.position, |place| place.copy_from_slice(&bytes[..len]), len)?;
         }
@@ -628,7 +633,7 @@ impl Write for Volume {
         Ok(len)
     }
 
-    /// When its turn comes, not each time.
+    /// Does nothing: flushes happen in the order of the plan.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

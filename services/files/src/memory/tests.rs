@@ -1,4 +1,4 @@
-//! The tree, over content that lies in vectors.
+//! Tests of the tree, with contents in vectors.
 use std::cell::RefCell;
 
 use super::*;
@@ -121,7 +121,7 @@ fn nodes_live_as_long_as_names_and_holders() {
     assert_eq!(tree.attributes(file), Err(Error::NotFound));
     tree.hold(dir);
     tree.unlink(ROOT, b"dir").unwrap();
-    // Nothing can be made in what is gone.
+    // Nothing can be created in a removed directory.
     assert_eq!(tree.make(dir, b"x", New::File(0)), Err(Error::NotFound));
     assert_eq!(path_of(&mut tree, dir), Err(Error::NotFound));
     tree.release(dir);
@@ -139,7 +139,7 @@ fn names_of_sockets_are_nodes_without_content() {
     let mut data = Vec::new();
     tree.entries(ROOT, 0, &mut data).unwrap();
     assert!(file_protocol::entries(&data).all(|entry| entry.kind == Kind::Socket && entry.node == socket));
-    // It stays while it is bound, without names too.
+    // A bound socket stays, even without names.
     tree.hold(socket);
     tree.unlink(ROOT, b"socket").unwrap();
     assert_eq!(tree.kind(socket), Ok((Kind::Socket, 0o755)));
@@ -208,14 +208,15 @@ fn names_are_paid_for_by_who_made_them() {
         made += 1;
     }
     assert!(used(&budget) > (1 << 19) - 2 * NODE_COST && used(&budget) <= 1 << 19);
-    // Half is left for others. A name of theirs for the first one's file is theirs.
+    // Half of the budget is left for other programs. A program's name for another program's file is charged to the
+    // former.
     tree.charge(Program(2));
     tree.make(ROOT, b"another", New::File(0o644)).unwrap();
     let file = tree.find(ROOT, b"0").unwrap();
     tree.link(file, ROOT, b"name").unwrap();
     let cost = NODE_COST + name_cost(b"another") + name_cost(b"name");
     assert_eq!(budget.ledger.borrow().used(Program(2)), cost);
-    // Whoever removes it, the one who paid gets it back.
+    // Whichever program removes it, its cost is returned to the program that was charged.
     for number in 0..made {
         tree.unlink(ROOT, &name(number)).unwrap();
     }
@@ -243,7 +244,7 @@ fn a_tree_ends_in_portions() {
         assert!(before - used(&budget) <= 100 * (NODE_COST + name_cost(b"999")));
         before = used(&budget);
     }
-    // A name, a node and the next node are a part each.
+    // A name, a node and the next node count as one part each.
     assert!((40..=70).contains(&turns), "{turns}");
     assert_eq!((used(&budget), budget.nodes.get()), (0, 0));
     assert!(tree.end(1));
@@ -252,7 +253,7 @@ fn a_tree_ends_in_portions() {
 #[test]
 fn the_longest_walk_looks_at_each_part_once() {
     let (mut tree, _) = tree(1 << 24);
-    // Forty links, each with as many parts as a path can have.
+    // Forty links, each with the maximum number of path components.
     let dots = "./".repeat(2000);
     for number in 0..40 {
         let target = format!("{dots}{}", number + 1);

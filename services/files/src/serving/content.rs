@@ -1,4 +1,4 @@
-//! Requests for content: where there is no stream, and what no stream can do.
+//! Requests for content: where there is no stream, and what streams cannot do.
 
 use file_protocol::{Answer, Change, DATA_MAX, Error, FETCH_MAX, Kind, Result, flags};
 use zx::{Handle, Rights, Status};
@@ -7,7 +7,7 @@ use super::open::Open;
 use super::{Reply, Served, Service};
 use crate::now;
 
-/// That a description allows this.
+/// Checks that a description allows this access.
 fn check(open: &Open, flag: u32) -> Result<()> {
     match open.kind {
         Kind::Directory => Err(Error::IsDirectory),
@@ -17,7 +17,7 @@ fn check(open: &Open, flag: u32) -> Result<()> {
     }
 }
 
-/// Why a client's buffer did not take what was read.
+/// The error for a client's buffer that could not be written.
 fn of_buffer(status: Status) -> Error {
     if status == Status::NO_MEMORY { Error::Memory } else { Error::Invalid }
 }
@@ -41,7 +41,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Done))
     }
 
-    /// `Fetch`: the position moves only if the buffer takes what was read.
+    /// `Fetch`: the position moves only if writing to the buffer succeeds.
     pub(super) fn fetch(&mut self, key: u64, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
         check(open, flags::READ)?;
         let mut bytes = std::mem::take(&mut self.fetched);
@@ -91,7 +91,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Count(to)))
     }
 
-    /// What was written by the stream is told now and then; a time that lies ahead is not believed.
+    /// A client reports writes through a stream now and then. A time in the future is not accepted.
     pub(super) fn touched(&mut self, open: &Open, at: i64) -> Result<Reply> {
         check(open, flags::WRITE)?;
         let change = Change { modified: Some(at.min(now())), ..Change::default() };
@@ -99,7 +99,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Done))
     }
 
-    /// Has all stay, and tells of what was lost before.
+    /// Makes all writes durable, and reports earlier losses.
     pub(super) fn sync_now(&mut self, open: &Open) -> Result<Reply> {
         let done = self.system(open)?.sync();
         self.check_failures(open)?;

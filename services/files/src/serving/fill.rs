@@ -1,8 +1,8 @@
-//! Files that come along with a program: out of a BOOTFS image, into a tree of its own.
+//! `Fill`: copies files from a BOOTFS image, which a program brings along, into its own tree.
 //!
-//! The image is a client's, who may change it meanwhile and say in it what it likes. It is read in pieces, each of which is
-//! checked when it has been read, and never mapped. Work goes by portions, so that others come in between; what
-//! fails in the midst is undone by portions, too.
+//! The image belongs to a client, which may change it at any time and may write anything into it. It is read in pieces,
+//! never mapped, and each piece is checked after it was read. The work runs in slices, so other requests come in
+//! between. After a failure the changes are undone, in slices, too.
 
 use bootfs::{Directory, HEADER_SIZE, Header, MAX_NAME};
 use file_protocol::{Error, Kind, Result, check_name};
@@ -14,37 +14,38 @@ use super::open::Open;
 use super::{Reply, Served, Service};
 use crate::system::{FileSystem, New, Node};
 
-/// What files and folders of an image may be used for: all, as far as their owner is asked.
+/// Modes of an image's directories and files: they allow everything to the owner, and only the owner's bits are
+/// checked.
 const FOLDER: u32 = 0o755;
 const FILE: u32 = 0o755;
-/// Bytes that are copied at once.
+/// Bytes of one copy.
 const PIECE: usize = 64 << 10;
-/// Bytes that are copied in a portion.
+/// Bytes that one slice copies.
 const PORTION: usize = 2 * PIECE;
-/// For how many bytes the making of a file or a folder stands.
+/// Cost of creating a file or a directory, in copied bytes.
 const NAME: usize = PORTION / 8;
-/// Names that are taken away in a portion.
+/// Number of names that one slice removes.
 const UNDONE: usize = 32;
-/// Bytes of an entry before its name.
+/// Size of an entry without its name in bytes.
 const ENTRY_HEADER: usize = 12;
-/// The most bytes of an entry: its name has a NUL, and is filled up to four bytes.
+/// Maximum size of an entry in bytes: the name ends with a NUL, and is padded to a multiple of four bytes.
 const LONGEST_ENTRY: usize = ENTRY_HEADER + (MAX_NAME + 1).next_multiple_of(4);
 
-/// A request that goes on.
+/// A running `Fill` request.
 pub(super) struct Fill {
     pub(super) transaction: u32,
     image: Vmo,
     size: u64,
-    /// What names begin with, the slash included.
+    /// The prefix of names, including the slash.
     folder: String,
-    /// Where the next entry begins, and where the last one ends.
+    /// Positions of the next entry and of the end of the last one.
     next: u64,
     end: u64,
     /// The file that is being copied.
     file: Option<Copying>,
-    /// What was made: the directory, the name, what has it.
+    /// What was created: directory, name, node.
     made: Vec<(Node, Vec<u8>, Node)>,
-    /// Why all of it is being undone.
+    /// The reason for undoing all of it.
     failed: Option<Error>,
 }
 
@@ -84,12 +85,12 @@ impl Fill {
         Ok(Fill { transaction, image, size, folder, next, end, file: None, made: Vec::new(), failed: None })
     }
 
-    /// Nobody wants it any more.
+    /// No client waits for the result any more.
     pub(super) fn stop(&mut self) {
         self.failed.get_or_insert(Error::Invalid);
     }
 
-    /// A portion; at the end what came of all.
+    /// Runs one slice; returns the result at the end.
     pub(super) fn go_on(&mut self, system: &mut impl FileSystem, root: Node) -> Option<Result<()>> {
         if let Some(error) = self.failed {
             return self.undo(system).then_some(Err(error));
@@ -112,7 +113,7 @@ impl Fill {
         None
     }
 
-    /// Copies a piece of a file. Gives its cost.
+    /// Copies a piece of a file. Returns its cost.
     fn copy(&mut self, system: &mut impl FileSystem) -> Result<usize> {
         let Some(copying) = &mut self.file else { return Ok(0) };
         let wanted = PIECE.min(usize::try_from(copying.size - copying.done).unwrap_or(PIECE));
@@ -131,7 +132,7 @@ impl Fill {
         }
     }
 
-    /// Makes what the next entry names. Gives its cost.
+    /// Creates the file or directory of the next entry. Returns its cost.
     fn entry(&mut self, system: &mut impl FileSystem, root: Node) -> Result<usize> {
         let mut bytes = [0; LONGEST_ENTRY];
         let there = usize::try_from(self.end - self.next).map_or(LONGEST_ENTRY, |left| left.min(LONGEST_ENTRY));
@@ -170,12 +171,13 @@ impl Fill {
         Ok(node)
     }
 
-    /// Takes some of what was made away, the last first; says whether that was all. What others have put in its place stays.
+    /// Removes some of the created names, the last first; returns whether all are removed. A name that now has another
+    /// node stays.
     fn undo(&mut self, system: &mut impl FileSystem) -> bool {
         for _ in 0..UNDONE {
             let Some((place, name, node)) = self.made.pop() else { return true };
             if system.find(place, &name) == Ok(node) {
-                // A folder in which others have put something stays.
+                // Fails for a directory to which other programs have added names; it stays.
                 let _ = system.unlink(place, &name);
             }
         }
@@ -184,7 +186,7 @@ impl Fill {
 }
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// `Fill`: nothing to answer yet where it has begun.
+    /// `Fill`. Returns `None` if the work has begun and the answer follows later.
     pub(super) fn fill(
         &mut self,
         (key, transaction): (u64, u32),

@@ -1,4 +1,4 @@
-//! Requests that go on for long, by portions: others come in between. The connection's next request waits for the end.
+//! Long requests, which run in slices. Other requests come in between. The connection's next request waits for the end.
 
 use file_protocol::{Answer, Error, Kind, Result, flags};
 use service::Program;
@@ -9,7 +9,7 @@ use super::open::Open;
 use super::{Reply, Served, Service, Step};
 use crate::system::FileSystem;
 
-/// Such a request.
+/// A long request.
 pub(super) enum Long {
     Fill(Fill),
     Resize(Resize),
@@ -17,14 +17,14 @@ pub(super) enum Long {
     Sync(Syncing),
 }
 
-/// A sync that waits for what was put off.
+/// A sync that waits for postponed work.
 pub(super) struct Syncing {
     transaction: u32,
-    /// Turns that it gives others, as long as they have steps.
+    /// Number of turns that it leaves to other steps, as long as there are any.
     gives: usize,
 }
 
-/// A large file is made empty before it is opened.
+/// An open that truncates a large file to nothing first.
 pub(super) struct Opening {
     pub transaction: u32,
     pub path: Vec<u8>,
@@ -33,19 +33,19 @@ pub(super) struct Opening {
     pub channel: Option<Handle>,
 }
 
-/// A file gets another length.
+/// A change of a file's size.
 pub(super) struct Resize {
     transaction: u32,
     before: u64,
     size: u64,
-    /// What is written behind its end then, and whether the position moves.
+    /// Content to write at the new end, and whether the position moves.
     content: Option<(Vec<u8>, bool)>,
-    /// Why what was done is being undone.
+    /// The reason for undoing the change.
     failed: Option<Error>,
 }
 
 impl Resize {
-    /// A portion; at the end what came of all.
+    /// Runs one slice; returns the result at the end.
     fn go_on(&mut self, system: &mut impl FileSystem, open: &Open) -> Option<Result<Answer>> {
         if let Some(error) = self.failed {
             return (system.resize_some(open.node, self.before) != Ok(false)).then_some(Err(error));
@@ -81,7 +81,7 @@ impl Long {
         }
     }
 
-    /// Nobody waits for it any more; says whether it goes on, to undo what it did.
+    /// No client waits for it any more; returns whether it continues, to undo its changes.
     pub(super) fn stop(&mut self) -> bool {
         match self {
             Long::Fill(fill) => {
@@ -105,7 +105,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// `Resize`: nothing to answer yet where a portion was not all.
+    /// `Resize`. Returns `None` if one slice was not enough and the answer follows later.
     pub(super) fn resize(&mut self, (key, transaction): (u64, u32), open: &Open, size: u64) -> Option<Result<Reply>> {
         if open.kind != Kind::File || open.flags.get() & flags::WRITE == 0 {
             return Some(Err(Error::Invalid));
@@ -113,7 +113,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         self.resize_long((key, transaction), open, size, None)
     }
 
-    /// `Write`: the same where zeroes have to be written before it. `None`: they have not.
+    /// `Write` beyond the end: the same, if the gap must be filled with zeros. `None`: no gap must be filled.
     pub(super) fn write_behind(
         &mut self,
         (key, transaction): (u64, u32),
@@ -160,11 +160,12 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// `Sync`: of a directory, by which all is meant, it waits for what was put off. That of `init` comes when the system ends: it
-    /// waits for all that is to be done now, such as closing what programs had open that have ended.
+    /// `Sync`. On a directory it syncs everything and waits for postponed work. `init` makes this request when the
+    /// system ends: then it also waits for all steps that are queued now, such as closing the descriptions of ended
+    /// programs.
     pub(super) fn sync(&mut self, (key, transaction): (u64, u32), open: &Open) -> Option<Result<Reply>> {
         let is_init = self.connections.get(&key).is_some_and(|connection| connection.program == Program::INIT);
-        // Each of these steps has its turn before as many turns of this one's program are over.
+        // Each of these steps gets its turn before this program has had that many turns.
         let gives = if is_init { self.turns.len() } else { 0 };
         let put_off = self.system(open).is_ok_and(|system| system.has_work());
         if open.kind == Kind::Directory && (put_off || gives > 0) {
@@ -174,7 +175,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Some(self.sync_now(open))
     }
 
-    /// A turn of such a request. At its end the connection is read again.
+    /// Runs one slice of a long request. At its end the connection is read again.
     pub(super) fn go_on(&mut self, key: u64) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let Some(mut long) = connection.long.take() else { return };
@@ -206,7 +207,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// A portion; at the end what came of all.
+    /// Runs one slice; returns the result at the end.
     fn portion(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
         let came = match long {
             Long::Open(Opening { path, flags, mode, channel, .. }) => {
@@ -240,7 +241,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// What a tree has put off gets its turns.
+    /// Queues a step for a tree's postponed work.
     pub(super) fn schedule(&mut self, key: u64) {
         if let Some(tree) = self.trees.get_mut(&key)
             && tree.system.has_work()
@@ -250,7 +251,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// A turn of that.
+    /// Runs that step.
     pub(super) fn work(&mut self, key: u64) {
         if let Some(tree) = self.trees.get_mut(&key) {
             tree.system.work();

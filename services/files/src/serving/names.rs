@@ -1,4 +1,4 @@
-//! Requests for names, attributes and locks; and which request goes where.
+//! Requests for names, attributes and locks; and the dispatch of all requests.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ pub fn elsewhere(second: bool, above: bool, rest: Vec<u8>) -> Reply {
     Reply { answer: Answer::Elsewhere { second, above }, data: rest, handles: Vec::new() }
 }
 
-/// That names in a directory may be changed.
+/// Checks that names in a directory may be changed.
 pub fn check_change(system: &mut impl FileSystem, directory: Node) -> Result<()> {
     match system.kind(directory)? {
         (Kind::Directory, _) if system.is_read_only() => Err(Error::ReadOnly),
@@ -28,13 +28,13 @@ pub fn check_change(system: &mut impl FileSystem, directory: Node) -> Result<()>
     }
 }
 
-/// Whether all can be done in a directory with this mode.
+/// Whether this mode allows everything in a directory.
 fn keeps_open(mode: u32) -> bool {
     const ALL: u32 = READ | WRITE | SEARCH;
     mode & ALL == ALL
 }
 
-/// Takes the result of a walk apart, or answers that it leads elsewhere.
+/// Takes the place out of a walk's result, or answers that the path leads elsewhere.
 macro_rules! place {
     ($walk:expr, $second:expr) => {
         match $walk? {
@@ -48,7 +48,7 @@ macro_rules! place {
 pub(super) use place;
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// Carries a request out; nothing to answer yet where it waits for a lock, or goes on.
+    /// Carries out a request. Returns `None` if it waits for a lock or continues as a long request.
     pub(super) fn request(
         &mut self,
         key: u64,
@@ -154,7 +154,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 let (owner, lock, start, end) = held.unwrap_or((0, Lock::Free, start, end));
                 Ok(Reply::new(Answer::Held { owner, lock, start, end }))
             }
-            // Seen to before.
+            // Handled before.
             Request::Lock { .. }
             | Request::LockRange { .. }
             | Request::Fill { .. }
@@ -193,7 +193,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if system.kind(node)?.0 == Kind::Link && change.mode.is_some() {
             return Err(Error::Unsupported);
         }
-        // A tree that is everybody's is not closed to others by one of them.
+        // A program cannot close the common tree to others.
         let closes = node == system.root() && change.mode.is_some_and(|mode| !keeps_open(mode));
         if closes && self.trees.get(&open.tree).is_some_and(|tree| tree.stays) {
             return Err(Error::NotPermitted);
@@ -210,7 +210,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Done))
     }
 
-    /// Makes something where nothing is. Gives its directory, its name and what it is.
+    /// Creates something under a free name. Returns its directory, its name and its node.
     pub(super) fn make_at(&mut self, open: &Open, place: Place, new: New<'_>) -> Result<(Node, Vec<u8>, Node)> {
         let (directory, name) = match place {
             Place::Missing { slash: true, .. } if !matches!(new, New::Directory(_)) => return Err(Error::NotFound),
@@ -227,7 +227,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
 
     fn unlink(&mut self, open: &Open, path: &[u8], directory: bool) -> Result<Reply> {
         let system = self.system(open)?;
-        // A file's name has no slash behind it, a directory's may have.
+        // A slash may follow a directory's name, but not a file's.
         let place =
             if directory { walk_to_name(system, open.node, path) } else { walk(system, open.node, path, false) };
         match place!(place, false) {
@@ -243,7 +243,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 self.changes(open, node);
                 Ok(Reply::new(Answer::Done))
             }
-            // Its own root, or a path that ends with dots.
+            // The root itself, or a path that ends with `.` or `..`.
             Place::There { .. } if directory => Err(Error::Invalid),
             Place::There { .. } => Err(Error::IsDirectory),
             _ => Err(Error::NotFound),
@@ -255,7 +255,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let (node, from) = match place!(walk(system, open.node, from, false), false) {
             Place::There { node, entry: Some(entry) } => (node, entry),
             Place::There { .. } => return Err(Error::Busy),
-            // The directories of both names come before what is in them.
+            // Errors of both directories come before errors of the names in them.
             _ => return walk(system, open.node, to, false).and(Err(Error::NotFound)),
         };
         let is_directory = system.kind(node)?.0 == Kind::Directory;
@@ -273,7 +273,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             return Err(Error::Invalid);
         }
         if let Some(old) = old {
-            // What lies above the file has at least this name in it.
+            // If it is an ancestor of the file, it is not empty: the path to the file goes through it.
             if old != node && system.kind(old)?.0 == Kind::Directory && is_below(system, from.0, old)? {
                 return Err(Error::NotEmpty);
             }
@@ -308,7 +308,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Reply::new(Answer::Done))
     }
 
-    /// The path of what a path names, without links.
+    /// The path of the node that a path names, without symbolic links.
     fn resolve(&mut self, open: &Open, path: &[u8]) -> Result<Reply> {
         let system = self.system(open)?;
         let Place::There { node, entry } = place!(walk(system, open.node, path, true), false) else {

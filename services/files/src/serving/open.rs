@@ -1,4 +1,4 @@
-//! Open descriptions, and how they come to be.
+//! Open descriptions, and requests that open them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,24 +11,24 @@ use super::{Reply, Served, Service};
 use crate::system::{New, Node};
 use crate::walk::{Place, walk};
 
-/// The owner's permissions.
+/// The owner's permission to read.
 pub const READ: u32 = 0o400;
-/// See [`READ`].
+/// The owner's permission to write.
 pub const WRITE: u32 = 0o200;
 
 /// An open description.
 pub struct Open {
-    /// Its number: nobody else has it.
+    /// Its number, which is never reused.
     pub id: u64,
     pub tree: u64,
     pub node: Node,
     pub kind: Kind,
     /// `READ`, `WRITE`, `APPEND` of [`flags`].
     pub flags: Cell<u32>,
-    /// Where the next read or write begins, if there is no stream.
+    /// Offset of the next read or write, if there is no stream.
     pub position: Cell<u64>,
     pub stream: Option<Stream>,
-    /// The failures of the node that it was told of.
+    /// The number of the node's failures that were reported to it.
     pub failures: Cell<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Open {
         Opened { kind: self.kind, flags: self.flags.get(), stream: self.stream.is_some() }
     }
 
-    /// The stream for a client.
+    /// The client's duplicate of the stream.
     fn handles(&self) -> Result<Vec<Handle>> {
         let stream = self.stream.as_ref().map(|stream| stream.duplicate_handle(Rights::SAME_RIGHTS));
         Ok(stream.transpose().map_err(|_| Error::Memory)?.into_iter().collect())
@@ -60,8 +60,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Ok(Rc::new(Open { id, tree: key, node, kind, flags, position, stream, failures }))
     }
 
-    /// `Open`: step 4 where there is a stream. The channel is the client's, as is what waits in it, and is taken at the end.
-    /// Nothing to answer yet where a large file is made empty: so far a portion is done.
+    /// `Open`, with step 4 if there is a stream. The channel, with the messages that wait in it, is the client's; it is
+    /// taken only on success. Returns `None` if a large file is truncated first: one slice of that is done then.
     pub(super) fn open_path(
         &mut self,
         from: &Open,
@@ -105,13 +105,13 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             }
             Kind::Directory => {}
             _ if wanted & flags::DIRECTORY != 0 => return Err(Error::NotDirectory),
-            // Only where it was not to be followed.
+            // Only reached if the path's last link was not to be followed.
             Kind::Link => return Err(Error::Links),
-            // What is open for something has been bound.
+            // Only `Bind` opens a socket with access flags.
             Kind::Socket if access != 0 => return Err(Error::IsSocket),
             Kind::File | Kind::Socket => {}
         }
-        // What it makes, it may write, whatever is allowed to others.
+        // A created file may be written by its creator, whatever its mode.
         let refused = |flag, bit| access & flag != 0 && permissions & bit == 0;
         if !made && (refused(flags::READ, READ) || refused(flags::WRITE, WRITE)) {
             return Err(Error::Access);
@@ -133,14 +133,14 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         reply.map(Some)
     }
 
-    /// Gives a client a description over its channel.
+    /// Connects a client's channel to a description.
     fn hand_out(&mut self, open: &Rc<Open>, channel: Handle, program: Program) -> Result<Reply> {
         let handles = open.handles()?;
         self.connect(channel, open, program)?;
         Ok(Reply { answer: Answer::Opened(open.opened()), data: Vec::new(), handles })
     }
 
-    /// Step 5: what a process that was given a channel asks.
+    /// Step 5: answers the request that a process makes for a channel that it was given.
     pub(super) fn describe(open: &Open) -> Result<Reply> {
         Ok(Reply { answer: Answer::Opened(open.opened()), data: Vec::new(), handles: open.handles()? })
     }

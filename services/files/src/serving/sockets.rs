@@ -1,7 +1,8 @@
 //! UNIX sockets with names (steps 7 to 9): listeners, receivers of datagrams, and connections that wait to be accepted.
 //!
-//! A connection to the file system binds a socket; the socket has its name until that connection ends. A waiting connection is charged to
-//! the program that connects. So no program uses up the quota of others, and a listener gets the backlog that it asked for.
+//! A connection to the file system binds a socket; the socket has its name until that connection ends. A waiting
+//! connection is charged to the program that connects. So no program uses up the quota of others, and a listener gets
+//! the backlog that it asked for.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -45,7 +46,8 @@ struct Bound {
 /// All bound sockets.
 pub(super) struct Sockets {
     bound: HashMap<File, Bound>,
-    /// Connections that wait for a place in a full queue, by the key of their wait: the listener, and the program that connects.
+    /// Connections that wait for a place in a full queue, by the key of their wait: the listener, and the program that
+    /// connects.
     lines: HashMap<u64, (File, Program)>,
     /// Backlogs of listeners that have ended, by the listeners' connections; they are freed in slices.
     leaving: HashMap<u64, Backlog<Socket>>,

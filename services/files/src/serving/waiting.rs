@@ -1,4 +1,4 @@
-//! Those who wait for locks.
+//! Requests that wait for locks.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use super::open::Open;
 use super::{Reply, Served, Service, Step};
 use crate::locks::{Asked, File, Freed};
 
-/// The most locks that are waited for at once, and those of one program.
+/// Maximum number of waiting lock requests, in total and per program.
 const MOST: u64 = 4096;
 const OF_PROGRAM: u64 = 1024;
 
-/// A lock that is waited for.
+/// A lock request that waits.
 struct Waiter {
     id: u64,
     connection: u64,
@@ -22,11 +22,11 @@ struct Waiter {
     program: Program,
     open: Rc<Open>,
     asked: Asked,
-    /// It has a turn before it.
+    /// A step for it is queued.
     turn: bool,
 }
 
-/// All of them.
+/// All waiting lock requests.
 pub(super) struct Waiting {
     files: HashMap<File, VecDeque<Waiter>>,
     ledger: Ledger,
@@ -40,7 +40,7 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Forgets those of a connection, which has what is open of this file.
+    /// Removes the requests of a connection to this file.
     pub(super) fn remove(&mut self, file: File, connection: u64) {
         let Some(waiters) = self.files.get_mut(&file) else { return };
         waiters.retain(|waiter| {
@@ -55,7 +55,7 @@ impl Waiting {
         }
     }
 
-    /// Takes one out.
+    /// Removes one request.
     fn take(&mut self, file: File, id: u64) -> Option<Waiter> {
         let waiters = self.files.get_mut(&file)?;
         let at = waiters.iter().position(|waiter| waiter.id == id)?;
@@ -69,7 +69,7 @@ impl Waiting {
 }
 
 impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
-    /// A request for a lock; nothing to answer yet where it is waited for.
+    /// A lock request. Returns `None` if it waits.
     pub(super) fn lock(
         &mut self,
         (connection, transaction): (u64, u32),
@@ -91,7 +91,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         Some(done.map(|()| Reply::new(Answer::Done)))
     }
 
-    /// Those who wait for what has become free get a turn, in their order.
+    /// Queues steps for the requests that wait for what has become free, in their order.
     pub(super) fn wake(&mut self, file: File, freed: Freed) {
         if freed == Freed::default() {
             return;
@@ -103,7 +103,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// One who waits has a turn.
+    /// Tries a waiting request again.
     pub(super) fn lock_again(&mut self, file: File, id: u64) {
         let waiters = self.waiting.files.get_mut(&file);
         let Some(waiter) = waiters.and_then(|all| all.iter_mut().find(|waiter| waiter.id == id)) else { return };

@@ -1,4 +1,4 @@
-//! A service of the description: its runs, its clients' way to it, its signs of life.
+//! A service of the system description: its runs, its clients' channels, its responsiveness.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,43 +11,43 @@ use zx::{Handle, Status};
 
 use crate::make::Running;
 
-/// How often a service may be started within [`WHILE`].
+/// Maximum number of starts of a service within [`WHILE`].
 const STARTS: usize = 10;
-/// The time in which starts are counted.
+/// The period over which starts are counted.
 const WHILE: Duration = Duration::from_secs(60);
-/// After how many looks in a row without a sign of life a service is ended.
+/// Number of consecutive checks without a sign of life after which a service is killed.
 const LOOKS: u32 = 24;
 
 /// A service of the description.
 pub struct Known {
     pub service: Service,
     pub running: Option<Running>,
-    /// Of the packets that tell of its end, and of its words.
+    /// Keys of the packets for its end and for its output.
     pub keys: (u64, u64),
-    /// What its run is as a client of others.
+    /// The identity of this run as a client of other services.
     pub program: Program,
-    /// When it was started last.
+    /// Times of its recent starts.
     starts: VecDeque<Instant>,
-    /// It was said that it does not start.
+    /// The message that it does not start has been printed.
     pub complained: bool,
-    /// What was sent to this run.
+    /// Clients that were sent to this run.
     pub clients: UnderWay,
     life: Life,
 }
 
-/// Whether a service was asked for a sign of life.
+/// The state of the watchdog of a service.
 #[derive(Default)]
 struct Life {
     asked: bool,
-    /// For how many looks it has been.
+    /// Number of checks since it was asked for a sign of life.
     looks: u32,
 }
 
-/// What came of a look at a service.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Look {
     Fine,
-    /// It has given no sign of life for so long that it will give none.
+    /// The service has not responded for so long that it is considered hung.
     Dead,
 }
 
@@ -65,10 +65,10 @@ impl Known {
         }
     }
 
-    /// Counts one more start.
+    /// Counts a start.
     ///
     /// # Errors
-    /// There were too many: a sentence for the user.
+    /// There were too many starts: a message for the user.
     pub fn count_start(&mut self) -> Result<(), String> {
         self.starts.retain(|at| at.elapsed() < WHILE);
         if self.starts.len() >= STARTS {
@@ -78,49 +78,49 @@ impl Known {
         Ok(())
     }
 
-    /// It runs.
+    /// The service has started.
     pub fn began(&mut self, running: Running, program: Program, keys: (u64, u64)) {
         (self.running, self.program, self.keys) = (Some(running), program, keys);
         self.complained = false;
         self.life = Life::default();
     }
 
-    /// It runs no more; gives its run, and the channels that waited for it.
+    /// The service has ended; returns its run and the channels that waited for it.
     pub fn ended(&mut self) -> Option<(Running, Vec<u64>)> {
         let running = self.running.take()?;
         self.keys = (0, 0);
         Some((running, self.clients.over()))
     }
 
-    /// Sends it a client. One that cannot be sent is closed, which its owner sees.
+    /// Sends it a client. If that fails, the client's channel is closed, and the client sees that.
     pub fn send(&mut self, program: Program, words: &str, handles: impl IntoIterator<Item = Handle>) {
         let Some(running) = &self.running else { return };
         let message = ToService::Client { program, words: words.as_bytes() }.to_bytes();
-        // A service that ended meanwhile is told of by its own packet.
+        // If the service has ended meanwhile, its own packet reports that.
         if running.clients.write_handles(&message, handles).is_ok() {
             self.clients.sent(program);
         }
     }
 
-    /// Tells it of the end of a program, if it has had clients of it.
+    /// Reports the end of a program to it, if it has had clients of that program.
     pub fn tell_end(&mut self, program: Program) {
         if self.clients.ended(program)
             && let Some(running) = &self.running
             && running.clients.write(&ToService::Ended(program).to_bytes(), []) == Err(Status::SHOULD_WAIT)
         {
-            // It has thousands of messages that it does not read. It must not keep what is nobody's.
+            // It has thousands of unread messages. Killing it frees the resources that it keeps for ended programs.
             let _ = running.process.kill();
         }
     }
 
-    /// Reads what it says on the channel of its clients; gives the channels that need wait no longer.
+    /// Reads its messages on the channel of its clients; returns the channels that need not wait any longer.
     ///
     /// # Errors
-    /// It has gone, or what it says is none of what a service says.
+    /// It has ended, or it sent an invalid message.
     pub fn heard(&mut self) -> zx::Result<Vec<u64>> {
         let mut freed = Vec::new();
         let Some(running) = &self.running else { return Err(Status::PEER_CLOSED) };
-        // So many at a time, then others have their turn.
+        // Reads a bounded number of messages at a time, so that other events are handled in between.
         for _ in 0..under_way::MOST {
             let mut bytes = [0; HEAD];
             let size = match running.clients.read(&mut bytes, &mut []) {
@@ -136,14 +136,14 @@ impl Known {
         Ok(freed)
     }
 
-    /// Asks for a sign of life, or counts that none has come.
+    /// Asks for a sign of life, or counts a check without one.
     pub fn look(&mut self) -> Look {
         let Some(running) = &self.running else { return Look::Fine };
         if self.life.asked {
             self.life.looks += 1;
         } else {
             self.life.asked = running.clients.write(&ToService::Ping.to_bytes(), []).is_ok();
-            // That its channel is full is no sign of life either.
+            // If its channel is full, it has not responded either.
             self.life.looks += u32::from(!self.life.asked);
         }
         if self.life.looks < LOOKS { Look::Fine } else { Look::Dead }

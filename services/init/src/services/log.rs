@@ -1,4 +1,4 @@
-//! What services say, on its way to the host.
+//! The output of services, on its way to the host.
 
 use init::frames;
 use init::words::visible;
@@ -6,7 +6,7 @@ use zx::{Socket, Status};
 
 use crate::link::Link;
 
-/// What a service says, line by line.
+/// The output of a service, split into lines.
 pub struct Log {
     pub socket: Socket,
     pub name: String,
@@ -18,7 +18,7 @@ impl Log {
         Log { socket, name, line: Vec::new() }
     }
 
-    /// Sends whole lines to the host; says whether more may come.
+    /// Sends whole lines to the host; returns whether more can come.
     pub fn pass_on(&mut self, link: &Link) -> bool {
         let mut bytes = [0; 1024];
         let more = match self.socket.read(&mut bytes) {
@@ -31,7 +31,7 @@ impl Log {
         };
         let whole = match self.line.iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
-            // The last words, and lines that are none.
+            // The rest at the end of the output, or a line that is too long.
             None if !more || self.line.len() > frames::MAX_PAYLOAD => self.line.len(),
             None => 0,
         };

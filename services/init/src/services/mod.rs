@@ -1,21 +1,24 @@
-//! The services of the system by name, and the programs behind them.
+//! The services of the system: looks them up by name, starts and supervises them.
 //!
-//! Every program has a channel to here, `/svc`. A message on it is a name and one end of a channel: the end goes on to the
-//! program that offers the service; where there is none, it is closed. A name that begins with a slash is the path of a
-//! file system. The empty name asks for another such channel.
+//! Every program has a channel to this module, `/svc`. A message on it is a name and one end of a channel. That end is
+//! sent to the program that provides the service; if there is none, it is closed. A name that begins with a slash is
+//! the path of a file system. The empty name asks for another such channel.
 //!
-//! A service is started when somebody needs it, and again when somebody needs it after it has died. So nothing is started
-//! that nobody uses, and one that dies at its start is not started over and over by itself. Its death is told on the host's
-//! standard error; one that dies too often is let be for a while. One that gives no sign of life for long is ended.
+//! A service is started on the first request for it, and again on a request after it has died. So no unused service
+//! runs, and one that dies at its start does not restart in a loop. Its death is reported on the host's standard error.
+//! If it dies too often, it is not restarted for a while. A service without a sign of life for long is killed.
 //!
-//! File systems: 1. each program starts with a channel for each of them, whose other end waits here. 2. The first message on
-//! the channel wakes this end, unread. 3. The end goes to the service as a client, and the service reads the message.
+//! File systems: 1. each program starts with a channel for each of them, whose other end waits here. 2. The first
+//! message on the channel wakes this end, unread. 3. The end is sent to the service as a client, and the service reads
+//! the message.
 //!
-//! Each channel is a program's, and so is each client that comes by it: which one, the service is told with the client. When a program's job
-//! has ended, its channels here are closed, and the services that had clients of it are told.
+//! Each channel belongs to a program, and so does each client that comes through it; the service gets the program's
+//! identity with the client. When a program's job has ended, its channels here are closed, and the services that had
+//! clients of it are told.
 //!
-//! Nobody is waited for. Of a program only so many clients are on their way to a service: who asks for more has its
-//! channel left unread until the service has taken some. What cannot be sent is closed.
+//! This thread never blocks on a program or service. Only a limited number of a program's clients may be on their way
+//! to a service. When a program asks for more, its channel is not read until the service has taken some. A client that
+//! cannot be sent is closed.
 
 mod known;
 mod log;
@@ -38,19 +41,19 @@ use log::Log;
 pub use names::Names;
 use names::{NEW, New, RUNNING, Starting};
 
-/// No request is longer: a name and words for the service.
+/// Maximum size of a request in bytes: a name and words for the service.
 const LONGEST: usize = service::message::WORDS;
-/// How many channels may wait here: fewer than a port can wait for.
+/// Maximum number of channels that wait here: fewer than a port can wait for.
 const CHANNELS: u64 = 40_000;
-/// How many of them a program and all that it started may have.
+/// Maximum number of them per program, including everything it started.
 const OF_A_PROGRAM: u64 = 1000;
-/// How long after one look at the services the next one comes.
+/// Time between two checks of the services.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Becomes the services of all that `init` starts.
+/// Starts the thread that provides the services to everything that `init` starts.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for the user.
 pub fn serve(
     services: Vec<Service>,
     link: &'static Link,
@@ -89,42 +92,42 @@ pub fn serve(
     Ok(Names { starting, private, mounts })
 }
 
-/// What those at the other end of a channel may do, and whose it is.
+/// The rights of a channel's client, and its program.
 #[derive(Clone, Copy)]
 struct Access {
     program: Program,
     may: May,
 }
 
-/// To which services they may connect.
+/// The services to which a client may connect.
 #[derive(Clone, Copy)]
 enum May {
-    /// `init`: to all.
+    /// `init`: all services.
     All,
-    /// What a program was started with: to those that are public, and those that it is named for.
+    /// The channel that a program was started with: public services, and those whose description names the program.
     Named,
-    /// What it made of that, for those that it starts: to those that are public.
+    /// Channels that a program derived from it, for its children: public services only.
     Public,
-    /// A service, by its place: to those that it uses, public or not, and to no others.
+    /// A service, by its index: only services that it uses, public or not.
     Service(usize),
 }
 
-/// Somebody who asks for services by name.
+/// A channel on which a program asks for services by name.
 struct Client {
     channel: End,
     access: Access,
-    /// What was asked for and cannot be done yet; until then nothing more is read.
+    /// A request that cannot be carried out yet. No further request is read until then.
     held: Option<Request>,
 }
 
-/// What goes to a service.
+/// A client to send to a service.
 struct Request {
     service: usize,
     words: String,
     handles: Vec<Handle>,
 }
 
-/// An end of a channel on which nobody has said anything yet.
+/// An end of a channel without any message so far.
 struct Waiting {
     channel: End,
     /// The file system that it is for.
@@ -132,10 +135,10 @@ struct Waiting {
     program: Program,
 }
 
-/// A program that runs.
+/// A running program.
 struct Running {
     program: Program,
-    /// Its end is waited for as long as it is held.
+    /// Held until its end, on which a packet waits.
     _job: Job,
     /// The path of its file.
     path: String,
@@ -145,19 +148,19 @@ struct Services {
     starting: Arc<Starting>,
     link: &'static Link,
     maker: Arc<Maker>,
-    /// Each service has a job of its own below this.
+    /// Each run of a service has its own job below this one.
     job: Job,
     resource: Option<&'static zx::Resource>,
     known: Vec<Known>,
-    /// By the key of their packets, as are the next three.
+    /// By the key of their packets, like the next three.
     programs: HashMap<u64, Running>,
     clients: HashMap<u64, Client>,
     waiting: HashMap<u64, Waiting>,
     logs: HashMap<u64, Log>,
-    /// Clients and those that wait.
+    /// Counts clients and waiting channels per program.
     channels: Ledger,
     ends: Ends,
-    /// Channels that have waited for a service, and can go on.
+    /// Channels that waited for a service and can continue.
     resumed: VecDeque<u64>,
     next: u64,
 }
@@ -166,14 +169,14 @@ impl Services {
     fn run(&mut self) {
         let mut look = MonotonicInstant::after(LOOK.into());
         loop {
-            // With nothing that runs there is nothing to look at.
+            // Without a running service there is nothing to check.
             let runs = self.known.iter().any(|known| known.running.is_some());
             match self.starting.port.wait(if runs { look } else { MonotonicInstant::INFINITE }) {
                 Ok(packet) => self.packet(packet.key),
                 Err(Status::TIMED_OUT) => {}
                 Err(status) => return self.link.complain(&format!("services are not served any more: {status}")),
             }
-            // Each of them waits for its service again, or is done with.
+            // Each of them either waits for its service again or is handled.
             while let Some(key) = self.resumed.pop_front() {
                 self.go_on(key);
             }
@@ -187,7 +190,7 @@ impl Services {
     fn packet(&mut self, key: u64) {
         if key == NEW {
             for new in self.starting.take() {
-                // What cannot be served is closed, which the program sees.
+                // If it cannot be served, its channels are closed, and the program sees that.
                 let _ = self.begin(new);
             }
         } else if let Some(running) = self.programs.remove(&key) {
@@ -211,11 +214,11 @@ impl Services {
     }
 
     fn wait(&self, object: &impl AsHandleRef, key: u64) -> zx::Result<()> {
-        // Channels and sockets have the same bits for these two.
+        // These two signals have the same bits for channels and sockets.
         object.wait_async(&self.starting.port, key, Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED, 0)
     }
 
-    /// A program is about to start.
+    /// Registers a program that is about to start.
     fn begin(&mut self, New { job, path, names, mounts }: New) -> zx::Result<()> {
         let (key, program) = (self.key(), Program(job.koid()?));
         job.wait_async(&self.starting.port, key, Signals::JOB_TERMINATED, 0)?;
@@ -229,7 +232,7 @@ impl Services {
         Ok(())
     }
 
-    /// A program has ended, or a run of a service: nothing is kept of it, here and in the services.
+    /// A program or a run of a service has ended: removes everything that belongs to it, here and in the services.
     fn ended(&mut self, program: Program) {
         self.clients.retain(|_, client| client.access.program != program);
         self.waiting.retain(|_, waiting| waiting.program != program);
@@ -255,11 +258,11 @@ impl Services {
         if self.channels.take(program, 1) { Ok((channel, key)) } else { Err(Status::NO_RESOURCES) }
     }
 
-    /// There is something on a channel, or it has waited for a service that can be had now.
+    /// A channel has a message, or the service it waited for is available.
     fn go_on(&mut self, key: u64) {
         if let Some(mut client) = self.clients.remove(&key) {
             let program = client.access.program;
-            // A client that breaks the rules is cut off, as one that has gone.
+            // A client that breaks the rules is disconnected, like one that has closed its channel.
             let Ok(held) = self.serve(&mut client) else { return self.channels.give(program, 1) };
             match held {
                 Some(request) => {
@@ -275,7 +278,7 @@ impl Services {
         }
     }
 
-    /// Carries out the request that is held, or else reads one; gives it back if it has to be held.
+    /// Carries out the held request, or reads one; returns the request if it must be held.
     fn serve(&mut self, client: &mut Client) -> zx::Result<Option<Request>> {
         let request = match client.held.take() {
             Some(held) => held,
@@ -291,7 +294,7 @@ impl Services {
         Ok(None)
     }
 
-    /// Reads one request; gives it if it is for a service.
+    /// Reads one request; returns it if it is for a service.
     fn read(&mut self, client: &Client) -> zx::Result<Option<Request>> {
         let mut bytes = [0; LONGEST];
         let mut handles = [None, None];
@@ -305,7 +308,7 @@ impl Services {
         let access = client.access;
         if name.is_empty() {
             let may = if matches!(access.may, May::Named) { May::Public } else { access.may };
-            // One that cannot be served is closed, which its owner sees.
+            // If it cannot be served, its channel is closed, and the client sees that.
             for handle in handles {
                 let _ = self.add_client(handle, Access { may, ..access });
             }
@@ -317,13 +320,13 @@ impl Services {
         }
         if name.starts_with('/') && !matches!(access.may, May::Service(_)) {
             if let (Some(service), Some(handle)) = (self.mounted(name), handles.pop()) {
-                // 1.
+                // Step 1.
                 let _ = self.add_waiting(handle, service, access.program);
             }
             return Ok(None);
         }
         let (service, words) = name.split_once('/').unwrap_or((name, ""));
-        // Where there is none, whoever asked sees it on the channel.
+        // If there is none, the client sees its channel close.
         let service = self.known.iter().position(|known| known.service.name == service);
         let service = service.filter(|service| self.may(access, *service));
         Ok(service.map(|service| Request { service, words: words.to_owned(), handles }))
@@ -350,7 +353,7 @@ impl Services {
         }
     }
 
-    /// 2. What waited has a message or has gone.
+    /// 2. Step 2: the waiting channel has a message, or has closed.
     fn woken(&mut self, key: u64, waiting: Waiting) {
         let Waiting { service, program, .. } = waiting;
         if waiting.channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant(0)).is_err() {
@@ -361,23 +364,24 @@ impl Services {
             self.waiting.insert(key, waiting);
             return;
         }
-        // 3.
+        // Step 3.
         self.channels.give(program, 1);
         let request = Request { service, words: String::new(), handles: vec![waiting.channel.into_handle()] };
         self.connect_or_complain(request, program);
     }
 
-    /// Hands a client's ends to a service, and says it if the service cannot be had.
+    /// Sends a client's ends to a service; prints a message if the service is not available.
     fn connect_or_complain(&mut self, mut request: Request, program: Program) {
         if let Err(reason) = self.connect(request.service, program, &request.words, &mut request.handles) {
-            // Before the handles are closed: whoever sees that may end the system. Once, however often it is asked for.
+            // The message is printed before the handles are closed, because a program that sees them close may end the
+            // system. It is printed once per problem, not per request.
             if !std::mem::replace(&mut self.known[request.service].complained, true) {
                 self.link.complain(&reason);
             }
         }
     }
 
-    /// Hands a client's ends to a service, with words for it. Starts it if it does not run.
+    /// Sends a client's ends to a service, with words for it. Starts the service if it does not run.
     fn connect(
         &mut self,
         index: usize,
@@ -412,7 +416,7 @@ impl Services {
 
     fn start_in(&mut self, index: usize, service: &Service, program: Program, job: &Job) -> Result<(), String> {
         let failed = |status: Status| status.to_string();
-        // Services use only those that stand above them, so this ends.
+        // Services use only services that come before them in the description, so the recursion ends.
         let mut connections = Vec::new();
         for used in &service.uses {
             let (name, words) = used.split_once('/').unwrap_or((used, ""));
@@ -436,7 +440,8 @@ impl Services {
         Ok(())
     }
 
-    /// By what a service connects again to those that it uses, should they have ended; nothing for one that uses none.
+    /// The channel with which a service connects again to services that it uses and that have ended; `None` for a
+    /// service that uses none.
     fn names_of(&mut self, index: usize, program: Program) -> zx::Result<Option<Channel>> {
         if self.known[index].service.uses.is_empty() {
             return Ok(None);
@@ -456,12 +461,12 @@ impl Services {
         Ok(job)
     }
 
-    /// A service has said something to `init`.
+    /// A service has sent a message to `init`.
     fn heard(&mut self, index: usize, key: u64) {
         let known = &mut self.known[index];
         match known.heard() {
             Ok(freed) => self.resumed.extend(freed),
-            // One that has gone is told of by its own packet.
+            // If the service has ended, its own packet reports that.
             Err(Status::PEER_CLOSED) => return,
             Err(status) => {
                 self.link.complain(&format!("the service {} says what no service says: {status}", known.service.name));
@@ -474,8 +479,8 @@ impl Services {
         }
     }
 
-    /// Asks the services for a sign of life. One that has given none for long waits for what does not come, or computes
-    /// without end; what it had to do nobody does.
+    /// Asks the services for a sign of life. A service without one for long waits for something that never happens, or
+    /// computes without end, and does not do its work. It is killed.
     fn look(&mut self) {
         for index in 0..self.known.len() {
             if self.known[index].look() == Look::Dead {
@@ -486,18 +491,18 @@ impl Services {
         }
     }
 
-    /// Ends a service's run; that it has ended, its own packet tells.
+    /// Kills a service's run. Its own packet reports the end.
     fn end(&self, index: usize) {
         if let Some(running) = &self.known[index].running {
             let _ = running.process.kill();
         }
     }
 
-    /// Tells of a service's end and forgets it; its clients' channels ended with it.
+    /// Reports a service's end and forgets the run. Its clients' channels were closed with it.
     fn died(&mut self, index: usize) {
         let program = self.known[index].program;
         let Some((running, held)) = self.known[index].ended() else { return };
-        // Who waited for it may ask for its next run.
+        // Clients that waited for it may ask for its next run.
         self.resumed.extend(held);
         self.ended(program);
         let _ = running.job.kill();

@@ -1,30 +1,30 @@
-//! How `init` itself reaches the services, and how it connects the programs that it starts.
+//! How `init` itself reaches the services, and how it connects the programs that it starts to them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zx::{Channel, Handle, Job, MonotonicInstant, Port, Rights, Status};
 
-/// Before a mounted file system's path: connect to it only if it runs.
+/// Prefix of a mounted file system's path: connect to it only if it runs.
 pub const RUNNING: &str = "running:";
-/// How long the file systems may take to write what they have, at the system's end.
+/// Maximum time for the file systems to write their data when the system ends.
 const SETTLING: Duration = Duration::from_secs(30);
-/// Of the packet that tells of new programs.
+/// Key of the packet for new programs.
 pub const NEW: u64 = 0;
 
 /// A program that is about to start.
 pub struct New {
-    /// Which it is; its end is the program's.
+    /// Its job. The program has ended when the job has.
     pub job: Job,
     /// The path of its file.
     pub path: String,
-    /// Its channel to here.
+    /// The server end of its channel to the services.
     pub names: Channel,
-    /// Its channels to the mounted file systems, by their paths.
+    /// The server ends of its channels to the mounted file systems, by path.
     pub mounts: Vec<(String, Channel)>,
 }
 
-/// The programs that the services have not been told of yet.
+/// Programs that the services' thread does not know yet.
 pub struct Starting {
     pub port: Port,
     new: Mutex<Vec<New>>,
@@ -35,35 +35,35 @@ impl Starting {
         Ok(Arc::new(Starting { port: Port::create()?, new: Mutex::new(Vec::new()) }))
     }
 
-    /// Takes all.
+    /// Takes all of them.
     pub fn take(&self) -> Vec<New> {
         std::mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// How programs that `init` starts reach the services.
+/// Gives programs that `init` starts access to the services.
 pub struct Names {
     pub(super) starting: Arc<Starting>,
-    /// Of `init` itself; it reaches services that are not public, too.
+    /// The channel of `init` itself; it also reaches services that are not public.
     pub(super) private: Channel,
     pub(super) mounts: Vec<String>,
 }
 
 impl Names {
-    /// Connects `handles` to a service, be it public or not.
+    /// Connects `handles` to a service, public or not.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn connect(&self, name: &str, handles: impl IntoIterator<Item = Handle>) -> zx::Result<()> {
         self.private.write_handles(name.as_bytes(), handles)
     }
 
-    /// Has everything stay that was written to the file systems that run, since the system is about to end: what a program
-    /// closed last may not have got to its file system yet. Gives what went wrong.
+    /// Makes everything durable that was written to running file systems, because the system is about to end: the last
+    /// close by a program may not have reached its file system yet. Returns error messages.
     pub fn settle(&self) -> Vec<String> {
         let deadline = MonotonicInstant::after(SETTLING.into());
         let failed = |mount: &String| match self.settle_one(mount, deadline) {
-            // One that does not run has nothing to settle.
+            // A file system that does not run has nothing to write.
             Ok(()) | Err(Status::PEER_CLOSED) => None,
             Err(status) => Some(format!("what was written to {mount} last may be lost: {status}")),
         };
@@ -83,10 +83,10 @@ impl Names {
         }
     }
 
-    /// The name space of a new program, which runs in this job and has its file at this path: paths and channels.
+    /// The name space of a new program with this job and this path of its file: paths and channels.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// Errors of the server.
     pub fn entries(&self, job: &Job, path: &str) -> zx::Result<Vec<(&str, Channel)>> {
         let (ours, names) = Channel::create()?;
         let mut entries = vec![("/svc", ours)];

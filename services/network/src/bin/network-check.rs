@@ -1,5 +1,6 @@
-//! Ends the network service while its sockets are in use, and says whether everything is then as it should be. It is also
-//! a service itself, for a client whose connection is lost: one that stops between the error and the end.
+//! Kills the network service while its sockets are in use, and checks what the clients see. It also acts as a network
+//! service itself, for a client whose connection is lost: that service stops between the error and the end of the
+//! connection.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -14,10 +15,10 @@ mod here {
     use zx::spawn::Spawn;
     use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Process, Rights, Signals, Socket, Status};
 
-    /// Kind of the start handle (`PA_USER0`) that is the job of all.
+    /// Type of the start handle (`PA_USER0`) for the job of all tasks.
     const TASKS: u32 = 0xf0;
 
-    /// The service's process, in this job or below it.
+    /// Finds the service's process in this job or below it.
     fn service(job: &Job) -> Option<Process> {
         let mut koids = [0; 64];
         let processes = job.processes(&mut koids).ok()?.actual;
@@ -55,7 +56,7 @@ mod here {
     /// The argument of the client whose connection is lost.
     const LOST: &str = "lost";
 
-    /// A client that does not wait: it is told of the error before the end is there, once.
+    /// A client that reads without waiting: it gets the error once, before the end is there.
     fn lost() -> Result<(), String> {
         let step = |error: std::io::Error| format!("a connection: {error}");
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, 9)).map_err(step)?;
@@ -64,7 +65,7 @@ mod here {
         expect("a second one", stream.read(&mut [0; 8]), &[ErrorKind::WouldBlock])
     }
 
-    /// Runs [`lost`] with a service that tells an error and no end.
+    /// Runs [`lost`] with a service that reports an error and no end.
     fn error_before_end() -> Result<(), String> {
         let step = |status: Status| format!("a service of its own: {status}");
         let (services, theirs) = Channel::create().map_err(step)?;
@@ -73,7 +74,8 @@ mod here {
         let errors = std::io::stderr();
         spawn.arg(&program).arg(LOST).entry("/svc", theirs).descriptor_like(2, errors.as_fd());
         let client = spawn.start().map_err(|(status, text)| format!("its client: {status}: {text}"))?;
-        // The order of a client: it connects to the service, opens a socket, and asks over the socket's channel.
+        // The client's sequence: it connects to the service, opens a socket, and sends requests over the socket's
+        // channel.
         let (.., [handle, ..]) = next(&services).map_err(step)?;
         let connection = Channel::from(handle.ok_or("no connection came")?);
         let (_, transaction, handles) = next(&connection).map_err(step)?;
@@ -83,7 +85,7 @@ mod here {
         let opened = Reply::encode(transaction, Ok(Reply::Done));
         connection.write(opened.as_bytes(), []).map_err(step)?;
         let mut error = Error::Reset as u32;
-        // It ends with its client.
+        // The loop ends with its client.
         while let Ok((request, transaction, _)) = next(&control) {
             let reply = match request {
                 Some(Request::Connect { .. }) => signal(0, CONNECTED | ERROR).map(|()| Reply::Done),
@@ -128,7 +130,7 @@ mod here {
         let accepts = thread::spawn(move || waiting.accept().map(drop));
         let hearing = udp.try_clone().map_err(step)?;
         let hears = thread::spawn(move || hearing.recv(&mut [0; 8]));
-        // They wait by then, or come to see what they would have seen.
+        // By then the threads usually wait. A thread that does not gets the same errors.
         thread::sleep(Duration::from_millis(100));
         let service = service(&tasks).ok_or("there is no network service")?;
         service.kill().map_err(|status| format!("it cannot be ended: {status}"))?;

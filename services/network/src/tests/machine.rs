@@ -1,4 +1,4 @@
-//! Data sockets of plain memory, a clock that is told what time it is, and what a port would do.
+//! Data sockets in plain memory, a clock that tests set, and a simulated port.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
@@ -13,16 +13,16 @@ use crate::ports::Id;
 use crate::socket::{End, Given, Taken};
 use crate::stack::{Stack, World};
 
-/// What a data socket holds in each direction.
+/// Capacity of a data socket in each direction.
 const ROOM: usize = 256 << 10;
 
-/// One end of a data socket: what comes to it, what it may do, what the service told and wants of it.
+/// One end of a data socket: its inbox, its permissions, its signals, and the packets that the service has requested.
 #[derive(Default)]
 pub struct Side {
     pub inbox: VecDeque<Vec<u8>>,
     pub stopped: bool,
     pub signals: u32,
-    /// What the signals were when it was cut: a client may look between a cut and what follows it.
+    /// The signals at the time of the cut: a client may look at them between a cut and the changes that follow.
     pub at_cut: u32,
     wants_readable: bool,
     wants_writable: bool,
@@ -105,7 +105,7 @@ impl End for Pipe {
     }
 }
 
-/// Makes them.
+/// Creates data sockets.
 pub struct Pipes;
 
 impl World for Pipes {
@@ -125,7 +125,7 @@ impl World for Pipes {
     }
 }
 
-/// A stack, its clock, and what a port would do.
+/// A stack, its clock, and a simulated port.
 pub struct Machine {
     pub stack: Stack<Pipes>,
     now: Instant,
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Delivers what a port would. Says whether there was anything.
+    /// Delivers the packets of the port. Returns whether there were any.
     pub fn packets(&mut self) -> bool {
         let mut moved = false;
         let ids: Vec<Id> = self.stack.sockets.keys().copied().collect();
@@ -179,12 +179,12 @@ impl Machine {
         moved
     }
 
-    /// One poll; says whether there is more to do.
+    /// Polls once; returns whether there is more to do.
     pub fn poll(&mut self) -> bool {
         self.stack.poll(self.now).is_some_and(|at| at <= self.now)
     }
 
-    /// Delivers packets and polls until nothing moves any more. Gives when the stack wants to be called again.
+    /// Delivers packets and polls until nothing moves any more. Returns when the stack wants to be called again.
     pub fn settle(&mut self) -> Option<Instant> {
         for _ in 0..100_000 {
             let moved = self.packets();

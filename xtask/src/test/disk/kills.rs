@@ -1,4 +1,4 @@
-//! Machines and drivers that are killed, on whole disks: `disk.kills.*`, `disk.terms.*` and `disk.driver-dies.*`.
+//! Kills machines and drivers while disks are in use: `disk.kills.*`, `disk.terms.*` and `disk.driver-dies.*`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -20,16 +20,16 @@ use super::Kind;
 use crate::run::Capture;
 use crate::session::End;
 
-/// Saves before the end of a machine, at most.
+/// Maximum number of saves before the end of a machine.
 const SAVES: usize = 25;
-/// How long after the last of them it may come.
+/// Maximum delay of the end after the last of them.
 const LATER: usize = 40;
-/// What an end may take.
+/// Time limit of an end.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What is written while the driver is killed, and after how much of it each time.
+/// Size of the writes while the driver is killed, and the amount between two kills.
 const MIB: u64 = 64;
 
-/// How a machine ends in the midst of saves.
+/// How a machine ends during saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// QEMU is killed.
@@ -38,7 +38,8 @@ pub enum Ending {
     Terminated,
 }
 
-/// A program saves files on one disk, while one machine after the other ends beneath it. What it said to be saved is there each time.
+/// A program saves files on one disk while one machine after the other ends beneath it. Everything that it reported as
+/// saved is there each time.
 pub fn saves(
     context: &Context<'_>,
     cases: &mut Cases,
@@ -66,7 +67,7 @@ pub fn saves(
     Ok(())
 }
 
-/// One machine, from the save behind `last`. Gives the last that was told.
+/// Runs one machine, from the save after `last`. Returns the last reported save.
 fn one(context: &Context<'_>, disk: &Path, program: &Path, ending: Ending, last: u64, lot: &mut Lot) -> Result<u64> {
     let mut command = wrong::tool(context)?;
     command.arg("run").arg("--disk").arg(disk).arg(program).args(["save", "/disk"]).arg((last + 1).to_string());
@@ -106,14 +107,14 @@ fn one(context: &Context<'_>, disk: &Path, program: &Path, ending: Ending, last:
     Ok(told)
 }
 
-/// A file is written while the disk's driver is killed again and again; all of it is there.
+/// Writes a file while the disk's driver is killed repeatedly; all of it is there.
 pub fn driver_dies(context: &Context<'_>, kind: Kind, kills: u64) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let disk = folder.path().join("disk.img");
     kind.disk(context, &disk, MIB + 24)?;
     let built = context.built_with_tests()?;
     let mut capture = Capture::new(built, Path::new("sh"));
-    // Each line that it says is one kill. That of a driver which has been killed already would count for nothing.
+    // Each line of its output is one kill. Killing a driver that is already dead would not count.
     let script = format!(
         "churn write /disk {MIB} {kills} /tmp/kills | while read -r line; do until kill virtio-blk; do :; done; \
          echo >>/tmp/kills; done; echo over"

@@ -1,8 +1,8 @@
-//! What was synced stays, whenever the power goes: `./hafnon test disk`.
+//! Synced data survives a power cut at any time: `./hafnon test disk`.
 //!
-//! The program `churn` changes files in the booted system, on a disk whose writes and flushes QEMU writes down. All the states that a
-//! cut of the power can leave come out of that log ([`cuts::replay`]); each is read and judged on the host, by the same file system
-//! that the system mounts. e2fsck looks at some of those of ext4.
+//! The program `churn` changes files in the booted system, on a disk whose writes and flushes QEMU logs. All states
+//! that a power cut can leave are derived from that log ([`cuts::replay`]). Each is read and judged on the host, by the
+//! same file system that the system mounts. e2fsck checks some of the ext4 states.
 
 mod kills;
 
@@ -33,12 +33,12 @@ use kills::Ending;
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     name: &'static str,
-    /// What `churn` is told.
+    /// The argument of `churn`.
     abilities: &'static str,
     promise: Promise,
     mib: u64,
     make: &'static [&'static str],
-    /// In one of so many states the system starts, and is cut again; in fewer, where there are many operations.
+    /// In one of this many states the system is started and cut again; more rarely if there are many operations.
     starts: usize,
 }
 
@@ -77,15 +77,15 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// Operations where nobody says how many.
+/// Default number of operations.
 const FEW: u64 = 60;
-/// How many states e2fsck looks at: one for so many operations, or so many.
+/// Number of states that e2fsck checks: one per this many operations, or at least this many.
 const OPERATIONS_A_SAMPLE: u64 = 10;
 const LEAST_SAMPLES: u64 = 30;
-/// And a thousand operations may take this much longer.
+/// Additional time limit per thousand operations.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(600);
 
-/// Machines that are killed, that get SIGTERM, and drivers that are killed; and with `--all`.
+/// Numbers of killed machines, of machines that get SIGTERM, and of killed drivers; and the numbers with `--all`.
 const ENDS: [u64; 3] = [3, 2, 5];
 const ALL_ENDS: [u64; 3] = [100, 20, 20];
 
@@ -113,7 +113,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
 }
 
 impl Kind {
-    /// A disk with an empty file system.
+    /// Creates a disk with an empty file system.
     fn disk(&self, context: &Context<'_>, path: &Path, mib: u64) -> Result<()> {
         setup::for_disks(&context.ui)?;
         File::create(path).and_then(|file| file.set_len(mib << 20)).context("cannot make a disk")?;
@@ -129,7 +129,7 @@ impl Kind {
         if self.is_ext4() { Box::new(Ext4Images) } else { Box::new(FatImages) }
     }
 
-    /// A disk that was left in order is clean for the host's tools.
+    /// Checks that a disk that was shut down in order is clean for the host's tools.
     fn check(&self, path: &Path) -> Result<()> {
         let name = path.to_str().context("a temporary folder's name is no text")?;
         if !self.is_ext4() {
@@ -141,7 +141,7 @@ impl Kind {
     }
 }
 
-/// What was written by one run of `churn`, and what it left on the disk.
+/// The log of one run of `churn`, and the final content of the disk.
 struct Logged {
     base: Image,
     acts: Vec<log::Act>,
@@ -171,7 +171,7 @@ fn play(context: &Context<'_>, kind: Kind, folder: &Path, count: u64, seed: u64)
     Ok(Logged { base, acts, end })
 }
 
-/// The states that cuts of the power leave, while `churn` changes files.
+/// The states that power cuts leave while `churn` changes files.
 fn cut(context: &Context<'_>, cases: &mut Cases, kind: Kind, count: u64, seed: u64) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let logged = play(context, kind, folder.path(), count, seed)?;
@@ -190,7 +190,7 @@ fn cut(context: &Context<'_>, cases: &mut Cases, kind: Kind, count: u64, seed: u
     cases.note(&format!("--seed {seed}: {sum}"));
     let whole = replay.bad == 0 && counts.cuts as u64 > count;
     cases.case("all states", if whole { Ok(()) } else { Err(replay.told.join("\n")) });
-    // The log is all that there is to it: what it makes is what the machine left.
+    // The log is complete: replaying it gives the disk that the machine left.
     let found =
         system.read(&logged.end).and_then(|mut found| judge(&mut found, &trees[count as usize..], kind.promise));
     cases.case("an orderly end", found);
@@ -213,7 +213,7 @@ fn same(one: &Image, other: &Image) -> bool {
     one.size() == other.size() && one.at(0, size) == other.at(0, size)
 }
 
-/// What e2fsck said of states.
+/// The results of e2fsck.
 #[derive(Default)]
 struct Checked {
     clean: usize,
@@ -221,7 +221,7 @@ struct Checked {
     bad: Vec<String>,
 }
 
-/// Has e2fsck mend states by itself, which must not be too much for it.
+/// Makes e2fsck repair states automatically, which must succeed.
 fn fsck(file: &Path, states: &[Image]) -> Result<Checked> {
     let mut checked = Checked::default();
     for state in states {

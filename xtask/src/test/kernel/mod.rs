@@ -1,5 +1,5 @@
-//! The kernel under capabilities that anyone may have: `./hafnon test kernel`. A root task, `sel4/attack`, is booted in the
-//! system's place for each case, on the kernel that the system would run on.
+//! The kernel with capabilities that any program may have: `./hafnon test kernel`. For each case, a root task,
+//! `sel4/attack`, is booted instead of the system, on the kernel that the system would run on.
 
 mod words;
 
@@ -25,20 +25,20 @@ use crate::setup;
 use crate::threads::Watcher;
 use words::Memory;
 
-/// What a case may take: many times what it does take.
+/// Time limit of a case: many times what it takes.
 const TIME: Duration = Duration::from_secs(120);
-/// And a thousand random steps.
+/// Additional time limit per thousand random steps.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(10);
 
-/// QEMU's exit code where the root task is content, and where it is not: its device doubles a code and adds one.
+/// QEMU's exit codes for success and for failure: its exit device doubles a code and adds one.
 const CONTENT: i32 = 1;
 const NOT_CONTENT: [i32; 2] = [3, 5];
 
-/// What the root task says before its random steps, and after them, when it waits for the machine's end.
+/// Messages of the root task before its random steps, and after them, when it waits for the machine's end.
 const BEGINS: &str = "begins\n";
 const WAITS: &str = "waits\n";
 
-/// The root task, and the kernel beneath it: for QEMU, and with its names.
+/// The root task, and its kernel: for QEMU, and with symbols.
 #[derive(Debug)]
 pub struct Attacker {
     kernel: PathBuf,
@@ -54,7 +54,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
     cases.chain([random]).collect()
 }
 
-/// The cases' names, as the root task has them.
+/// The cases' names, from the root task's source.
 fn cases() -> impl Iterator<Item = &'static str> {
     let text = include_str!("../../../../sel4/attack/src/cases/mod.rs");
     text.lines().filter_map(|line| line.trim().strip_prefix("Case { name: \"")?.split('"').next())
@@ -73,7 +73,7 @@ impl Attacker {
     }
 }
 
-/// One case: the root task ends the machine, and says by its exit code how it went.
+/// One case: the root task ends the machine, and its exit code is the result.
 fn attack(context: &Context<'_>, name: &str) -> Result<()> {
     let mut machine = Machine::start(context, name)?;
     match machine.end(TIME)?.map(|status| status.code()) {
@@ -84,7 +84,7 @@ fn attack(context: &Context<'_>, name: &str) -> Result<()> {
     }
 }
 
-/// Random steps, between which the kernel's own memory stays what it was.
+/// Random steps, during which the kernel's own memory must not change.
 fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Result<()> {
     let time = TIME + TIME_PER_THOUSAND * u32::try_from(steps / 1000)?;
     let mut machine = Machine::start(context, &format!("random {steps} {seed}"))?;
@@ -99,7 +99,7 @@ fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Re
     Ok(())
 }
 
-/// A machine. It counts instructions and hears nothing of the host.
+/// A machine that counts instructions and gets no input from the host.
 struct Machine {
     child: Child,
     folder: TempDir,
@@ -107,7 +107,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Boots the root task with an order.
+    /// Boots the root task with a command.
     fn start(context: &Context<'_>, order: &str) -> Result<Machine> {
         let attacker = context.attacker.get(|| Attacker::build(context))?;
         let folder = qemu::runtime_folder()?;
@@ -127,7 +127,7 @@ impl Machine {
         let mut output = child.stdout.take().context("QEMU without an output")?;
         let said = Arc::new(Mutex::new(String::new()));
         let heard = Arc::clone(&said);
-        // When it ends, nothing more is heard, and the case says so.
+        // When this thread ends, no more output arrives, and the case reports that.
         Watcher::none().start("kernel console", move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
@@ -142,18 +142,18 @@ impl Machine {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last lines that were said, of the machine and of QEMU itself.
+    /// The last lines of output, of the machine and of QEMU itself.
     fn last(&self) -> String {
         let complaints = complaints(self.folder.path());
         [tail(&self.said(), 12), complaints].join("\n").trim().to_string()
     }
 
-    /// Waits until this is said.
+    /// Waits for this text.
     fn hear(&mut self, text: &str, time: Duration) -> Result<()> {
         let start = Instant::now();
         while !self.said().contains(text) {
             if self.child.try_wait().context("cannot wait for QEMU")?.is_some() {
-                // What was said last may still be on its way.
+                // The last output may still be on its way.
                 thread::sleep(Duration::from_millis(100));
                 bail!("{}", self.last());
             }

@@ -1,5 +1,5 @@
-//! The kernel's own memory, looked at from outside: its code and constants must be those of its file, and its tables those that it
-//! had when it started.
+//! Inspects the kernel's own memory from outside: its code and constants must equal those of its file, and its tables
+//! must be unchanged since its start.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 
-/// Where the kernel's image is, and where in memory.
+/// The addresses of the kernel's image, virtual and physical.
 const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
-/// Sections that nothing ever changes.
+/// Sections that never change.
 const SECTIONS: [&str; 3] = [".text", ".text.unlikely", ".rodata"];
-/// Tables that are made once: page tables, descriptors, interrupts. Of one that a kernel does not have nothing is looked at.
+/// Tables that are set up once: page tables, descriptors, interrupts. Tables that a kernel does not have are skipped.
 const TABLES: [&str; 7] = [
     "x64KSGlobalPML4",
     "x64KSKernelPML4",
@@ -23,7 +23,7 @@ const TABLES: [&str; 7] = [
     "x64KSKernelPD",
     "x86KSidt",
 ];
-/// Bits that the processor sets in entries of tables: accessed, and written.
+/// Bits that the processor sets in table entries: accessed and dirty.
 const MARKS: u64 = 0x60;
 
 /// A running machine's memory.
@@ -32,7 +32,7 @@ pub struct Memory {
     folder: PathBuf,
 }
 
-/// A part of memory and what it held.
+/// A part of memory and its earlier content.
 pub struct Part {
     name: String,
     address: u64,
@@ -40,7 +40,7 @@ pub struct Part {
 }
 
 impl Memory {
-    /// By the machine's socket in its folder.
+    /// Connects to the machine's socket in its folder.
     pub fn open(folder: &Path) -> Result<Memory> {
         let stream = UnixStream::connect(folder.join("qmp")).context("cannot ask QEMU")?;
         let mut memory = Memory { stream: BufReader::new(stream), folder: folder.to_path_buf() };
@@ -60,7 +60,7 @@ impl Memory {
             if let Some(error) = answer.get("error") {
                 bail!("QEMU refuses {question}: {error}");
             }
-            // Between them come greetings and events.
+            // Greetings and events may come in between.
             if answer.get("return").is_some() {
                 return Ok(());
             }
@@ -74,7 +74,7 @@ impl Memory {
         fs::read(self.folder.join("memory")).context("QEMU has written no memory")
     }
 
-    /// What the kernel's tables hold.
+    /// The content of the kernel's tables.
     pub fn tables(&mut self, kernel: &Path) -> Result<Vec<Part>> {
         let bytes = fs::read(kernel).with_context(|| format!("cannot read {}", kernel.display()))?;
         let file = object::File::parse(&*bytes).context("the kernel is no ELF file")?;
@@ -88,7 +88,7 @@ impl Memory {
         if parts.is_empty() { bail!("the kernel's file names no tables") } else { Ok(parts) }
     }
 
-    /// Compares all with what it was.
+    /// Compares everything with its earlier content.
     pub fn compare(&mut self, kernel: &Path, tables: &[Part]) -> Result<()> {
         for part in tables {
             let now = words(&self.read(part.address, part.words.len() as u64 * 8)?);

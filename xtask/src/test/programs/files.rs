@@ -1,4 +1,4 @@
-//! The files that programs work on: this project's own texts, and made ones of every kind that a text can be.
+//! The input files of the programs: this project's own texts, and generated texts of every kind.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 
-/// Makes the folder, once, and gives it: programs may be at work in it. It always holds the same, as long as the project's texts
-/// are the same.
+/// Creates the folder once and returns it: programs may already use it. Its content is always the same, as long as the
+/// project's texts are the same.
 ///
 /// # Errors
-/// Something cannot be read or written.
+/// A file cannot be read or written.
 pub fn folder(paths: &Paths) -> Result<PathBuf> {
     static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ fn copy(from: &Path, to: &Path, extension: &str) -> Result<()> {
     Ok(())
 }
 
-/// A generator that is the same everywhere (a multiplication and an addition, high bits out).
+/// A generator that is the same everywhere (a linear congruential generator, which returns the high bits).
 struct Random(u64);
 
 impl Random {
@@ -142,7 +142,7 @@ fn lines(random: &mut Random, count: u64) -> Vec<u8> {
     (0..count).map(|number| person(random, number) + "\n").collect::<String>().into_bytes()
 }
 
-/// Little endian, with its mark.
+/// Little endian, with a byte order mark.
 fn utf16(text: &str) -> Vec<u8> {
     "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
 }

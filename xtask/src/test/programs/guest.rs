@@ -1,5 +1,5 @@
-//! Linux programs in sub-domains of a virtual processor, run by a kernel that is a program itself (`programs/guest`): the host's Linux
-//! runs the same files.
+//! Linux programs in sub-domains of a virtual processor, run by a kernel that is itself a program (`programs/guest`).
+//! The host's Linux runs the same files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,17 +16,17 @@ use crate::files::write_if_changed;
 use crate::setup;
 use crate::test::{Context, Test, tail};
 
-/// Ours, in `programs/guest/programs`.
+/// Our own programs, in `programs/guest/programs`.
 const PROGRAMS: [&str; 5] = ["paging", "fork", "preempt", "signals", "three"];
 
-/// What they are compiled with: no library, fixed addresses, no vector registers but those that they name.
+/// Compiler options: no library, fixed addresses, no vector registers except those that the programs name.
 const ARGS: &str = "-O1 -w -ffreestanding -fno-builtin -fno-stack-protector -fcf-protection=none -fno-pie -mno-avx \
                     -nostdlib -static -no-pie -Wl,-Ttext-segment=0x400000 -Wl,-z,noexecstack";
 
-/// On the host there is nothing between the program and its kernel.
+/// On the host the programs run directly on Linux.
 const ON_HOST: &str = "#!/bin/sh\nwhile case \"$1\" in --*) true ;; *) false ;; esac; do shift; done\nexec \"$@\"\n";
 
-/// Our programs, and those that nobody here wrote.
+/// Our programs, and third-party ones.
 pub fn tests() -> Vec<Test> {
     let test = |name: &'static str, script: &'static str| {
         Test::many(name, move |context, cases| {
@@ -39,11 +39,11 @@ pub fn tests() -> Vec<Test> {
     vec![test("vproc.guest", "guest.sh"), test("vproc.busybox", "guest-busybox.sh")]
 }
 
-/// The guest, the folder with what stands for it on the host, and that in which both begin.
+/// The guest, the folder with its replacement on the host, and the folder in which both run.
 fn made(context: &Context<'_>) -> Result<(PathBuf, PathBuf, PathBuf)> {
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Whose libraries it takes.
+    // Its libraries are part of the system.
     context.built()?;
     let folder = context.paths.out.join("programs/of-guest");
     let build =
@@ -77,7 +77,7 @@ fn executable(file: &Path) -> Result<()> {
         .with_context(|| format!("cannot change {}", file.display()))
 }
 
-/// Numbers and words in no order, a line each.
+/// Numbers and words in random order, one per line.
 fn data() -> Vec<u8> {
     let line = |n: u64| {
         let n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

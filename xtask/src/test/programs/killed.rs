@@ -1,5 +1,5 @@
-//! An SQLite database (`examples/database`, over `rusqlite`) on a disk whose machine is killed again and again, while it writes: what it said that it has committed is there, and the database is
-//! whole.
+//! An SQLite database (`examples/database`, with `rusqlite`) on a disk whose machine is killed repeatedly while it
+//! writes: everything that it reported as committed is there, and the database is intact.
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
@@ -17,11 +17,11 @@ use crate::session::End;
 use crate::test::boots::machine_of;
 use crate::test::{Context, Test, expect, wrong};
 
-/// Where it lies.
+/// The path of the database.
 const DATABASE: &str = "/disk/log.db";
-/// How often, where `HAFNON_KILLS` does not say it.
+/// Default number of kills, unless `HAFNON_KILLS` sets it.
 const FEW: usize = 2;
-/// Rows that are committed in a life before the machine may be killed, and by how much that varies.
+/// Number of rows that are committed in a life before the machine may be killed, and the range of its variation.
 const ROWS: usize = 60;
 const MORE: usize = 97;
 
@@ -38,7 +38,7 @@ fn killed(context: &Context<'_>) -> Result<()> {
     disk::disk(&DiskCommand::New { image: image.clone(), size: 64 << 20, fat: false })?;
     let mut rows = 0;
     for round in 0..kills {
-        // Both ways of keeping transactions whole, by turns.
+        // Alternates between both journal modes.
         let mode = if round % 2 == 0 { "delete" } else { "wal" };
         let committed = life(context, &program, &image, mode, rows, ROWS + round * 31 % MORE)?;
         rows = check(context, &program, &image)?;
@@ -50,7 +50,8 @@ fn killed(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Commits rows, one by one, until so many have come, and kills the machine; gives the number of the last one that was told of.
+/// Commits rows, one by one, until this many were reported, and kills the machine; returns the number of the last
+/// reported row.
 fn life(context: &Context<'_>, program: &Path, image: &Path, mode: &str, rows: usize, most: usize) -> Result<usize> {
     let mut command = wrong::tool(context)?;
     command.args(["run", "--disk"]).arg(image).arg(program).args([DATABASE, "add", "1000000", mode]);
@@ -74,7 +75,7 @@ fn life(context: &Context<'_>, program: &Path, image: &Path, mode: &str, rows: u
     Ok(last)
 }
 
-/// Has SQLite look at the database; gives the number of its rows, of which none may be missing in between.
+/// Lets SQLite check the database; returns the number of rows, of which none in between may be missing.
 fn check(context: &Context<'_>, program: &Path, image: &Path) -> Result<usize> {
     let mut capture = Capture::new(context.built()?, program);
     capture.args = [DATABASE, "check"].map(Into::into).into();

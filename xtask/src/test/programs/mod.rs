@@ -1,12 +1,11 @@
-//! Programs that nobody here wrote, unmodified, at work in the system: each does the same on the host, and both must
-//! print the same bytes.
+//! Third-party programs, unmodified, in the system: each also runs on the host, and both must print the same bytes.
 //!
-//! The work is a script of `xtask/programs`, which the host's shell and the system's carry out.
+//! The work is a script in `xtask/programs`, which the host's shell and the system's shell run.
 //!
-//! 1. Both begin in a folder with the same files; `$TMP` is an empty folder for the script's own.
-//! 2. A line `=== NAME` of the output begins a case. What follows it, up to the next, must be equal.
-//! 3. Where the name ends with `(in any order)` the lines of the case are sorted before: several threads wrote them. Where
-//!    it ends with `(the code alone)`, only lines `code N` count: the others tell of times and sizes.
+//! 1. Both run in a folder with the same files; `$TMP` is an empty folder for the script's own files.
+//! 2. A line `=== NAME` of the output begins a case. The output up to the next such line must be equal.
+//! 3. If the name ends with `(in any order)`, the lines of the case are sorted first, because several threads wrote
+//!    them. If it ends with `(the code alone)`, only lines `code N` count, because the others contain times and sizes.
 
 mod c;
 mod files;
@@ -35,16 +34,16 @@ struct Work<'a> {
     script: &'a str,
     /// Name and file of each program for the system.
     programs: Vec<(String, PathBuf)>,
-    /// The folder with those for the host.
+    /// The folder with the programs for the host.
     host: PathBuf,
-    /// The folder in which both begin.
+    /// The folder in which both run.
     files: &'a Path,
-    /// Variables for both.
+    /// Environment variables for both.
     variables: Vec<(String, String)>,
 }
 
 impl Work<'_> {
-    /// Does the work twice; each section of the output is a case.
+    /// Runs the script on both systems; each section of the output is a case.
     fn compare(&self, context: &Context<'_>, cases: &mut Cases) -> Result<()> {
         let script = context.paths.workspace.join("xtask/programs").join(self.script);
         let script = fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
@@ -98,7 +97,7 @@ impl Work<'_> {
     }
 }
 
-/// What came of a script in the system.
+/// The result of a script in the system.
 struct InSystem {
     end: End,
     output: Vec<u8>,
@@ -130,7 +129,7 @@ fn sections(output: &[u8]) -> Vec<(String, Vec<u8>)> {
     sections.into_iter().map(|(name, lines)| (name, lines.concat())).collect()
 }
 
-/// Says from where on two outputs differ.
+/// Says where two outputs begin to differ.
 fn same(found: Option<&[u8]>, expected: &[u8]) -> Result<(), String> {
     let found = found.ok_or("the system's output ends before it")?;
     if found == expected {

@@ -1,4 +1,4 @@
-//! Programs from Rust's registry, as `hafnon install` builds them.
+//! Programs from Rust's registry, built as `hafnon install` builds them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 4] = [
     ("b3sum", "b3sum@1.8.7", "b3sum", "b3sum.sh"),
 ];
 
-/// One test a program.
+/// A test for each program.
 pub fn tests() -> Vec<Test> {
     let test = |(name, package, program, script): (&'static str, &'static str, &'static str, &'static str)| {
         Test::many(format!("program.{name}"), move |context, cases| {
@@ -36,7 +36,7 @@ pub fn tests() -> Vec<Test> {
     PROGRAMS.into_iter().map(test).collect()
 }
 
-/// Builds the package's programs for the system; gives the one of this name.
+/// Builds the package's programs for the system; returns the one with this name.
 fn in_system(context: &Context<'_>, package: &str, program: &str) -> Result<PathBuf> {
     context.built()?;
     let root = context.paths.out.join("programs/system");
@@ -49,12 +49,13 @@ fn in_system(context: &Context<'_>, package: &str, program: &str) -> Result<Path
     Ok(found.with_context(|| format!("{package} has no program `{program}`"))?.1)
 }
 
-/// Builds them for the host; gives the folder where they lie.
+/// Builds them for the host; returns their folder.
 fn on_host(context: &Context<'_>, package: &str) -> Result<PathBuf> {
     let root = context.paths.out.join("programs/host");
     fs::create_dir_all(&root).context("cannot make a folder")?;
     let mut command = cargo::command(&root);
-    // It is compared by what it prints, and compiled in half the time; numbers wrap as they do in what is shipped.
+    // Only its output is compared, so a debug build will do, which compiles in half the time. Overflow wraps as in a
+    // release build.
     command.env("CARGO_PROFILE_DEV_OVERFLOW_CHECKS", "false").env("CARGO_PROFILE_DEV_DEBUG_ASSERTIONS", "false");
     command.args(["install", "--locked", "--debug", package, "--root"]).arg(&root);
     command.arg("--target-dir").arg(context.paths.out.join("programs/target-host"));
