@@ -171,7 +171,11 @@ pub fn thread_write_state<M: Machine>(
             registers = cx.kernel.thread_registers(thread)?;
             check_gs_base(&registers, new)?;
         }
-        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => return Err(Status::NOT_SUPPORTED),
+        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => {
+            // A thread that is not stopped is refused first, whatever the kernel can do.
+            cx.kernel.thread_registers(thread)?;
+            return Err(Status::NOT_SUPPORTED);
+        }
         _ => return Err(Status::INVALID_ARGS),
     }
     cx.kernel.thread_set_registers(thread, &registers)
