@@ -17,6 +17,10 @@ pub enum Action {
     Child,
 }
 
+/// How long a case may take unless the command line says otherwise: by the clock of the host, which may run ten other
+/// programs beside this machine.
+const TIMEOUT: Duration = Duration::from_secs(240);
+
 /// The command line, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -39,7 +43,7 @@ impl Options {
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
             action: Action::Supervise,
-            timeout: Duration::from_secs(60),
+            timeout: TIMEOUT,
             stop: false,
             leaks: false,
             without: Vec::new(),

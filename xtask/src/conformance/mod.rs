@@ -33,7 +33,7 @@ pub const PROGRAM: &str = "/boot/bin/conformance";
 /// Memory of the machines in bytes.
 pub const MEMORY: u64 = 512 << 20;
 /// Default time limit of a group.
-pub const GROUP_TIME: Duration = Duration::from_secs(600);
+pub const GROUP_TIME: Duration = Duration::from_secs(1800);
 /// Number of machines that run at the same time.
 const MACHINES: usize = 2;
 
