@@ -8,12 +8,12 @@
 use abi::Rights;
 use objects::Kernel;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
+use objects::core::handle::Handle;
 use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::name::Name;
-use objects::object::ObjectId;
-use objects::process::Process;
-use objects::vmar::{MapRequest, Place};
+use objects::containers::name::Name;
+use objects::core::object::ObjectId;
+use objects::task::process::Process;
+use objects::memory::vmar::{MapRequest, Place};
 use objects::Id;
 use server::Server;
 

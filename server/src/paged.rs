@@ -1,11 +1,11 @@
-//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::pager`] tells.
+//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::memory::pager`] tells.
 
 use abi::Status;
 use objects::Kernel;
+use objects::core::wait::Waiting;
+use objects::kernel::failure_injection;
 use objects::machine::{Machine, ThreadKey};
-use objects::pager::Then;
-use objects::refusal;
-use objects::wait::Waiting;
+use objects::memory::pager::Then;
 
 use crate::cx::Cx;
 use crate::{Answer, again, fault};
@@ -48,7 +48,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
             }
             Then::Hand { .. } | Then::Answer(_) => kernel.page_deliver(thread, then, result),
         }
-        refusal::heed(false);
+        failure_injection::heed(false);
         kernel.refusal_of_ends(Kernel::reap);
     }
     if kernel.page_waits_over() {

@@ -1,12 +1,13 @@
-//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::portions`] tells.
+//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::core::continuation`] tells.
 
 use abi::{Rights, Status};
-use objects::handle::HandleValue;
+use objects::core::continuation::{Kept, Progress};
+use objects::core::handle::HandleValue;
+use objects::core::object::Noun;
+use objects::kernel::failure_injection;
 use objects::machine::{Machine, ThreadKey};
-use objects::object::Noun;
-use objects::portions::{Kept, Progress};
-use objects::process::Process;
-use objects::{Id, Kernel, ObjectId, refusal};
+use objects::task::process::Process;
+use objects::{Id, Kernel, ObjectId};
 
 use crate::cx::Cx;
 use crate::{Answer, again, attended};
@@ -78,7 +79,7 @@ impl<M: Machine> Cx<'_, M> {
     /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::portions::GOES_ON).
+    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
         let Work { with, rights, kept, .. } = *work;
         let object = work.object.object();
@@ -90,7 +91,7 @@ impl<M: Machine> Cx<'_, M> {
     /// Goes on when nothing is left of what has ended, for a call that tells what there is and has done nothing yet.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::portions::GOES_ON).
+    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn when_nothing_is_left(&mut self) -> Result<(), Status> {
         self.progress = None;
         let object = self.process.object();
@@ -104,7 +105,7 @@ impl<M: Machine> Cx<'_, M> {
     /// ended.
     ///
     /// # Errors
-    /// As `made`, and [`GOES_ON`](objects::portions::GOES_ON).
+    /// As `made`, and [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn or_when_less_is_left<T>(&mut self, made: Result<T, Status>) -> Result<T, Status> {
         self.progress = None;
         let object = self.process.object();
@@ -166,7 +167,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, ar
         kernel.refusal_heed(key.0);
     }
     let answer = again(kernel, key, number, going.args, Some(going.progress));
-    refusal::heed(false);
+    failure_injection::heed(false);
     match answer {
         Answer::Done(result) => kernel.going_over(thread, result),
         Answer::Yield => kernel.going_over(thread, i64::from(Status::OK.0)),

@@ -13,13 +13,13 @@ use abi::{
     ZX_DEFAULT_JOB_RIGHTS, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS,
     ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
-use objects::channel::Message;
-use objects::debuglog::{Level, Speaker};
-use objects::handle::Handle;
+use objects::containers::name::Name;
+use objects::core::debuglog::{Level, Speaker};
+use objects::core::handle::Handle;
+use objects::ipc::channel::Message;
 use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE, Perm};
-use objects::name::Name;
-use objects::vmar::{MapRequest, Place, Vmar, VmarFlags};
-use objects::vmo::Vmo;
+use objects::memory::vmar::{MapRequest, Place, Vmar, VmarFlags};
+use objects::memory::vmo::Vmo;
 use objects::{Id, Kernel, ObjectId};
 use processargs::{Builder, HandleInfo};
 use zerocopy::IntoBytes;

@@ -5,13 +5,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::FakeMachine;
-use crate::aspace::AddressSpace;
+use crate::containers::slab::Key;
+use crate::core::object::{Body, Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::machine::{Frame, PAGE};
-use crate::object::{Body, Id, ObjectId};
-use crate::slab::Key;
-use crate::thread::{Thread, ThreadState, Wait};
-use crate::vmar::{Child, Vmar};
+use crate::memory::aspace::AddressSpace;
+use crate::memory::vmar::{Child, Vmar};
+use crate::task::thread::{Thread, ThreadState, Wait};
 
 impl Kernel<FakeMachine> {
     /// Every frame that a VMO has is owned as often as VMOs have it, and no other frame is in use. Every page that is

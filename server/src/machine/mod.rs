@@ -69,7 +69,7 @@ use endpoints::Endpoints;
 use idle::{IDLE_SPACES, IDLE_THREADS};
 use interrupts::Interrupts;
 use memory::Memory;
-use objects::refusal::{Grows, Want, refused};
+use objects::kernel::failure_injection::{Grows, Want, refused};
 use random::Random;
 use runners::Runners;
 use serial::Link;

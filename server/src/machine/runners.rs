@@ -7,12 +7,12 @@
 
 use alloc::vec::Vec;
 
+use objects::kernel::failure_injection::Grows;
+use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
     Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, OutOfMemory, Priority,
     Registers, Runs,
 };
-use objects::refusal::Grows;
-use objects::user_registers::UserRegisters;
 
 use super::Sel4;
 use super::memory::Unit;

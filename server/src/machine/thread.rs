@@ -34,9 +34,9 @@
 use alloc::vec::Vec;
 use core::ptr;
 
+use objects::kernel::failure_injection::Grows;
+use objects::machine::user_registers::UserRegisters;
 use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
-use objects::refusal::Grows;
-use objects::user_registers::UserRegisters;
 
 use sel4::Message;
 

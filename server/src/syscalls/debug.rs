@@ -4,13 +4,13 @@ use alloc::format;
 use alloc::string::String;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
-use objects::debug::WRITES;
-use objects::debuglog::{Level, Speaker};
-use objects::handle::HandleValue;
+use objects::core::continuation::{GOES_ON, Progress};
+use objects::core::debuglog::{Level, Speaker};
+use objects::core::handle::HandleValue;
+use objects::core::wait::Waiting;
+use objects::device::debug::WRITES;
+use objects::kernel::failure_injection::{Made, Plan, Want};
 use objects::machine::{Held, Machine};
-use objects::portions::{GOES_ON, Progress};
-use objects::refusal::{Made, Plan, Want};
-use objects::wait::Waiting;
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::debuglog::speaker;
@@ -68,7 +68,7 @@ const MAX_COMMAND: usize = 64;
 
 /// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
 /// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
-/// refuses memory to a task by a [plan](objects::refusal), with `on` behind it all that follows in the same event, too;
+/// refuses memory to a task by a [plan](objects::kernel::failure_injection), with `on` behind it all that follows in the same event, too;
 /// `refuse` alone ends that and tells what came of it.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,

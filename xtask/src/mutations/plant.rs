@@ -238,11 +238,7 @@ impl<'a> Plant<'a> {
 /// Tests are not what is tested; what is told to the host is no behaviour of a call.
 fn of_tests(name: &str) -> bool {
     let name = name.strip_prefix("objects/src/").unwrap_or(name);
-    name.starts_with("tests")
-        || name.ends_with("_tests.rs")
-        || name.starts_with("fake")
-        || name.starts_with("model")
-        || name == "debug.rs"
+    name.starts_with("tests/") || name.starts_with("fake/") || name == "device/debug.rs"
 }
 
 /// The file's text with its faults, and where each stands in it.

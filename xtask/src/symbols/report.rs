@@ -1,7 +1,7 @@
 //! The kernel's reports of threads that nobody saved: the console's lines with images and addresses, turned into a
 //! backtrace with names.
 //!
-//! A report is some lines one after the other (`objects/src/report.rs`): who, what and where; the registers; then for
+//! A report is some lines one after the other (`objects/src/task/exception_report.rs`): who, what and where; the registers; then for
 //! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
 //! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server or a
 //! component (`root/src/report.rs`) is shorter: its first line says whose it is, and the frames are at the addresses that the file says.

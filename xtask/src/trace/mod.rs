@@ -1,6 +1,6 @@
 //! What `run --trace` shows: the system calls of a program and of those that it starts.
 //!
-//! The kernel records calls (`objects/src/trace.rs`), `init` sends the records over the host link, and here they become
+//! The kernel records calls (`objects/src/kernel/trace.rs`), `init` sends the records over the host link, and here they become
 //! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). What the words of a call mean is known from the
 //! definitions in `abi/` alone ([`decode`]).
 

@@ -2,15 +2,15 @@
 //!
 //! Every topic is an array of records, most of them of length one. As many whole records as fit are written; `actual`
 //! is how many, `avail` how many there are. Records are written as they are made, so that no array, however long, needs
-//! memory of the kernel's own, and a long one is made in portions ([`objects::portions`]). What is told changes between two of
+//! memory of the kernel's own, and a long one is made in portions ([`objects::core::continuation`]). What is told changes between two of
 //! them, so what comes or goes meanwhile may be among it or not; what is there all the time is told once.
 
 use abi::Status;
 use objects::Kernel;
-use objects::ends::Portion;
+use objects::core::continuation;
+use objects::core::object::Noun;
+use objects::kernel::reaper::Portion;
 use objects::machine::Machine;
-use objects::object::Noun;
-use objects::portions;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::cx::Cx;
@@ -79,7 +79,7 @@ impl Sink {
     /// Writing a record can commit pages of the caller's memory but changes nothing that a place may point into.
     ///
     /// # Errors
-    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::portions::GOES_ON).
+    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn many<M: Machine, N: Noun, L: Lists<M>>(
         &self,
         cx: &mut Cx<'_, M>,
@@ -119,7 +119,7 @@ impl Sink {
     /// moves the place on, and says whether there was anything.
     ///
     /// # Errors
-    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::portions::GOES_ON).
+    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn sum<M: Machine, N: Noun, T: FromBytes + IntoBytes + Immutable>(
         &self,
         cx: &mut Cx<'_, M>,
@@ -159,19 +159,19 @@ pub enum Step<T> {
 /// A place in a list, which is kept while the call stands still.
 pub trait Kept {
     /// The place that was kept; of zeroes the first.
-    fn of(words: &portions::Kept) -> Self;
+    fn of(words: &continuation::Kept) -> Self;
 
     /// What is to be kept of it.
-    fn words(&self) -> portions::Kept;
+    fn words(&self) -> continuation::Kept;
 }
 
 /// In a table.
 impl Kept for usize {
-    fn of(words: &portions::Kept) -> usize {
+    fn of(words: &continuation::Kept) -> usize {
         words[0] as usize
     }
 
-    fn words(&self) -> portions::Kept {
+    fn words(&self) -> continuation::Kept {
         [*self as u64, 0, 0, 0, 0, 0, 0]
     }
 }

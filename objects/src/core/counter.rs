@@ -1,0 +1,55 @@
+//! Counters: a signed number whose sign is signalled.
+
+use alloc::boxed::Box;
+
+use abi::{Signals, Status};
+
+use crate::core::object::{Body, Id};
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+
+/// A counter.
+pub struct Counter {
+    value: i64,
+}
+
+fn sign(value: i64) -> Signals {
+    if value > 0 { Signals::COUNTER_POSITIVE } else { Signals::COUNTER_NON_POSITIVE }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `counter_create`: a counter at 0.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn counter_create(&mut self) -> Result<Id<Counter>, Status> {
+        self.create(sign(0), Body::Counter(Box::new(Counter { value: 0 })))
+    }
+
+    /// `counter_add`.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: the sum does not fit, the counter keeps its value.
+    pub fn counter_add(&mut self, counter: Id<Counter>, n: i64) -> Result<(), Status> {
+        let sum = self.objects.get(counter)?.value.checked_add(n).ok_or(Status::OUT_OF_RANGE)?;
+        self.counter_write(counter, sum)
+    }
+
+    /// `counter_read`.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn counter_read(&self, counter: Id<Counter>) -> Result<i64, Status> {
+        Ok(self.objects.get(counter)?.value)
+    }
+
+    /// `counter_write`.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn counter_write(&mut self, counter: Id<Counter>, value: i64) -> Result<(), Status> {
+        self.objects.get_mut(counter)?.value = value;
+        self.signal(counter.object(), Signals::COUNTER_POSITIVE | Signals::COUNTER_NON_POSITIVE, sign(value));
+        Ok(())
+    }
+}

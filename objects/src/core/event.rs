@@ -1,0 +1,22 @@
+//! Events: nothing but signals.
+
+use abi::{Signals, Status};
+
+use alloc::boxed::Box;
+
+use crate::core::object::{Body, Id};
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+
+/// An event.
+pub struct Event;
+
+impl<M: Machine> Kernel<M> {
+    /// `event_create`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn event_create(&mut self) -> Result<Id<Event>, Status> {
+        self.create(Signals::NONE, Body::Event(Box::new(Event)))
+    }
+}

@@ -1,0 +1,112 @@
+//! What handles stand for that were looked up a short while ago.
+//!
+//! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its type. Programs use
+//! the same few handles again and again, so what was found is kept in a small table by the handle's value. It stays true: what a handle
+//! stands for does not change, nor does an object's type, and a process that has ended leaves its key to nobody. Only when a
+//! handle leaves its process's table must it be forgotten ([`RecentHandles::forget`]).
+
+use core::array;
+use core::cell::Cell;
+
+use abi::Rights;
+
+use super::{FIXED_BITS, Handle, HandleValue};
+use crate::core::object::{Id, Noun, ObjectId};
+use crate::task::process::Process;
+
+/// Entries; a power of two.
+const ENTRIES: usize = 64;
+
+/// What a handle of a process stands for. Each field is a cell of its own, so that who looks one up reads what he needs.
+#[repr(align(32))]
+pub(crate) struct Found {
+    value: Cell<HandleValue>,
+    process: Cell<Id<Process>>,
+    object: Cell<ObjectId>,
+    rights: Cell<Rights>,
+    kind: Cell<u32>,
+}
+
+impl Found {
+    /// Nobody's: the first of all objects is a job.
+    fn none() -> Self {
+        Found {
+            value: Cell::new(super::INVALID),
+            process: Cell::new(Id::FIRST),
+            object: Cell::new(ObjectId::FIRST),
+            rights: Cell::new(Rights::NONE),
+            kind: Cell::new(0),
+        }
+    }
+
+    /// The handle.
+    #[inline(always)]
+    pub fn handle(&self) -> Handle {
+        Handle { object: self.object.get(), rights: self.rights.get() }
+    }
+
+    /// The object, if it is a `T`.
+    #[inline(always)]
+    pub fn to<T: Noun>(&self) -> Option<Id<T>> {
+        (self.kind.get() == T::TYPE).then(|| Id::new(self.object.get()))
+    }
+
+    /// The same, if all of these rights are there.
+    #[inline(always)]
+    pub fn to_with<T: Noun>(&self, rights: Rights) -> Option<Id<T>> {
+        if self.rights.get().contains(rights) { self.to() } else { None }
+    }
+}
+
+/// See the module's description.
+pub(crate) struct RecentHandles([Found; ENTRIES]);
+
+impl Default for RecentHandles {
+    fn default() -> Self {
+        RecentHandles(array::from_fn(|_| Found::none()))
+    }
+}
+
+impl RecentHandles {
+    /// The place of a value, whose lowest bits are the same in all.
+    #[inline(always)]
+    fn place(&self, value: HandleValue) -> &Found {
+        let [first, ..] = &self.0;
+        self.0.get((value >> FIXED_BITS.count_ones()) as usize % ENTRIES).unwrap_or(first)
+    }
+
+    /// What a handle of a process stands for, if that is known; otherwise who finds it out may keep it there.
+    #[inline(always)]
+    pub fn find(&self, process: Id<Process>, value: HandleValue) -> Option<&Found> {
+        let found = self.place(value);
+        (found.value.get() == value && found.process.get() == process).then_some(found)
+    }
+
+    /// Keeps what was found.
+    #[inline]
+    pub fn keep(&self, process: Id<Process>, value: HandleValue, handle: Handle, kind: u32) -> &Found {
+        let found = self.place(value);
+        found.value.set(value);
+        found.process.set(process);
+        found.object.set(handle.object);
+        found.rights.set(handle.rights);
+        found.kind.set(kind);
+        found
+    }
+
+    /// A handle is leaving its table.
+    #[inline(always)]
+    pub fn forget(&self, value: HandleValue) {
+        let found = self.place(value);
+        if found.value.get() == value {
+            found.process.set(Id::FIRST);
+        }
+    }
+
+    /// All that is known: process, value, handle, type.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn known(&self) -> impl Iterator<Item = (Id<Process>, HandleValue, Handle, u32)> + '_ {
+        let known = self.0.iter().filter(|found| found.process.get() != Id::FIRST);
+        known.map(|found| (found.process.get(), found.value.get(), found.handle(), found.kind.get()))
+    }
+}

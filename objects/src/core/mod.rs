@@ -1,0 +1,12 @@
+//! What all objects share: identity, handles, signals, waits and ports.
+
+pub mod continuation;
+pub mod counter;
+pub mod debuglog;
+pub mod event;
+pub mod handle;
+pub(crate) mod noun;
+pub mod object;
+pub mod port;
+pub(crate) mod sole_waiter;
+pub mod wait;

@@ -1,0 +1,602 @@
+//! Signals and those who wait for them.
+//!
+//! Whoever waits is an [`Observer`]: a thread in `object_wait_one` or `wait_many`, or a packet of a port that was asked
+//! for by `object_wait_async`. Observers that wait for the same signals of the same object form an [`Interest`], so that
+//! a change of signals costs those alone whom it concerns, however many others wait. The protocol:
+//!
+//! 1. A wait looks at the signals; if one is there, it ends at once and nothing is put on a list.
+//! 2. Otherwise an observer is put into an interest in each object and on the list of the handle that it went through,
+//!    and the thread is blocked, with a deadline if it has one.
+//! 3. The wait ends by whichever comes first, and what ends it takes all the thread's observers off their lists:
+//!    - 3A a signal is set ([`Kernel::signal`]),
+//!    - 3B the deadline comes ([`Kernel::expire`]),
+//!    - 3C the handle that it went through is closed or transferred ([`Kernel::cancel_waits_through`]),
+//!    - 3D the thread is killed.
+//!
+//! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::core::sole_waiter`].
+//!
+//! Of those whom one change of signals satisfies, who came last is told first, whatever signals each waits for, as Zircon has it.
+//! A sole waiter came before all others, so it is the last.
+//!
+//! Many may wait for one signal or through one handle, and others are not to wait until all of them are told. So 3A and 3C
+//! reach [`AT_ONCE`] observers; with what is beyond that the rest of the call goes on in portions, as with what it has ended
+//! ([`crate::kernel::reaper`]):
+//!
+//! 4. An interest that is satisfied leaves its object and is *settled*: it notes what signals there were, and whatever ends the
+//!    waits of its observers then, they find those ([`Kernel::signals_wait_over`], [`Kernel::cancel_observer`]). Who waits
+//!    later gets another interest.
+//! 5. Observers through a handle that is gone leave its list as a whole, for a list of those that are to be cancelled. Which of
+//!    the two one is in is known by who is first; in a ring that is all that matters ([`Kernel::unobserve`]).
+//!
+//! Otherwise, because the kernel does one thing at a time, no end can meet another one half done.
+
+use alloc::vec::Vec;
+
+use abi::{
+    Signals, Status, ZX_TIME_INFINITE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
+};
+
+use crate::containers::list::{Chain, Link, List};
+use crate::containers::slab::Key;
+use crate::core::handle::HandleValue;
+use crate::core::object::{Id, Object, ObjectId};
+use crate::core::port::Port;
+use crate::core::sole_waiter::Sole;
+use crate::kernel::Kernel;
+use crate::kernel::failure_injection::Grows;
+use crate::machine::Machine;
+use crate::memory::vmo::PAGE_WAIT;
+use crate::task::process::Process;
+use crate::task::thread::{Thread, Wait};
+
+/// Observers that are told at once.
+const AT_ONCE: usize = 64;
+/// Interests that can be looked at for the effort of telling one observer.
+const LOOKS: usize = 16;
+/// Sets of signals of one object that can be waited for at a time: each change of its signals looks at all of them.
+const INTERESTS: usize = 256;
+
+/// Bytes that a thread can wait with, for as many objects as one call names. It is charged for them from the start, so that no wait
+/// fails for its job's limit.
+pub(crate) const WAITS: u64 =
+    abi::ZX_WAIT_MANY_MAX_ITEMS as u64 * (size_of::<Observer>() + size_of::<Interest>() + size_of::<Key>()) as u64;
+
+/// Signals of an object, any of which some wait for.
+pub(crate) struct Interest {
+    object: ObjectId,
+    signals: Signals,
+    /// The object's signals when one of these was set, if not all observers have been told yet (step 4).
+    settled: Option<Signals>,
+    observers: List<Alike>,
+    link: Link,
+}
+
+/// Who is told.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    /// The thread's wait ends.
+    Thread(Id<Thread>),
+    /// The packet is queued on its port.
+    Packet(Key),
+}
+
+/// One that waits.
+pub(crate) struct Observer {
+    interest: Key,
+    /// How many observers there had been, with this one: who has more came later.
+    number: u64,
+    target: Target,
+    /// The handle that the wait went through.
+    process: Id<Process>,
+    handle: HandleValue,
+    /// That handle is gone, which is what ends the wait (3C).
+    closed: bool,
+    alike: Link,
+    through: Link,
+}
+
+#[cfg(any(test, feature = "fake"))]
+impl Observer {
+    /// Whether it is a thread's.
+    pub fn is_thread(&self, id: Id<Thread>) -> bool {
+        matches!(self.target, Target::Thread(thread) if thread == id)
+    }
+
+    /// Whether who is to be told is there, and waits.
+    pub fn is_of<M: Machine>(&self, kernel: &Kernel<M>) -> bool {
+        let waits = match self.target {
+            Target::Packet(packet) => kernel.packets.get(packet).is_some(),
+            Target::Thread(thread) => {
+                kernel.objects.get(thread).is_ok_and(|thread| matches!(thread.wait, Wait::Signals { .. }))
+            }
+        };
+        waits && kernel.interests.get(self.interest).is_some()
+    }
+}
+
+macro_rules! chains {
+    ($($(#[$doc:meta])* $chain:ident = $entry:ident.$field:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) struct $chain;
+
+            impl Chain for $chain {
+                type Entry = $entry;
+                fn link(entry: &$entry) -> Option<&Link> {
+                    Some(&entry.$field)
+                }
+                fn link_mut(entry: &mut $entry) -> Option<&mut Link> {
+                    Some(&mut entry.$field)
+                }
+            }
+        )*
+    };
+}
+
+chains! {
+    /// Interests in one object.
+    Interests = Interest.link;
+    /// Observers of one interest, who came last first.
+    Alike = Observer.alike;
+    /// Observers through one handle.
+    Through = Observer.through;
+}
+
+/// What one waits for, in `object_wait_many`.
+#[derive(Clone, Copy)]
+pub struct WaitItem {
+    /// The object.
+    pub object: ObjectId,
+    /// The handle that the wait goes through.
+    pub handle: HandleValue,
+    /// Any of these ends the wait.
+    pub signals: Signals,
+}
+
+/// How a wait stands after it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiting {
+    /// It is over; a wait on objects finds these signals.
+    Over(Status),
+    /// The thread is blocked.
+    Blocked,
+}
+
+/// Signals of an object that were set, and that somebody may wait for.
+pub(crate) struct News {
+    set: Signals,
+    now: Signals,
+    sole: Option<Sole>,
+    alone: bool,
+}
+
+/// An interest that is satisfied, and whose newest observer is to be told first.
+struct Newest {
+    interest: Key,
+    /// The number of the newest observer in any other one; 0 if there is none.
+    others: u64,
+    /// Interests that were looked at to find it.
+    looks: usize,
+}
+
+impl Object {
+    /// Changes the signals; what [`Kernel::tell`] is to be told.
+    #[inline(always)]
+    pub(crate) fn change_signals(&mut self, clear: Signals, set: Signals) -> Option<News> {
+        let before = self.signals;
+        let now = (before & !clear) | set;
+        self.signals = now;
+        let (sole, alone) = (self.sole, self.interests.is_empty());
+        if before.contains(now) || sole.is_none() && alone {
+            return None;
+        }
+        Some(News { set: now & !before, now, sole, alone })
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// An interest in signals of an object, which lasts as long as it has observers.
+    fn interest(&mut self, object: ObjectId, signals: Signals) -> Result<Key, Status> {
+        let list = self.objects.any(object)?.interests;
+        let mut others = 0;
+        for key in list.iter(&self.interests) {
+            if self.interests.get(key).is_some_and(|interest| interest.signals == signals) {
+                return Ok(key);
+            }
+            others += 1;
+        }
+        if others >= INTERESTS {
+            return Err(Status::NO_MEMORY);
+        }
+        let interest = Interest { object, signals, settled: None, observers: List::default(), link: Link::default() };
+        let key = self.interests.insert(interest).map_err(|_| Status::NO_MEMORY)?;
+        self.objects.any_mut(object)?.interests.push(&mut self.interests, key);
+        Ok(key)
+    }
+
+    /// Ends an interest that nobody has any more.
+    fn interest_settle(&mut self, key: Key) {
+        let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
+        if interest.settled.is_some() {
+            self.ends.settled.remove(&mut self.interests, key);
+        } else if let Ok(object) = self.objects.any_mut(interest.object) {
+            object.interests.remove(&mut self.interests, key);
+        }
+        self.interests.remove(key);
+    }
+
+    fn observe(&mut self, item: WaitItem, target: Target, process: Id<Process>) -> Result<Key, Status> {
+        let interest = self.interest(item.object, item.signals)?;
+        self.observed += 1;
+        let observer = Observer {
+            interest,
+            number: self.observed,
+            target,
+            process,
+            handle: item.handle,
+            closed: false,
+            alike: Link::default(),
+            through: Link::default(),
+        };
+        let Ok(key) = self.observers.insert(observer) else {
+            self.interest_settle(interest);
+            return Err(Status::NO_MEMORY);
+        };
+        if let Some(interest) = self.interests.get_mut(interest) {
+            interest.observers.push_first(&mut self.observers, key);
+        }
+        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(item.handle)) {
+            watchers.push(&mut self.observers, key);
+        }
+        Ok(key)
+    }
+
+    /// Takes an observer off its lists. Its packet, if it has one, is the caller's to queue or to drop.
+    pub(crate) fn unobserve(&mut self, key: Key) {
+        let Some(&Observer { interest, process, handle, .. }) = self.observers.get(key) else { return };
+        if let Some(interest) = self.interests.get_mut(interest) {
+            interest.observers.remove(&mut self.observers, key);
+        }
+        self.interest_settle(interest);
+        if self.ends.cancelled.first() == Some(key) {
+            self.ends.cancelled.remove(&mut self.observers, key);
+        } else {
+            // Step 5: if that handle is gone, this is a list of others, which such an observer is not the first of, or of nobody.
+            let watchers = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle));
+            watchers.unwrap_or(&mut List::default()).remove(&mut self.observers, key);
+        }
+        self.observers.remove(key);
+    }
+
+    /// Takes several observers off their lists.
+    pub(crate) fn unobserve_all(&mut self, observers: Vec<Key>) {
+        for key in observers {
+            self.unobserve(key);
+        }
+    }
+
+    /// Ends the wait of an observer for which there will be no signal; that of one that was to be told as if it had been (step 4).
+    fn cancel_observer(&mut self, key: Key) {
+        let Some(&Observer { target, interest, .. }) = self.observers.get(key) else { return };
+        match (target, self.interests.get(interest).and_then(|interest| interest.settled)) {
+            (Target::Packet(_), Some(now)) => self.satisfy_one(key, now),
+            (Target::Packet(packet), None) => self.packet_drop(packet),
+            (Target::Thread(thread), _) => self.finish_wait(thread, Status::CANCELED),
+        }
+        // The wait's end has taken it off; nothing is left to be done.
+        self.unobserve(key);
+    }
+
+    /// The same if it is because its handle is gone. A thread may have waited for several things through that.
+    fn cancel_closed(&mut self, key: Key) {
+        let Some(&Observer { target, process, handle, .. }) = self.observers.get(key) else { return };
+        if let Target::Thread(thread) = target
+            && let Ok(Thread { wait: Wait::Signals { observers, .. }, .. }) = self.objects.get(thread)
+        {
+            for &key in observers {
+                if let Some(observer) = self.observers.get_mut(key) {
+                    observer.closed |= (observer.process, observer.handle) == (process, handle);
+                }
+            }
+        }
+        self.cancel_observer(key);
+    }
+
+    /// Ends the wait of one that still observes an object which nobody has any more; says whether there was one.
+    pub(crate) fn drop_observer_of(&mut self, object: ObjectId) -> bool {
+        self.sole_cancel(object);
+        let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) else { return false };
+        match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
+            Some(observer) => self.cancel_observer(observer),
+            None => self.interest_settle(interest),
+        }
+        true
+    }
+
+    /// The signals of an object.
+    #[inline]
+    pub fn signals(&self, object: ObjectId) -> Signals {
+        self.objects.any(object).map_or(Signals::NONE, |o| o.signals)
+    }
+
+    /// Changes the signals of an object and ends the waits (3A) that this satisfies.
+    #[inline]
+    pub fn signal(&mut self, id: ObjectId, clear: Signals, set: Signals) {
+        let Ok(object) = self.objects.any_mut(id) else { return };
+        let news = object.change_signals(clear, set);
+        self.tell(id, news);
+    }
+
+    /// Ends the waits (3A) that a change of an object's signals satisfies.
+    #[inline(always)]
+    pub(crate) fn tell(&mut self, id: ObjectId, news: Option<News>) {
+        let Some(News { set, now, sole, alone }) = news else { return };
+        if !alone {
+            self.notify(id, set, now);
+        }
+        self.sole_notify(sole, set);
+    }
+
+    /// Signals of an object were set. Whoever waits for one waits because it was not, or for it to be set anew: so an
+    /// interest in it is satisfied as a whole.
+    fn notify(&mut self, id: ObjectId, set: Signals, now: Signals) {
+        let mut at_once = AT_ONCE;
+        while at_once > 0 {
+            let Some(Newest { interest, others, looks }) = self.newest(id, set) else { return };
+            at_once = at_once.saturating_sub(looks / LOOKS);
+            while at_once > 0
+                && let Some(observer) = self.interests.get(interest).and_then(|interest| interest.observers.first())
+                && self.observers.get(observer).is_some_and(|observer| observer.number > others)
+            {
+                at_once -= 1;
+                self.satisfy_one(observer, now);
+            }
+        }
+        self.settle_all(id, set, now);
+    }
+
+    /// Of the interests in an object that signals satisfy, the one whose newest observer is the newest of all.
+    fn newest(&self, id: ObjectId, set: Signals) -> Option<Newest> {
+        let (mut newest, mut number) = (None, 0);
+        let (mut others, mut looks) = (0, 0);
+        for key in self.objects.any(id).ok()?.interests.iter(&self.interests) {
+            looks += 1;
+            let Some(interest) = self.interests.get(key).filter(|interest| interest.signals.intersects(set)) else {
+                continue;
+            };
+            let first = interest.observers.first().and_then(|key| self.observers.get(key));
+            let Some(first) = first.map(|observer| observer.number) else { continue };
+            if first > number {
+                others = number;
+                (newest, number) = (Some(key), first);
+            } else {
+                others = others.max(first);
+            }
+        }
+        newest.map(|interest| Newest { interest, others, looks })
+    }
+
+    /// Step 4 for all interests in an object that are satisfied.
+    #[cold]
+    fn settle_all(&mut self, id: ObjectId, set: Signals, now: Signals) {
+        let interests = |kernel: &Self| kernel.objects.any(id).map(|object| object.interests).unwrap_or_default();
+        let mut next = interests(self).first();
+        while let Some(key) = next {
+            next = interests(self).after(&self.interests, next);
+            if self.interests.get(key).is_some_and(|interest| interest.signals.intersects(set)) {
+                self.settle(key, now);
+            }
+        }
+    }
+
+    /// Step 4.
+    fn settle(&mut self, key: Key, now: Signals) {
+        let Some(interest) = self.interests.get_mut(key) else { return };
+        interest.settled = Some(now);
+        if let Ok(object) = self.objects.any_mut(interest.object) {
+            object.interests.remove(&mut self.interests, key);
+        }
+        self.ends.settled.push_first(&mut self.interests, key);
+        self.tell_first();
+    }
+
+    /// Tells an observer that its interest is satisfied.
+    fn satisfy_one(&mut self, key: Key, now: Signals) {
+        let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
+        match target {
+            Target::Thread(thread) => {
+                self.finish_wait(thread, Status::OK);
+                self.unobserve(key);
+            }
+            Target::Packet(packet) => {
+                self.unobserve(key);
+                self.packet_satisfied(packet, now);
+            }
+        }
+    }
+
+    /// Steps 4 and 5: tells one of those that have not been told yet. Says whether there was one.
+    pub(crate) fn tell_one(&mut self) -> bool {
+        if let Some(observer) = self.ends.cancelled.first() {
+            self.cancel_closed(observer);
+        } else if let Some(key) = self.ends.settled.first() {
+            let told = |interest: &Interest| Some((interest.observers.first()?, interest.settled?));
+            match self.interests.get(key).and_then(told) {
+                Some((observer, now)) => self.satisfy_one(observer, now),
+                None => self.interest_settle(key),
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The first wait that goes through a handle.
+    fn watcher(&mut self, process: Id<Process>, handle: HandleValue) -> Option<Key> {
+        self.objects.get_mut(process).ok()?.handles.watchers(handle)?.first()
+    }
+
+    /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
+    pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
+        self.sole_cancel_through(process, handle);
+        for _ in 0..AT_ONCE {
+            let Some(key) = self.watcher(process, handle) else { return };
+            self.cancel_closed(key);
+        }
+        // Step 5.
+        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
+            self.ends.cancelled.append(&mut self.observers, core::mem::take(watchers));
+            self.tell_first();
+        }
+    }
+
+    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. What was observed is written to the user's memory at
+    /// `out`: one word of signals, or the `pending` field of each item.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn wait(
+        &mut self,
+        thread: Id<Thread>,
+        items: &[WaitItem],
+        deadline: i64,
+        out: Observed,
+    ) -> Result<Waiting, Status> {
+        if items.iter().any(|item| self.signals(item.object).intersects(item.signals)) {
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
+            return Ok(Waiting::Over(found));
+        }
+        if deadline != ZX_TIME_INFINITE && deadline <= self.machine.now() {
+            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
+            return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
+        }
+        let process = self.objects.get(thread)?.holder;
+        if let [item] = items
+            && self.sole_begin(thread, process, item)
+        {
+            return self.block(thread, Wait::Sole { object: item.object, out, closed: false }, deadline);
+        }
+        let mut observers = Vec::new();
+        observers.room_exact(items.len())?;
+        for item in items {
+            match self.observe(*item, Target::Thread(thread), process) {
+                Ok(key) => observers.push(key),
+                Err(status) => {
+                    self.unobserve_all(observers);
+                    return Err(status);
+                }
+            }
+        }
+        self.block(thread, Wait::Signals { observers, out }, deadline)
+    }
+
+    /// Writes what a wait found of each object, and what it has met beside that.
+    fn write_observed(
+        &mut self,
+        thread: Id<Thread>,
+        objects: impl Iterator<Item = (ObjectId, Signals)>,
+        out: Observed,
+    ) -> Status {
+        let Ok(aspace) = self.aspace_of_thread(thread) else { return Status::OK };
+        for (i, (object, met)) in objects.enumerate() {
+            let Some(address) = out.place(i) else { return Status::OK };
+            let signals = self.found(object, met);
+            if let Err(status) = self.copy_out(aspace, address, &signals.to_le_bytes()) {
+                return status;
+            }
+        }
+        Status::OK
+    }
+
+    /// What a wait finds of an object, which has met these signals, too.
+    pub(crate) fn found(&self, object: ObjectId, met: Signals) -> u32 {
+        (self.signals(object) | met).bits()
+    }
+
+    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
+    /// for it must be waited for, what is to be written there.
+    pub(crate) fn signals_wait_over(
+        &mut self,
+        thread: Id<Thread>,
+        observers: Vec<Key>,
+        out: Observed,
+        status: Status,
+    ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
+        let mut objects = Vec::new();
+        let mut status = status;
+        if objects.room_exact(observers.len()).is_ok() {
+            let found = |observer: &Observer| {
+                let interest = self.interests.get(observer.interest)?;
+                if interest.settled.is_some() && matches!(status, Status::TIMED_OUT | Status::CANCELED) {
+                    status = Status::OK;
+                }
+                Some((interest.object, met(observer.closed) | interest.settled.unwrap_or(Signals::NONE)))
+            };
+            objects.extend(observers.iter().filter_map(|&key| self.observers.get(key)).filter_map(found));
+        }
+        self.unobserve_all(observers);
+        match self.write_observed(thread, objects.iter().copied(), out) {
+            PAGE_WAIT => {
+                let one = |(i, &(object, met)): (usize, &(ObjectId, Signals))| {
+                    Some((out.place(i)?, self.found(object, met).to_le_bytes().to_vec()))
+                };
+                Err(objects.iter().enumerate().filter_map(one).collect())
+            }
+            written => Ok(if status == Status::OK { written } else { status }),
+        }
+    }
+
+    /// `object_wait_async`. Says whether more waits are bound to the port than anybody needs.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn wait_async(
+        &mut self,
+        process: Id<Process>,
+        item: WaitItem,
+        port: Id<Port>,
+        key: u64,
+        options: u32,
+    ) -> Result<bool, Status> {
+        debug_assert!(options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0);
+        let packet = self.packet_promise(port, key, item.signals, (process, item.handle), options)?;
+        let now = self.signals(item.object);
+        if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
+            self.packet_satisfied(packet, now);
+            return Ok(false);
+        }
+        let observer = self.observe(item, Target::Packet(packet), process);
+        let observer = observer.inspect_err(|_| self.packet_drop(packet))?;
+        self.packet_observes(packet, observer);
+        Ok(self.port_is_overwatched(port))
+    }
+}
+
+/// What a wait has met by its handle, which may have been closed.
+#[inline(always)]
+pub(crate) fn met(closed: bool) -> Signals {
+    Signals::from_bits_retain(u32::from(closed) * Signals::HANDLE_CLOSED.bits())
+}
+
+/// Where a wait's findings go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observed {
+    /// The caller does not want them.
+    Nowhere,
+    /// The address of one `zx_signals_t`.
+    One(u64),
+    /// The address of an array of `zx_wait_item_t`.
+    Many(u64),
+}
+
+impl Observed {
+    /// Where the signals of the `i`th object go, if they are wanted.
+    pub(crate) fn place(self, i: usize) -> Option<u64> {
+        match self {
+            Observed::Nowhere => None,
+            Observed::One(address) => Some(address),
+            // `pending` is the third of the item's 4-byte fields.
+            Observed::Many(address) => Some(address.wrapping_add(i as u64 * 12 + 8)),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Communication: objects with two ends, and streams.
+
+pub mod buffer_pool;
+pub mod channel;
+pub mod eventpair;
+pub mod fifo;
+pub mod iob;
+pub(crate) mod ring_buffer;
+pub mod socket;
+pub mod stream;

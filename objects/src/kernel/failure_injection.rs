@@ -1,0 +1,331 @@
+//! Requests for memory that are refused on purpose, to see that each of them may be.
+//!
+//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`] for the heap). Nothing is
+//! refused unless somebody has set a [`Plan`]:
+//!
+//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether those that follow
+//!    in the same event are, too.
+//! 2. At the start of an event it is said whether its requests count ([`heed`]): those of one task's calls and faults do in
+//!    the running system ([`Kernel::refusal_plan`]), all do in the objects' own tests.
+//! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
+//! 4. At the end of the event its requests count no more. What ends then gets nothing at all while there is a plan
+//!    ([`Kernel::refusal_of_ends`]): to end must take no memory.
+//! 5. Who set the plan asks what has come of it ([`made`]).
+//!
+//! This is the one thing that is not a part of the [`Kernel`]: small containers ask, too, and know nothing of it.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+
+use crate::core::object::{Body, Id, ObjectId};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, OutOfMemory};
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// A page, or several side by side.
+    Frame,
+    /// A large piece of memory, from which the machine takes pages and all else.
+    Chunk,
+    /// Memory for an object of the microkernel's.
+    Unit,
+    /// A slot for a capability.
+    Slot,
+    /// Memory of the heap, where the answer may be no.
+    Heap,
+    /// The reserve for small allocations of a call, which cannot be told no.
+    Reserve,
+}
+
+impl Want {
+    /// All of them, with the names that commands have for them.
+    pub const ALL: [(Want, &str); 6] = [
+        (Want::Frame, "frame"),
+        (Want::Chunk, "chunk"),
+        (Want::Unit, "unit"),
+        (Want::Slot, "slot"),
+        (Want::Heap, "heap"),
+        (Want::Reserve, "reserve"),
+    ];
+
+    const fn bit(self) -> u64 {
+        1 << self as u64
+    }
+}
+
+/// Which requests are refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Those that count; all of them if nothing.
+    pub want: Option<Want>,
+    /// The number of the first that is refused.
+    pub first: u64,
+    /// How many are.
+    pub count: u64,
+    /// All that follow in the same event are, too.
+    pub on: bool,
+}
+
+/// What has come of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Made {
+    /// How many requests counted.
+    pub made: u64,
+    /// How many of them were refused.
+    pub refused: u64,
+}
+
+/// Requests do not count.
+const OFF: u8 = 0;
+/// Step 2: they count.
+const HEEDED: u8 = 1;
+/// Step 4: they are refused, and do not count.
+const ENDING: u8 = 2;
+
+struct State {
+    mode: AtomicU8,
+    wants: AtomicU64,
+    first: AtomicU64,
+    count: AtomicU64,
+    on: AtomicBool,
+    /// One was refused in this event.
+    running: AtomicBool,
+    made: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl State {
+    const fn new() -> State {
+        State {
+            mode: AtomicU8::new(OFF),
+            wants: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            on: AtomicBool::new(false),
+            running: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Step 3.
+    #[cold]
+    #[inline(never)]
+    fn next(&self, want: Want) -> bool {
+        if self.wants.load(Relaxed) & want.bit() == 0 {
+            return false;
+        }
+        if self.mode.load(Relaxed) == ENDING {
+            return true;
+        }
+        let number = self.made.fetch_add(1, Relaxed);
+        let after = number.checked_sub(self.first.load(Relaxed));
+        let planned = after.is_some_and(|after| after < self.count.load(Relaxed));
+        let refused = planned || self.running.load(Relaxed);
+        if refused {
+            self.refused.fetch_add(1, Relaxed);
+            self.running.store(self.on.load(Relaxed), Relaxed);
+        }
+        refused
+    }
+}
+
+#[cfg(not(test))]
+fn with<T>(look: impl FnOnce(&State) -> T) -> T {
+    static STATE: State = State::new();
+    look(&STATE)
+}
+
+/// Tests run side by side, and each has a plan of its own.
+#[cfg(test)]
+fn with<T>(look: impl FnOnce(&State) -> T) -> T {
+    std::thread_local! {
+        static STATE: State = const { State::new() };
+    }
+    STATE.with(look)
+}
+
+/// Step 1. No request counts until [`heed`] says so.
+pub fn plan(plan: Plan) {
+    with(|state| {
+        let all = Want::ALL.iter().fold(0, |all, (want, _)| all | want.bit());
+        state.wants.store(plan.want.map_or(all, Want::bit), Relaxed);
+        state.first.store(plan.first, Relaxed);
+        state.count.store(plan.count, Relaxed);
+        state.on.store(plan.on, Relaxed);
+        state.made.store(0, Relaxed);
+        state.refused.store(0, Relaxed);
+    });
+    heed(false);
+}
+
+/// Steps 2 and 4: from now on requests count, or no longer. Says whether they did.
+pub fn heed(on: bool) -> bool {
+    with(|state| {
+        state.running.store(false, Relaxed);
+        state.mode.swap(if on { HEEDED } else { OFF }, Relaxed) == HEEDED
+    })
+}
+
+/// Step 3: whether what is asked for now is to be refused.
+#[inline]
+pub fn refused(want: Want) -> bool {
+    with(|state| state.mode.load(Relaxed) != OFF && state.next(want))
+}
+
+/// Does something whose requests are not refused, because what it needs is known to be there.
+pub fn granted<T>(make: impl FnOnce() -> T) -> T {
+    let before = with(|state| state.mode.swap(OFF, Relaxed));
+    let made = make();
+    with(|state| state.mode.store(before, Relaxed));
+    made
+}
+
+/// Step 5.
+pub fn made() -> Made {
+    with(|state| Made { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
+}
+
+/// Containers that can be asked to make room, and may say no.
+pub trait Grows {
+    /// Makes room for so many more, and some to spare.
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn room(&mut self, more: usize) -> Result<(), OutOfMemory>;
+    /// Makes room for so many more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory>;
+}
+
+macro_rules! grows {
+    ($($container:ident<$T:ident $(: $bound:ident)?>)*) => {$(
+        impl<$T $(: $bound)?> Grows for $container<$T> {
+            #[inline]
+            fn room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+                if self.capacity() - self.len() >= more {
+                    return Ok(());
+                }
+                if refused(Want::Heap) {
+                    return Err(OutOfMemory);
+                }
+                self.try_reserve(more).map_err(|_| OutOfMemory)
+            }
+
+            #[inline]
+            fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory> {
+                if self.capacity() - self.len() >= more {
+                    return Ok(());
+                }
+                if refused(Want::Heap) {
+                    return Err(OutOfMemory);
+                }
+                self.try_reserve_exact(more).map_err(|_| OutOfMemory)
+            }
+        }
+    )*};
+}
+
+grows! { Vec<T> VecDeque<T> BinaryHeap<T: Ord> }
+
+impl<M: Machine> Kernel<M> {
+    /// Sets a plan for what a task's threads do, or ends it. Gives what came of the last one.
+    pub fn refusal_plan(&mut self, new: Option<(u64, Plan)>) -> Made {
+        let made = made();
+        self.refusing = new.map(|(koid, _)| koid);
+        if let Some((_, new)) = new {
+            plan(new);
+        }
+        self.attend();
+        made
+    }
+
+    /// Whether there is a plan.
+    #[inline]
+    pub fn is_refusing(&self) -> bool {
+        self.refusing.is_some()
+    }
+
+    /// Step 2, for an event of the thread with this number.
+    pub fn refusal_heed(&self, thread: u32) {
+        let counts = |koid| self.thread_at(thread).is_some_and(|thread| self.is_within(thread.object(), koid));
+        heed(self.refusing.is_some_and(counts));
+    }
+
+    /// Step 4: what ends meanwhile gets no memory of the kind that the plan is about.
+    pub fn refusal_of_ends(&mut self, end: impl FnOnce(&mut Self)) {
+        if !self.is_refusing() {
+            return end(self);
+        }
+        let before = with(|state| state.mode.swap(ENDING, Relaxed));
+        end(self);
+        with(|state| state.mode.store(before, Relaxed));
+    }
+
+    /// Whether a thread, its process or one of the jobs above it has this koid.
+    fn is_within(&self, thread: ObjectId, koid: u64) -> bool {
+        let mut next = Some(thread);
+        // There are no more levels than jobs may be nested.
+        while let Some(id) = next {
+            if self.koid(id) == koid {
+                return true;
+            }
+            next = match self.objects.any(id).map(|object| &object.body) {
+                Ok(Body::Thread(thread)) => Some(thread.process.object()),
+                Ok(Body::Process(process)) => Some(process.job.object()),
+                Ok(Body::Job(job)) => job.parent.map(Id::object),
+                _ => None,
+            };
+        }
+        false
+    }
+
+    /// Whether the machine is to ask before each call.
+    pub(crate) fn attend(&mut self) {
+        let on = self.trace_is_on() || self.is_refusing() || self.is_left();
+        self.machine.attend(on);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAP: Plan = Plan { want: Some(Want::Heap), first: 1, count: 1, on: false };
+
+    #[test]
+    fn one_request_is_refused() {
+        plan(HEAP);
+        assert!(!refused(Want::Heap), "it does not count yet");
+        heed(true);
+        assert!(!refused(Want::Frame), "another kind");
+        assert_eq!([(); 3].map(|()| refused(Want::Heap)), [false, true, false]);
+        assert_eq!(made(), Made { made: 3, refused: 1 });
+    }
+
+    #[test]
+    fn all_that_follow_in_the_event_are_refused() {
+        plan(Plan { on: true, ..HEAP });
+        heed(true);
+        assert_eq!([(); 4].map(|()| refused(Want::Heap)), [false, true, true, true]);
+        heed(true);
+        assert!(!refused(Want::Heap), "another event");
+    }
+
+    #[test]
+    fn containers_that_have_room_do_not_ask() {
+        plan(Plan { first: 0, count: u64::MAX, ..HEAP });
+        let mut list: Vec<u8> = Vec::with_capacity(1);
+        heed(true);
+        assert_eq!(list.room(1), Ok(()));
+        assert_eq!(list.room(2), Err(OutOfMemory));
+        assert_eq!(list.room_exact(2), Err(OutOfMemory));
+        heed(false);
+        assert_eq!(list.room(2), Ok(()));
+    }
+}

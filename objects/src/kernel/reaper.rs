@@ -1,0 +1,389 @@
+//! What ends is carried out in portions.
+//!
+//! Calls decide that something ends; it is carried out when they are done. Mostly that is little. But a program may end at once
+//! as much as it could make in a long time: a channel full of handles, a process with thousands of them, memory.
+//! Nobody is to wait for that.
+//!
+//! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
+//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first those are told who wait for what the call has
+//!    changed, if they are many ([`crate::core::wait`]), then the threads of processes are stopped, of all of them, then the rest goes.
+//!    A thread that is to be stopped can make no calls, and its faults are not served.
+//! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
+//! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::core::continuation`], and each time a
+//!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is
+//!    answered. So for it all happened in its call, as it does in Zircon, and it takes the processor's time for it itself.
+//! 4. What nobody waits for, because its thread has ended or because nobody sees it but in how much memory is free, is
+//!    carried out when a timer rings: a portion, and then a pause that is [`PAUSE`] times as long ([`Kernel::left_due`]).
+//! 5. Who asks for memory that is not there while some is left: pages of VMOs that are gone come at once
+//!    ([`Kernel::with_left`]); before calls that are made while memory is short there is a portion of everything.
+//! 6. Who asks how much memory there is, or what is in being, is told when nothing is left.
+
+use alloc::boxed::Box;
+use core::mem::ManuallyDrop;
+
+use crate::containers::list::List;
+use crate::core::continuation::WORK;
+use crate::core::handle::Handle;
+use crate::core::object::{Body, Id, ObjectId, Stopping};
+use crate::core::wait::{Interests, Through};
+use crate::kernel::{Kernel, LEFT};
+use crate::machine::{Machine, OutOfMemory, PAGE};
+use crate::memory::vmo::{NOTES, Vmo};
+use crate::task::process::Process;
+
+/// How long a portion is, in nanoseconds.
+pub(crate) const PORTION: i64 = 250_000;
+/// How much longer than a portion is the pause after it.
+const PAUSE: i64 = 3;
+/// The end of a thread is as much as so many ends of small objects.
+const THREAD: u32 = 4;
+/// Work between two looks at the clock, in ends of small objects.
+const LOOK: u32 = 16;
+
+/// What is left.
+pub(crate) struct Ends {
+    /// Processes whose threads are to be stopped.
+    stopping: List<Stopping>,
+    /// Some of the first are this event's.
+    stops: bool,
+    /// The first objects of [`Kernel::doomed`] that are this event's: so many, or some more.
+    doomed: usize,
+    /// The first handles of [`Kernel::closing`] that are not this event's.
+    closing: usize,
+    /// VMOs that are gone, but for their pages.
+    vmos: Option<Box<Vmo>>,
+    /// The first of them are this event's: so many.
+    new_vmos: usize,
+    /// When the next portion is due; the end of time if nothing is left.
+    due: i64,
+    /// Interests that are settled, not all of whose observers have been told ([`crate::core::wait`], step 4).
+    pub(crate) settled: List<Interests>,
+    /// Observers through handles that are gone ([`crate::core::wait`], step 5).
+    pub(crate) cancelled: List<Through>,
+    /// Some of these are this event's, and `stops` is set, too: one look at that does for both.
+    tells: bool,
+    /// Work since the clock was looked at.
+    work: u32,
+    /// What this event ended was more than a portion.
+    more: bool,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends {
+            stopping: List::default(),
+            stops: false,
+            doomed: 0,
+            closing: 0,
+            vmos: None,
+            new_vmos: 0,
+            due: i64::MAX,
+            settled: List::default(),
+            cancelled: List::default(),
+            tells: false,
+            work: 0,
+            more: false,
+        }
+    }
+}
+
+/// What an object at its end still holds.
+pub(crate) enum Held {
+    /// This, which it holds no more.
+    Handle(Handle),
+    /// Something, some of which has gone.
+    More,
+    /// Nothing.
+    Nothing,
+}
+
+/// A portion that has begun: when it will have been long enough, once that is known.
+#[derive(Default)]
+pub struct Portion(Option<i64>);
+
+impl<M: Machine> Kernel<M> {
+    /// Step 1: has an object looked at that may have to go: one that never got a handle, or whose contents may.
+    pub(crate) fn doom(&mut self, id: ObjectId) {
+        if self.objects.any(id).is_ok_and(|object| !object.is_doomed()) {
+            self.doomed.push_first(&mut self.objects.slab, id.key());
+            self.ends.doomed += 1;
+            self.unsettled |= LEFT;
+        }
+    }
+
+    /// Step 1 for the threads of a process that ends: they are stopped before anything goes.
+    pub(crate) fn stop_threads(&mut self, id: Id<Process>) {
+        self.ends.stopping.push_first(&mut self.objects.slab, id.object().key());
+        self.ends.stops = true;
+        self.unsettled |= LEFT;
+    }
+
+    /// Step 1: there are some who are to be told before anything else of this event is carried out.
+    #[cold]
+    pub(crate) fn tell_first(&mut self) {
+        self.ends.tells = true;
+        self.ends.stops = true;
+        self.unsettled |= LEFT;
+    }
+
+    /// Tells one of those, or stops a thread. Says whether there was one.
+    fn first_some(&mut self) -> bool {
+        self.ends.tells = self.ends.tells && self.tell_one();
+        self.ends.tells || self.stop_some()
+    }
+
+    /// Stops a thread of those. Says whether there was one.
+    fn stop_some(&mut self) -> bool {
+        let Some(first) = self.ends.stopping.first() else { return false };
+        if self.process_stop_some(Id::new(ObjectId(first))) {
+            self.worked(THREAD);
+        } else {
+            self.ends.stopping.remove(&mut self.objects.slab, first);
+        }
+        true
+    }
+
+    /// Step 1 for the pages of a VMO that is gone.
+    pub(crate) fn vmo_left(&mut self, mut vmo: Box<Vmo>) {
+        vmo.left = self.ends.vmos.take().map(ManuallyDrop::new);
+        self.ends.vmos = Some(vmo);
+        self.ends.new_vmos += 1;
+        self.unsettled |= LEFT;
+    }
+
+    /// Notes work that is as much as so many ends of small objects.
+    pub fn worked(&mut self, ends: u32) {
+        self.ends.work = self.ends.work.saturating_add(ends);
+    }
+
+    /// A portion that begins now, for work each piece of which may be long.
+    pub fn portion(&mut self) -> Portion {
+        Portion(Some(self.machine.now().saturating_add(PORTION)))
+    }
+
+    /// Whether a portion has been long enough.
+    #[inline]
+    pub fn portion_over(&mut self, portion: &mut Portion) -> bool {
+        self.ends.work = self.ends.work.saturating_add(1);
+        self.ends.work >= LOOK && self.look_at_clock(portion)
+    }
+
+    #[inline(never)]
+    fn look_at_clock(&mut self, portion: &mut Portion) -> bool {
+        self.ends.work = 0;
+        let now = self.machine.now();
+        now >= *portion.0.get_or_insert(now.saturating_add(PORTION))
+    }
+
+    /// Steps 1 and 2: carries out every end that has been decided since it was last called. Called when a call is done, never in
+    /// the midst of one.
+    ///
+    /// What an object holds that may be much, a process its handles and a channel its messages, is let go of piece by
+    /// piece from where it stands. So nothing here needs memory, however much goes.
+    pub fn reap(&mut self) {
+        let mut portion = Portion::default();
+        loop {
+            let first = if self.ends.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
+            if self.ends.stops {
+                self.ends.stops = self.first_some();
+            } else if self.closing.len() > self.ends.closing
+                && let Some(handle) = self.closing.pop()
+            {
+                self.close_now(handle);
+            } else if let Some(id) = first {
+                self.end_some(id);
+            } else if self.ends.new_vmos > 0 {
+                self.left_pages();
+            } else {
+                self.ends.doomed = 0;
+                if self.pressure_relieve() {
+                    continue;
+                }
+                return;
+            }
+            if self.portion_over(&mut portion) {
+                self.ends.more = true;
+                self.unsettled |= LEFT;
+                return self.leave_rest();
+            }
+        }
+    }
+
+    /// Step 3: whether the call that is done is to be answered only when there is nothing left to see.
+    pub fn ends_go_on(&mut self) -> bool {
+        core::mem::take(&mut self.ends.more) && self.is_left_to_see()
+    }
+
+    /// Step 2.
+    fn leave_rest(&mut self) {
+        self.ends.tells = false;
+        self.ends.stops = false;
+        self.ends.doomed = 0;
+        self.ends.closing = self.closing.len();
+        self.ends.new_vmos = 0;
+        if self.is_left() && self.ends.due == i64::MAX {
+            self.left_pause(PORTION);
+            self.attend();
+        }
+    }
+
+    /// The next portion is due when a pause is over.
+    fn left_pause(&mut self, portion: i64) {
+        let now = self.machine.now();
+        self.ends.due = now.saturating_add(portion.saturating_mul(PAUSE));
+        self.machine.set_deadline(self.ends.due);
+    }
+
+    /// VMOs that are gone, but for their pages.
+    #[cfg(any(test, feature = "fake"))]
+    pub(crate) fn left_vmos(&self) -> impl Iterator<Item = &Vmo> {
+        core::iter::successors(self.ends.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
+    }
+
+    /// Whether anything is left.
+    pub fn is_left(&self) -> bool {
+        self.ends.vmos.is_some() || self.is_left_to_see()
+    }
+
+    /// Whether anything is left that is more than memory.
+    pub fn is_left_to_see(&self) -> bool {
+        let told = self.ends.settled.is_empty() && self.ends.cancelled.is_empty();
+        !told || !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
+    }
+
+    /// A portion of what is left, the oldest first. Says whether there was anything. Not to be called in the midst of a call.
+    pub fn left_portion(&mut self) -> bool {
+        if !self.is_left() {
+            return false;
+        }
+        let mut portion = Portion::default();
+        loop {
+            if self.tell_one() || self.stop_some() {
+                // Nobody waits for what threads have that still run.
+            } else if let Some(handle) = self.closing.pop() {
+                self.close_now(handle);
+            } else if let Some(id) = self.doomed.last(&self.objects.slab) {
+                self.end_some(ObjectId(id));
+            } else if !self.left_pages() {
+                break;
+            }
+            if self.portion_over(&mut portion) {
+                break;
+            }
+        }
+        self.leave_rest();
+        if !self.is_left() && self.ends.due != i64::MAX {
+            self.ends.due = i64::MAX;
+            self.attend();
+        }
+        self.pressure_check();
+        self.pressure_look_again();
+        true
+    }
+
+    /// Step 4, if it is time. Says when the next portion is due.
+    pub(crate) fn left_due(&mut self, now: i64) -> Option<i64> {
+        if now >= self.ends.due {
+            // What this event has ended comes first.
+            self.reap();
+            self.left_portion();
+            if self.is_left() {
+                let took = self.machine.now().saturating_sub(now).max(0);
+                self.left_pause(took);
+            }
+        }
+        (self.ends.due != i64::MAX).then_some(self.ends.due)
+    }
+
+    /// Some of the pages of a VMO that is gone go. Says whether there is one.
+    fn left_pages(&mut self) -> bool {
+        let Some(vmo) = &mut self.ends.vmos else { return false };
+        let taken = vmo.pages_mut().and_then(|pages| pages.take_last(0, u64::MAX));
+        match taken {
+            Some(chunk) => {
+                chunk.frames().for_each(|(_, frame)| self.frames.release(&mut self.machine, frame));
+                self.worked(2);
+            }
+            None if vmo.zeroed.forget_some(NOTES) => self.worked(NOTES as u32 / WORK),
+            None => {
+                self.ends.vmos = vmo.left.take().map(ManuallyDrop::into_inner);
+                self.ends.new_vmos = self.ends.new_vmos.saturating_sub(1);
+                self.pressure_check();
+            }
+        }
+        true
+    }
+
+    /// Step 5: makes something for which there may be memory when pages that are left have come back.
+    pub(crate) fn with_left<T>(
+        &mut self,
+        mut make: impl FnMut(&mut Self) -> Result<T, OutOfMemory>,
+    ) -> Result<T, OutOfMemory> {
+        loop {
+            match make(self) {
+                Err(OutOfMemory) if self.ends.vmos.is_some() => {
+                    let mut portion = Portion::default();
+                    while self.left_pages() && !self.portion_over(&mut portion) {}
+                }
+                made => return made,
+            }
+        }
+    }
+
+    /// Whether so many frames are not there, but may be when what is left has come back.
+    pub(crate) fn frames_are_left(&self, count: u64) -> bool {
+        let (used, total) = self.machine.memory();
+        let possible = (total.saturating_sub(used) / PAGE..=total / PAGE).contains(&count);
+        possible && self.is_left()
+    }
+
+    /// Something of what an object is at its end goes: a handle out of it, or it itself.
+    fn end_some(&mut self, id: ObjectId) {
+        match self.held_by(id) {
+            Held::Handle(handle) => self.close_now(handle),
+            Held::More => {}
+            Held::Nothing => {
+                self.doomed.remove(&mut self.objects.slab, id.key());
+                self.ends.doomed = self.ends.doomed.saturating_sub(1);
+                if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
+                    self.take_apart(id);
+                }
+            }
+        }
+    }
+
+    /// Takes something out of an object that is at its end.
+    fn held_by(&mut self, id: ObjectId) -> Held {
+        let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
+        let (unreachable, unneeded) = (object.handles == 0, object.refs == 0 && object.handles == 0);
+        if unneeded && object.is_watched() && self.drop_observer_of(id) {
+            return Held::More;
+        }
+        let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
+        match &mut object.body {
+            Body::Process(process) => {
+                let account = process.account;
+                let held = self.process_let_go(crate::Id::new(id));
+                self.worked_on(account);
+                held
+            }
+            Body::Port(_) if unreachable => {
+                if self.port_let_go(Id::new(id)) {
+                    Held::More
+                } else {
+                    Held::Nothing
+                }
+            }
+            Body::Pager(_) if unreachable => {
+                if self.pager_let_go(Id::new(id)) {
+                    Held::More
+                } else {
+                    Held::Nothing
+                }
+            }
+            Body::Vproc(vproc) if unneeded || vproc.has_stopped() => self.vproc_let_go(crate::Id::new(id)),
+            Body::Channel(channel) if unneeded => channel.let_go().map_or(Held::Nothing, Held::Handle),
+            _ => Held::Nothing,
+        }
+    }
+}

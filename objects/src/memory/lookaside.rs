@@ -1,0 +1,105 @@
+//! Which page lies behind an address that was looked up a short while ago.
+//!
+//! Most calls pass addresses of the same few places: a thread's stack, its buffers. What was found for them is kept in a
+//! small table by page, so that the walk over mappings and tables is made once. Only what the next walk would find again
+//! is kept: a page that the VMO itself holds, that is in no way waited for, and whose mapping has no other end than its
+//! own. It is forgotten in two ways:
+//!
+//! - When a mapping goes or allows less, what was kept of its pages ([`Recent::forget`]).
+//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Recent::forget_all`] only
+//!   counts, and an entry of an earlier count is none.
+
+use crate::containers::slab::Key;
+use crate::machine::{Frame, PAGE};
+use crate::memory::vmo::Access;
+
+/// Entries; a power of two.
+const ENTRIES: u64 = 64;
+
+/// No page has this number.
+const NO_PAGE: u64 = u64::MAX;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    page: u64,
+    /// The same if it may be written, otherwise [`NO_PAGE`].
+    writable: u64,
+    aspace: Key,
+    frame: Frame,
+    /// [`Recent::era`] when it was made.
+    era: u64,
+}
+
+/// See the module's description.
+pub(crate) struct Recent {
+    entries: [Entry; ENTRIES as usize],
+    era: u64,
+}
+
+/// Where a page's entry is. Stacks and buffers of several threads lie at like distances, so all bits of the number count:
+/// those that the product with an odd one has uppermost.
+#[inline(always)]
+fn place(page: u64) -> usize {
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES.trailing_zeros())) as usize
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        let none = Entry { page: NO_PAGE, writable: NO_PAGE, aspace: Key::FIRST, frame: Frame(0), era: 0 };
+        Recent { entries: [none; ENTRIES as usize], era: 1 }
+    }
+}
+
+impl Recent {
+    /// The frame behind an address, if that is known.
+    #[inline(always)]
+    pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
+        let page = address / PAGE;
+        let entry = self.entries.get(place(page))?;
+        let found = if access == Access::Read { entry.page } else { entry.writable };
+        (found == page && entry.era == self.era && entry.aspace == aspace).then_some(entry.frame)
+    }
+
+    /// Keeps what was found. `writable`: the program may write there, and the frame need not be copied first.
+    #[inline]
+    pub fn keep(&mut self, aspace: Key, address: u64, frame: Frame, writable: bool) {
+        let page = address / PAGE;
+        if let Some(entry) = self.entries.get_mut(place(page)) {
+            let writable = if writable { page } else { NO_PAGE };
+            *entry = Entry { page, writable, aspace, frame, era: self.era };
+        }
+    }
+
+    /// The pages of a range of an address space are mapped no more, or allow less.
+    pub fn forget(&mut self, base: u64, len: u64) {
+        let pages = len / PAGE;
+        if pages >= ENTRIES {
+            return self.forget_all();
+        }
+        let first = base / PAGE;
+        for page in first..first.saturating_add(pages) {
+            if let Some(entry) = self.entries.get_mut(place(page)) {
+                entry.era = 0;
+            }
+        }
+    }
+
+    /// Changes when what was found before may no longer hold.
+    #[inline(always)]
+    pub fn era(&self) -> u64 {
+        self.era
+    }
+
+    /// A frame that may be kept is no longer what a program should see.
+    #[inline]
+    pub fn forget_all(&mut self) {
+        self.era += 1;
+    }
+
+    /// All that is known: address space, address, frame, and whether it may be written.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn known(&self) -> impl Iterator<Item = (Key, u64, Frame, bool)> + '_ {
+        let known = self.entries.iter().filter(|entry| entry.era == self.era);
+        known.map(|entry| (entry.aspace, entry.page * PAGE, entry.frame, entry.writable == entry.page))
+    }
+}

@@ -1,0 +1,226 @@
+//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the description above.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use abi::{Status, ZX_TIME_INFINITE};
+
+use super::requests::Kind;
+use crate::containers::list::List;
+use crate::containers::slab::Key;
+use crate::core::object::{Id, ObjectId, Waiters};
+use crate::core::wait::Waiting;
+use crate::ipc::channel::{CallBuffers, Message};
+use crate::kernel::{Kernel, LEFT};
+use crate::machine::Machine;
+use crate::memory::vmo::PAGE_WAIT;
+use crate::task::thread::{Thread, Wait};
+
+/// Pages that have to be waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// Where they come from.
+    pub source: Key,
+    /// What is wanted with them.
+    pub kind: Kind,
+    /// All that are wanted now; none of them is there, or may be written.
+    pub pages: Range<u64>,
+}
+
+/// What a thread goes on with when the pages are there.
+pub enum Then {
+    /// A memory access that faulted.
+    Fault {
+        /// Where.
+        address: u64,
+        /// A store.
+        write: bool,
+        /// An instruction fetch.
+        execute: bool,
+    },
+    /// A system call.
+    Call {
+        /// Its number.
+        number: u32,
+        /// Its arguments, as they were first read.
+        args: [u64; 8],
+    },
+    /// A call that is over but for what it has to write, and returns `result` then.
+    Hand {
+        /// Bytes and where they go.
+        to: Vec<(u64, Vec<u8>)>,
+        /// What the call returns.
+        result: Status,
+    },
+    /// A call that is over but for the delivery of its answer.
+    Answer(Box<(Message, CallBuffers)>),
+}
+
+/// A thread's wait for pages.
+pub(crate) struct PageWait {
+    source: Key,
+    kind: Kind,
+    /// The request's first page.
+    request: u64,
+    /// The first page that it wants, if it joined a request of another one's.
+    joined: Option<u64>,
+    pub then: Then,
+    /// Step 5: the wait is over, with this result.
+    ready: Option<Status>,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// Step 1: notes what is to be waited for.
+    pub(crate) fn page_want(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
+        self.wanted = Some(Wanted { source, kind, pages });
+    }
+
+    /// The first page of those that were noted last, if they are wanted for that.
+    pub(crate) fn first_wanted(&self, kind: Kind) -> Option<u64> {
+        self.wanted.as_ref().filter(|wanted| wanted.kind == kind).map(|wanted| wanted.pages.start)
+    }
+
+    /// Step 2: blocks a thread whose call or fault ended with [`crate::memory::vmo::PAGE_WAIT`].
+    ///
+    /// # Errors
+    /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
+    pub fn page_wait(&mut self, thread: Id<Thread>, then: Then) -> Result<Waiting, Status> {
+        let wanted = self.wanted.take();
+        let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
+        let (Some(Wanted { source: key, kind, pages }), Some(source)) = (wanted, source.filter(|s| !s.detached)) else {
+            self.page_abandon(then);
+            return Err(Status::BAD_STATE);
+        };
+        let first = pages.start;
+        let (start, new) = source.requests.ask(kind, pages);
+        let joined = (!new).then_some(first);
+        let wait = PageWait { source: key, kind, request: start, joined, then, ready: None };
+        let blocked = self.block(thread, Wait::Page(Box::new(wait)), ZX_TIME_INFINITE);
+        if blocked == Ok(Waiting::Blocked) {
+            self.page_change_waiters(key, kind, start, joined, |list, kernel| {
+                list.push(&mut kernel.objects.slab, thread.object().key());
+            });
+            self.source_tell_now(key);
+        } else if new {
+            self.source_finish(key, kind, start, Status::OK);
+        }
+        blocked
+    }
+
+    /// Changes a list of those who wait for a request.
+    fn page_change_waiters(
+        &mut self,
+        source: Key,
+        kind: Kind,
+        start: u64,
+        joined: Option<u64>,
+        change: impl FnOnce(&mut List<Waiters>, &mut Self),
+    ) {
+        let Some(r) = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, start)) else { return };
+        let mut list = match joined {
+            None => r.whole,
+            Some(page) => r.joined.get(&page).copied().unwrap_or_default(),
+        };
+        change(&mut list, self);
+        let Some(r) = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, start)) else { return };
+        match joined {
+            None => r.whole = list,
+            Some(page) if list.is_empty() => drop(r.joined.remove(&page)),
+            Some(page) => drop(r.joined.insert(page, list)),
+        }
+    }
+
+    /// Step 4E: a thread that waited no longer does.
+    pub(crate) fn page_forget(&mut self, thread: Id<Thread>, wait: &PageWait) {
+        let &PageWait { source, kind, request, joined, ready, .. } = wait;
+        let place = thread.object().key();
+        if ready.is_some() {
+            self.paged.remove(&mut self.objects.slab, place);
+            return;
+        }
+        self.page_change_waiters(source, kind, request, joined, |list, kernel| {
+            list.remove(&mut kernel.objects.slab, place);
+        });
+        let idle = self.sources.get_mut(source).and_then(|s| s.requests.get_mut(kind, request));
+        if idle.is_some_and(|request| request.is_idle()) {
+            self.source_finish(source, kind, request, Status::OK);
+        }
+    }
+
+    /// What a thread was at will not be gone on with.
+    pub(crate) fn page_abandon(&mut self, then: Then) {
+        if let Then::Answer(answer) = then {
+            self.drop_message(answer.0);
+        }
+    }
+
+    /// A thread's wait has ended, and what it waited for is to be written to its memory; then its call is over with
+    /// `result`. That may mean to wait for the memory first.
+    pub(crate) fn page_hand(&mut self, thread: Id<Thread>, mut to: Vec<(u64, Vec<u8>)>, result: Status) {
+        let Ok(aspace) = self.aspace_of_thread(thread) else { return };
+        let written = to.iter().try_for_each(|(address, bytes)| self.copy_out(aspace, *address, bytes));
+        match written {
+            Ok(()) => self.wake(thread, result),
+            Err(PAGE_WAIT) => {
+                let to = core::mem::take(&mut to);
+                self.page_wait_or_wake(thread, Then::Hand { to, result });
+            }
+            Err(status) => self.wake(thread, status),
+        }
+    }
+
+    /// Blocks a thread that no longer waits for what it waited for; if that cannot be, its call is over.
+    pub(crate) fn page_wait_or_wake(&mut self, thread: Id<Thread>, then: Then) {
+        match self.page_wait(thread, then) {
+            Ok(Waiting::Blocked) => {}
+            Ok(Waiting::Over(status)) | Err(status) => self.wake(thread, status),
+        }
+    }
+
+    /// Step 6, for what the kernel does itself.
+    pub fn page_deliver(&mut self, thread: Id<Thread>, then: Then, result: Result<(), Status>) {
+        match (then, result) {
+            (Then::Hand { to, result }, Ok(())) => self.page_hand(thread, to, result),
+            (Then::Answer(answer), Ok(())) => self.channel_deliver(thread, answer.0, answer.1),
+            (then, Err(status)) => {
+                self.page_abandon(then);
+                self.wake(thread, status);
+            }
+            (Then::Fault { .. } | Then::Call { .. }, Ok(())) => {}
+        }
+    }
+
+    /// Step 5: all threads of a list are to go on.
+    pub(super) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
+        while let Some(place) = waiters.pop(&mut self.objects.slab) {
+            let thread = Id::<Thread>::new(ObjectId(place));
+            if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {
+                wait.ready = Some(status);
+            }
+            self.unsettled |= LEFT;
+            self.paged.push(&mut self.objects.slab, place);
+        }
+    }
+
+    /// Whether [`Kernel::page_over`] has something to give.
+    #[inline]
+    pub fn page_waits_over(&self) -> bool {
+        !self.paged.is_empty()
+    }
+
+    /// Step 6: the next thread whose wait is over, which waits no longer: what it goes on with, unless there was a
+    /// failure.
+    pub fn page_over(&mut self) -> Option<(Id<Thread>, Then, Result<(), Status>)> {
+        loop {
+            let thread = Id::new(ObjectId(self.paged.first()?));
+            let Some(Wait::Page(wait)) = self.take_wait(thread) else {
+                // It cannot be in the queue without such a wait.
+                self.paged.remove(&mut self.objects.slab, thread.object().key());
+                continue;
+            };
+            let failure = wait.ready.filter(|&status| status != Status::OK);
+            return Some((thread, wait.then, failure.map_or(Ok(()), Err)));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Work: for how long the kernel has worked for each job.
+//!
+//! The kernel's time is nobody's of those who run. The machine counts ticks that find the kernel at work, and each counts for
+//! the job for which it works just then, and for all above it:
+//!
+//! - for the job of the thread whose call or fault was dealt with, at the end of that event ([`Kernel::worked_for`]): each
+//!   portion of a long call is one, and what an event leaves behind belongs to it;
+//! - for the job whose process lets go of what it had at its end, whoever ends it;
+//! - for the job that was charged for an object that is taken apart, whoever had it last;
+//! - for nobody, if it is done for none of them: interrupts, what is due at a time, pages of VMOs that come back later.
+//!
+//! To look whether there was a tick is a comparison of two words, so a call costs no more for it. A tick counts
+//! whole: the sum is right over time, and says nothing of a single call.
+
+use super::{Accounts, Kernel};
+use crate::containers::slab::Key;
+use crate::core::object::Id;
+use crate::machine::{Machine, ThreadKey};
+use crate::task::job::Job;
+use abi::Status;
+
+impl Accounts {
+    fn add_work(&mut self, first: Key, ticks: u64) {
+        let mut next = Some(first);
+        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
+            account.work = account.work.saturating_add(ticks);
+            next = account.above;
+        }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// An event has been dealt with: one of a thread, or of nobody.
+    #[inline(always)]
+    pub fn worked_for(&mut self, thread: Option<ThreadKey>) {
+        if self.machine.own_ticks() != self.ticks_counted {
+            self.worked_for_thread(thread);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn worked_for_thread(&mut self, thread: Option<ThreadKey>) {
+        let thread = thread.and_then(|thread| self.thread_at(thread.0));
+        let process = thread.and_then(|thread| self.objects.get(thread).ok()).map(|thread| thread.process);
+        if let Some(account) = process.and_then(|process| self.objects.get(process).ok()).map(|process| process.account)
+        {
+            self.worked_on(account);
+        }
+        self.ticks_counted = self.machine.own_ticks();
+    }
+
+    /// What was done since was done for an account, if that is still there.
+    #[inline]
+    pub(crate) fn worked_on(&mut self, account: Key) {
+        let ticks = self.machine.own_ticks();
+        if ticks != self.ticks_counted && self.accounts.slab.get(account).is_some() {
+            self.accounts.add_work(account, ticks.wrapping_sub(self.ticks_counted));
+            self.ticks_counted = ticks;
+        }
+    }
+
+    /// Nanoseconds for which the kernel has worked for a job and all below it, those that have ended too.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn job_work(&self, job: Id<Job>) -> Result<u64, Status> {
+        let tick = self.machine.own_tick().ok_or(Status::NOT_SUPPORTED)?;
+        let account = self.accounts.slab.get(self.objects.get(job)?.account).ok_or(Status::INTERNAL)?;
+        Ok(account.work.saturating_mul(tick))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::containers::name::Name;
+    use crate::core::handle::Handle;
+    use crate::fake::FakeMachine;
+    use crate::machine::Registers;
+    use crate::task::thread::Thread;
+    use abi::Rights;
+
+    fn hold(kernel: &mut Kernel<FakeMachine>, job: Id<Job>) -> Id<Job> {
+        kernel.another(Handle { object: job.object(), rights: Rights::NONE });
+        job
+    }
+
+    fn start(kernel: &mut Kernel<FakeMachine>, job: Id<Job>) -> Id<Thread> {
+        let (process, _) = kernel.process_create(job, Name::default()).unwrap();
+        let thread = kernel.thread_create(process, Name::default()).unwrap();
+        kernel.process_begin(process, None).unwrap();
+        kernel.thread_start(thread, &Registers::default()).unwrap();
+        thread
+    }
+
+    #[test]
+    fn ticks_count_for_whom_the_kernel_works_and_those_above() {
+        let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
+        let tick = kernel.machine.own_tick().unwrap();
+        let root = kernel.root_job().unwrap();
+        let [a, b] = [(); 2].map(|()| {
+            let job = kernel.job_create(root).unwrap();
+            hold(&mut kernel, job)
+        });
+        let below = kernel.job_create(a).unwrap();
+        hold(&mut kernel, below);
+        let (caller, other) = (start(&mut kernel, below), start(&mut kernel, b));
+        let work = |kernel: &Kernel<FakeMachine>| [root, a, below, b].map(|job| kernel.job_work(job).unwrap() / tick);
+        kernel.worked_for(Some(ThreadKey(caller.object().index())));
+        assert_eq!(work(&kernel), [0; 4]);
+        kernel.machine.own_ticks += 3;
+        kernel.worked_for(Some(ThreadKey(caller.object().index())));
+        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        assert_eq!(work(&kernel), [3, 3, 3, 0]);
+        // For nobody.
+        kernel.machine.own_ticks += 5;
+        kernel.worked_for(None);
+        kernel.machine.own_ticks += 1;
+        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        assert_eq!(work(&kernel), [4, 3, 3, 1]);
+        // One job ends what is in another: the end counts for whose it is.
+        kernel.machine.own_ticks += 7;
+        kernel.job_kill(a, 0);
+        kernel.reap();
+        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        assert_eq!(work(&kernel), [11, 10, 10, 1]);
+    }
+}

@@ -1,0 +1,506 @@
+//! Accounts: how much memory each job has, and may have.
+//!
+//! Every job has an account, below that of its parent. An object is charged to the account of the job whose process got
+//! its first handle, a process, thread or job to that of the job that it is in, for as long as it lives: what it takes by itself, and what it holds (a VMO its pages, a channel end
+//! its messages). What is charged to an account counts in all accounts above it; where one would pass its limit, nothing
+//! is charged, and the asker gets `NO_MEMORY`. So a job cannot get beyond its limit by making more jobs, by having others
+//! touch its memory, or by sending what it made away; and what it is given by others costs it nothing.
+//!
+//! A page counts for each VMO that has it: a copy of memory costs from the start what it can come to cost page by
+//! page, so that a write to it never fails for the limit's sake.
+//!
+//! Tables of handles and of pages, mappings, packets and waits are charged as what they belong to holds them: a process, or a
+//! port ([`queue_charge`]).
+//!
+//! Accounts have a life of their own, because objects may outlive their job: an account goes when nobody needs it, and
+//! what it kept of the one above is given back then.
+//!
+//! So that what is made and ended all the time does not change the accounts of all levels each time, an account may have
+//! *credit*: bytes that those above it count as charged already and that it has not charged to anybody.
+//!
+//! 1. An account without enough of it draws [`BATCH`] bytes more than it needs, if all above it have room for that.
+//! 2. What is charged comes out of its credit, and what is charged no more goes back into it.
+//! 3. Where it comes to be too much, and when the account ends, it goes back to those above.
+//! 4. Where there seems to be no room, and when a limit is set, all credit goes back ([`Accounts::settle`]), and what is
+//!    there is looked at again without any: so a limit allows neither more nor less than it says.
+//! 5. What is told of an account leaves the credit of those below out ([`Accounts::used`]).
+//!
+//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
+
+use abi::Status;
+
+use crate::containers::slab::{Key, Slab};
+use crate::core::object::{Body, Id, Noun, Object, ObjectId};
+use crate::kernel::Kernel;
+use crate::machine::{Machine, PAGE};
+use crate::task::job::Job;
+use crate::task::process::Process;
+
+#[cfg(test)]
+mod charged_ways;
+mod counts;
+mod kernel_time;
+mod queue_charge;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use counts::KINDS;
+pub use counts::{Count, Counted};
+pub(crate) use queue_charge::{Held, SPARE, STEP};
+
+/// No limit.
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// Bytes of credit that an account draws at a time.
+const BATCH: u64 = 16 * PAGE;
+/// Room below a limit with which one may take a little that was not asked for.
+const EASE: u64 = 256 * PAGE;
+/// Accounts that have credit at a time.
+const HOLDERS: usize = 8;
+
+/// See the module's description.
+pub(crate) struct Account {
+    above: Option<Key>,
+    /// Bytes charged to it, and those that those below it have charged or hold as credit.
+    used: u64,
+    /// Bytes that may be.
+    limit: u64,
+    /// Bytes that those above count for it beyond `used`.
+    credit: u64,
+    /// The job, objects that are charged to it, and accounts below it.
+    users: u64,
+    /// How many it has of each [`Counted`].
+    counts: [Count; KINDS],
+    /// Ticks for which the kernel has worked for it and those below it.
+    work: u64,
+}
+
+impl Account {
+    /// Step 2, when there is enough credit.
+    #[inline(always)]
+    fn take(&mut self, bytes: u64) -> bool {
+        let possible = self.can_take(bytes);
+        if possible {
+            self.used = self.used.saturating_add(bytes);
+            self.credit -= bytes;
+        }
+        possible
+    }
+
+    #[inline(always)]
+    fn can_take(&self, bytes: u64) -> bool {
+        bytes <= self.credit && self.used.saturating_add(bytes) <= self.limit
+    }
+
+    /// Step 2 for what is charged no more, if the account has credit, and will not have too much.
+    #[inline(always)]
+    fn give(&mut self, bytes: u64) -> bool {
+        let credit = self.credit.saturating_add(bytes);
+        let possible = self.credit > 0 && credit <= 2 * BATCH;
+        if possible {
+            self.used = self.used.saturating_sub(bytes);
+            self.credit = credit;
+        }
+        possible
+    }
+}
+
+/// All accounts.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    slab: Slab<Account>,
+    /// Those that may have credit.
+    holders: [Option<Key>; HOLDERS],
+    /// The holder that gives up its place next.
+    next: usize,
+}
+
+impl Accounts {
+    fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
+        let counts = [Count::NONE; KINDS];
+        let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1, counts, work: 0 };
+        let key = self.slab.insert(account).map_err(|_| Status::NO_MEMORY)?;
+        if let Some(above) = above.and_then(|above| self.slab.get_mut(above)) {
+            above.users += 1;
+        }
+        Ok(key)
+    }
+
+    /// Somebody needs an account no more. At the end of a chain of them the walk ends: there are no more levels than
+    /// jobs may be nested.
+    fn leave(&mut self, account: Key) {
+        let mut next = Some(account);
+        while let Some(key) = next.take() {
+            let Some(account) = self.slab.get_mut(key) else { return };
+            account.users = account.users.saturating_sub(1);
+            if account.users == 0 {
+                self.return_credit(key);
+                next = self.slab.remove(key).and_then(|account| account.above);
+            }
+        }
+    }
+
+    /// An account and those above it.
+    fn upwards(&self, first: Option<Key>) -> impl Iterator<Item = &Account> {
+        let account = |key: Option<Key>| key.and_then(|key| self.slab.get(key));
+        core::iter::successors(account(first), move |below| account(below.above))
+    }
+
+    /// Changes what an account and those above it count.
+    fn change(&mut self, first: Option<Key>, change: impl Fn(u64) -> u64) {
+        let mut next = first;
+        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
+            account.used = change(account.used);
+            next = account.above;
+        }
+    }
+
+    /// Step 3: an account's credit goes back.
+    fn return_credit(&mut self, key: Key) {
+        let Some(account) = self.slab.get_mut(key) else { return };
+        let (credit, above) = (core::mem::take(&mut account.credit), account.above);
+        if credit > 0 {
+            self.change(above, |used| used.saturating_sub(credit));
+        }
+    }
+
+    /// Step 4: all credit goes back.
+    fn settle(&mut self) {
+        for place in 0..HOLDERS {
+            if let Some(holder) = self.holders.get_mut(place).and_then(Option::take) {
+                self.return_credit(holder);
+            }
+        }
+    }
+
+    /// An account has credit from now on; another one may lose its.
+    fn hold(&mut self, key: Key) {
+        if self.holders.contains(&Some(key)) {
+            return;
+        }
+        let place = self.next;
+        self.next = (place + 1) % HOLDERS;
+        if let Some(other) = self.holders.get_mut(place).and_then(|holder| holder.replace(key)) {
+            self.return_credit(other);
+        }
+    }
+
+    /// Step 5: bytes charged to an account and to those below it.
+    fn used(&self, key: Key) -> Option<u64> {
+        let account = self.slab.get(key)?;
+        let credit = self.holders.iter().flatten().filter_map(|&holder| {
+            let holder = self.slab.get(holder)?;
+            self.is_below(holder, key).then_some(holder.credit)
+        });
+        Some(account.used.saturating_sub(credit.sum()))
+    }
+
+    fn is_below(&self, account: &Account, above: Key) -> bool {
+        account.above == Some(above) || self.upwards(account.above).any(|next| next.above == Some(above))
+    }
+
+    /// Whether so much more can be charged to an account.
+    #[inline]
+    fn has_room(&mut self, key: Key, bytes: u64) -> bool {
+        // More than the limit may be there already.
+        bytes == 0 || self.slab.get(key).is_some_and(|account| account.can_take(bytes)) || self.makes_room(key, bytes)
+    }
+
+    /// Steps 1 and 4 for what will be charged.
+    #[inline(never)]
+    fn makes_room(&mut self, key: Key, bytes: u64) -> bool {
+        self.return_credit(key);
+        if !self.seems_to_have_room(key, bytes) {
+            self.settle();
+            return self.seems_to_have_room(key, bytes);
+        }
+        if bytes <= BATCH && self.take_from_all(key, 0, bytes + BATCH) {
+            self.hold(key);
+        }
+        true
+    }
+
+    /// The same, where all credit counts as if it were charged.
+    fn seems_to_have_room(&self, key: Key, bytes: u64) -> bool {
+        self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
+    }
+
+    /// Charges an object for so much less.
+    #[inline]
+    pub fn charge_less(&mut self, object: &mut Object, bytes: u64) {
+        if let Some(account) = object.charge.account {
+            let bytes = bytes.min(object.charge.bytes);
+            object.charge.bytes -= bytes;
+            self.give(account, bytes);
+        }
+    }
+
+    /// Charges some objects that take so much each to an account, if it and those above it have room.
+    #[inline(always)]
+    fn enter(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
+        let bytes = bytes.saturating_mul(objects);
+        if let Some(account) = self.slab.get_mut(key)
+            && account.take(bytes)
+        {
+            account.users += objects;
+            return Ok(());
+        }
+        self.enter_otherwise(key, objects, bytes)
+    }
+
+    #[inline(never)]
+    fn enter_otherwise(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
+        self.take_more(key, bytes)?;
+        if let Some(account) = self.slab.get_mut(key) {
+            account.users += objects;
+        }
+        Ok(())
+    }
+
+    /// An object that takes so much, and is charged to an account, has ended.
+    #[inline(always)]
+    fn quit(&mut self, key: Key, bytes: u64) {
+        if let Some(account) = self.slab.get_mut(key)
+            && account.users > 1
+            && account.give(bytes)
+        {
+            account.users -= 1;
+            return;
+        }
+        self.quit_otherwise(key, bytes);
+    }
+
+    #[inline(never)]
+    fn quit_otherwise(&mut self, key: Key, bytes: u64) {
+        self.give(key, bytes);
+        self.leave(key);
+    }
+
+    /// Steps 1 and 4.
+    #[inline(never)]
+    fn take_more(&mut self, key: Key, bytes: u64) -> Result<(), Status> {
+        self.return_credit(key);
+        if bytes <= BATCH && self.take_from_all(key, bytes, BATCH) {
+            self.hold(key);
+            return Ok(());
+        }
+        if self.take_from_all(key, bytes, 0) {
+            return Ok(());
+        }
+        self.settle();
+        if self.take_from_all(key, bytes, 0) { Ok(()) } else { Err(Status::NO_MEMORY) }
+    }
+
+    /// Charges so much to an account, with so much credit, if it and those above it have room.
+    fn take_from_all(&mut self, key: Key, bytes: u64, credit: u64) -> bool {
+        let Some(account) = self.slab.get(key) else { return true };
+        let (above, total) = (account.above, bytes.saturating_add(credit));
+        let room = account.used.saturating_add(bytes) <= account.limit
+            && self.upwards(above).all(|account| account.used.saturating_add(total) <= account.limit);
+        if room && let Some(account) = self.slab.get_mut(key) {
+            account.used += bytes;
+            account.credit += credit;
+            self.change(above, |used| used + total);
+        }
+        room
+    }
+
+    /// Charges so much more to an account; that there is room has been seen.
+    #[inline]
+    fn add(&mut self, key: Key, bytes: u64) {
+        if !self.slab.get_mut(key).is_some_and(|account| account.take(bytes)) {
+            self.change(Some(key), |used| used.saturating_add(bytes));
+        }
+    }
+
+    /// Charges so much less to an account.
+    #[inline]
+    fn give(&mut self, key: Key, bytes: u64) {
+        if !self.slab.get_mut(key).is_some_and(|account| account.give(bytes)) {
+            self.change(Some(key), |used| used.saturating_sub(bytes));
+        }
+    }
+}
+
+/// Bytes that an address space takes by itself: its uppermost tables.
+pub(crate) const SPACE: u64 = 4 * PAGE;
+
+/// What an object is charged for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Charge {
+    account: Option<Key>,
+    bytes: u64,
+}
+
+/// Bytes that an object of a type takes by itself, including what the machine needs for it.
+const fn own_bytes(kind: u32) -> u64 {
+    let machine = match kind {
+        abi::ZX_OBJ_TYPE_PROCESS => SPACE,
+        // The kernel's record of a thread, its capabilities, and the page for its calls; and all that it can wait with at a time.
+        abi::ZX_OBJ_TYPE_THREAD => 3 * PAGE + crate::core::wait::WAITS,
+        _ => 0,
+    };
+    let body = match kind {
+        abi::ZX_OBJ_TYPE_VMO => size_of::<crate::memory::vmo::Vmo>(),
+        abi::ZX_OBJ_TYPE_PROCESS => size_of::<Process>(),
+        abi::ZX_OBJ_TYPE_THREAD => size_of::<crate::task::thread::Thread>(),
+        abi::ZX_OBJ_TYPE_JOB => size_of::<Job>(),
+        // Its place in the region that it is in, and in its address space.
+        abi::ZX_OBJ_TYPE_VMAR => size_of::<crate::memory::vmar::Vmar>() + crate::memory::aspace::MAPPING as usize,
+        abi::ZX_OBJ_TYPE_FIFO => crate::ipc::fifo::MAX_BYTES as usize,
+        // Few are larger, and none by much.
+        _ => 128,
+    };
+    (size_of::<Object>() + body) as u64 + machine
+}
+
+impl<M: Machine> Kernel<M> {
+    /// The account of a new job below another.
+    pub(crate) fn account_new(&mut self, above: Option<Id<Job>>) -> Result<Key, Status> {
+        let above = match above {
+            Some(job) => Some(self.objects.get(job)?.account),
+            None => None,
+        };
+        self.accounts.new_below(above)
+    }
+
+    /// Somebody needs an account no more.
+    pub(crate) fn account_leave(&mut self, account: Key) {
+        self.accounts.leave(account);
+    }
+
+    /// Whether nobody who pays for an object is near a limit.
+    pub(crate) fn charges_at_ease(&self, id: ObjectId) -> bool {
+        let Ok(object) = self.objects.any(id) else { return false };
+        self.accounts.upwards(object.charge.account).all(|account| account.limit.saturating_sub(account.used) >= EASE)
+    }
+
+    /// Whether an object can be charged for so much more.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn may_charge(&mut self, id: ObjectId, bytes: u64) -> Result<(), Status> {
+        match self.objects.any(id)?.charge.account {
+            Some(account) if !self.accounts.has_room(account, bytes) => Err(Status::NO_MEMORY),
+            _ => Ok(()),
+        }
+    }
+
+    /// Charges an object for so much more, if it is charged to anybody; that there is room has been seen.
+    #[inline]
+    pub(crate) fn charge(&mut self, id: ObjectId, bytes: u64) {
+        let Ok(object) = self.objects.any_mut(id) else { return };
+        if let Some(account) = object.charge.account {
+            object.charge.bytes += bytes;
+            self.accounts.add(account, bytes);
+        }
+    }
+
+    /// Charges an object for so much less.
+    #[inline]
+    pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
+        if let Ok(object) = self.objects.any_mut(id) {
+            self.accounts.charge_less(object, bytes);
+        }
+    }
+
+    /// The account that a task is charged to, whoever made it: that of the job that it is in.
+    fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
+        Ok(match &self.objects.any(id)?.body {
+            Body::Process(process) => process.account,
+            Body::Thread(thread) => self.objects.get(thread.process)?.account,
+            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
+            _ => return Err(Status::INTERNAL),
+        })
+    }
+
+    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
+        let account = self.objects.get(process)?.account;
+        self.charge_new(account, id).map(|_| ())
+    }
+
+    /// From now on an object just made is charged to an account, with what it holds already; a task to its own.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    #[inline(always)]
+    pub(crate) fn charge_new<T: Noun>(&mut self, account: Key, id: Id<T>) -> Result<&mut Object, Status> {
+        let account = match T::TYPE {
+            abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD | abi::ZX_OBJ_TYPE_JOB => {
+                self.account_of_task(id.object())?
+            }
+            _ => account,
+        };
+        let object = self.objects.any_mut(id.object())?;
+        if object.charge.account.is_none() {
+            let held = match &object.body {
+                Body::Vmo(vmo) if T::TYPE == abi::ZX_OBJ_TYPE_VMO => {
+                    vmo.own_pages().saturating_mul(PAGE).saturating_add(vmo.notes_paid)
+                }
+                _ => 0,
+            };
+            let bytes = const { own_bytes(T::TYPE) } + held;
+            self.accounts.enter(account, 1, bytes)?;
+            object.charge = Charge { account: Some(account), bytes };
+        }
+        Ok(object)
+    }
+
+    /// From now on two objects just made, which hold nothing yet, are charged to an account, and have a handle each.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    #[inline(always)]
+    pub(crate) fn charge_pair<T: Noun>(&mut self, account: Key, pair: [Id<T>; 2]) -> Result<(), Status> {
+        let bytes = const { own_bytes(T::TYPE) };
+        self.accounts.enter(account, pair.len() as u64, bytes)?;
+        for id in pair {
+            let object = self.objects.any_mut(id.object())?;
+            object.charge = Charge { account: Some(account), bytes };
+            object.handles += 1;
+        }
+        Ok(())
+    }
+
+    /// An object that was charged has been taken apart.
+    #[inline]
+    pub(crate) fn charge_worked(&mut self, charge: Charge) {
+        if let Some(account) = charge.account {
+            self.worked_on(account);
+        }
+    }
+
+    /// An object has ended.
+    #[inline(always)]
+    pub(crate) fn charge_end(&mut self, charge: Charge) {
+        if let Some(account) = charge.account {
+            self.accounts.quit(account, charge.bytes);
+        }
+    }
+
+    /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_memory(&self, job: Id<Job>) -> Result<(u64, u64), Status> {
+        let key = self.objects.get(job)?.account;
+        let account = self.accounts.slab.get(key).ok_or(Status::INTERNAL)?;
+        Ok((self.accounts.used(key).ok_or(Status::INTERNAL)?, account.limit))
+    }
+
+    /// Limits what a job and all below it may have. What they have already stays, also if it is more.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
+        let account = self.objects.get(job)?.account;
+        self.ahead_settle();
+        self.accounts.settle();
+        self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
+        Ok(())
+    }
+}

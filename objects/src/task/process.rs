@@ -1,0 +1,423 @@
+//! Processes: an address space, a table of handles, and threads.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+
+use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
+
+use crate::containers::list::{Link, List};
+use crate::containers::name::Name;
+use crate::containers::slab::Key;
+use crate::core::handle::{Handle, HandleTable};
+use crate::core::object::{Body, Id, Threads};
+use crate::device::ioports::Grants;
+use crate::guest::vproc::Vproc;
+use crate::kernel::Kernel;
+use crate::kernel::reaper::Held;
+use crate::machine::{Aspace, COMPONENT_BASE, KEPT, Machine, USER_BASE, USER_HALF, USER_TOP};
+use crate::memory::vmar::Vmar;
+use crate::task::account::Counted;
+use crate::task::exception::ExceptionChannel;
+use crate::task::job::{Critical, Job};
+use crate::task::policy::Policy;
+use crate::task::shared_process::Sharing;
+use crate::task::thread::Thread;
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessState {
+    /// Created; `process_start` has not been called.
+    Created,
+    /// Started.
+    Running,
+    /// Ended: it has no threads, no memory and no handles any more.
+    Dead,
+}
+
+/// What is left of a process that has ended.
+struct Ending {
+    /// It was started.
+    ran: bool,
+    /// What goes with it.
+    left: Left,
+}
+
+/// What goes with a process that ends.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Left {
+    /// Its address spaces, in the order in which they go.
+    pub(crate) aspaces: [Option<Key>; 2],
+    /// The process whose handles go.
+    pub(crate) holder: Option<Id<Process>>,
+    /// What it has in common with others is looked at when its threads have been stopped and its own address spaces have gone.
+    pub(crate) shares: bool,
+}
+
+/// What a process that is to be made is.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// One with an address space of its own.
+    Alone,
+    /// One that stands for the component of a number, whose address space there is already.
+    Component(u8, Aspace),
+    /// The first of those that share.
+    Prototype,
+    /// A further one, that shares with such a one.
+    Member(Id<Process>),
+}
+
+/// A process.
+pub struct Process {
+    /// Its name.
+    pub name: Name,
+    /// The number of the native component that it stands for.
+    pub component: Option<u8>,
+    /// Its job.
+    pub job: Id<Job>,
+    /// Its job's account.
+    pub(crate) account: Key,
+    /// What its job lets it do, as of when it was made.
+    pub policy: Policy,
+    /// The job that ends with it (`job_set_critical`).
+    pub critical: Option<Critical>,
+    /// Where it is in its life.
+    pub state: ProcessState,
+    /// Its handles.
+    pub handles: HandleTable,
+    /// Whom it shares with.
+    pub(crate) sharing: Sharing,
+    /// How far it has let go of them, at its end.
+    let_go: usize,
+    /// From its end on until all that it had has gone.
+    ending: Option<Ending>,
+    /// Its address space, until it is dead.
+    pub aspace: Option<Key>,
+    /// Its root VMAR.
+    pub root_vmar: Option<Id<Vmar>>,
+    /// Its threads that have not ended.
+    pub threads: List<Threads>,
+    /// How many of them have been started.
+    pub running: usize,
+    /// Its place among the processes of its job that have not ended.
+    pub(crate) siblings: Link,
+    /// Its place among those whose threads are to be stopped.
+    pub(crate) stopping: Link,
+    /// Nanoseconds for which its threads that have ended ran.
+    pub(crate) runtime_ended: i64,
+    /// Suspend tokens for it.
+    pub(crate) suspends: u32,
+    pub(crate) exceptions: Option<ExceptionChannel>,
+    pub(crate) debugger: Option<ExceptionChannel>,
+    /// When it was started, in nanoseconds as in [`Machine::now`].
+    pub start_time: i64,
+    /// What it ended with.
+    pub return_code: i64,
+    /// The I/O ports that it may use.
+    pub(crate) ioports: Grants,
+    /// Virtual processors that can run in its address space.
+    pub(crate) vprocs: BTreeSet<Id<Vproc>>,
+    /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
+    pub debug_addr: u64,
+    /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
+    pub break_on_load: u64,
+    /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
+    pub overflow_status: bool,
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `process_create`: an empty process and its root VMAR.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the job is dead. `NO_RESOURCES`: a job may not have so many. `NO_MEMORY`.
+    pub fn process_create(&mut self, job: Id<Job>, name: Name) -> Result<(Id<Process>, Id<Vmar>), Status> {
+        self.process_make(job, name, Kind::Alone)
+    }
+
+    /// The same for each kind; on an error a component's address space is destroyed.
+    pub(crate) fn process_make(
+        &mut self,
+        job: Id<Job>,
+        name: Name,
+        kind: Kind,
+    ) -> Result<(Id<Process>, Id<Vmar>), Status> {
+        let (number, machine) = match kind {
+            Kind::Component(number, machine) => (Some(number), Some(machine)),
+            _ => (None, None),
+        };
+        let made = self.process_count(job).and_then(|made| Ok((made, self.shows(kind)?)));
+        let ((policy, account), shows) = made.inspect_err(|_| {
+            machine.into_iter().for_each(|aspace| self.machine.aspace_destroy(aspace));
+        })?;
+        let mut secret = [0; 4];
+        self.machine.random(&mut secret);
+        let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
+        let range = match kind {
+            Kind::Alone => (USER_BASE, USER_TOP),
+            Kind::Component(..) => (COMPONENT_BASE, KEPT),
+            Kind::Prototype => (USER_HALF, USER_TOP),
+            Kind::Member(_) => (USER_BASE, USER_HALF),
+        };
+        let (aspace, vmar) = self.aspace_create_with(machine, range, shows).inspect_err(|_| uncount(self))?;
+        let process = Process {
+            name,
+            component: number,
+            job,
+            account,
+            policy,
+            critical: None,
+            state: ProcessState::Created,
+            handles: HandleTable::new(u32::from_le_bytes(secret)),
+            sharing: Sharing::new(kind, aspace),
+            let_go: 0,
+            ending: None,
+            aspace: Some(aspace),
+            root_vmar: Some(vmar),
+            threads: List::default(),
+            running: 0,
+            siblings: Link::default(),
+            stopping: Link::default(),
+            runtime_ended: 0,
+            suspends: 0,
+            exceptions: None,
+            debugger: None,
+            start_time: 0,
+            return_code: 0,
+            ioports: Grants::default(),
+            vprocs: BTreeSet::new(),
+            debug_addr: 0,
+            break_on_load: 0,
+            overflow_status: false,
+        };
+        let id = self.create(Signals::NONE, Body::Process(Box::new(process))).inspect_err(|_| {
+            self.aspace_destroy(aspace);
+            uncount(self);
+        })?;
+        if let Some(space) = self.aspaces.get_mut(aspace) {
+            space.payer = Some(id);
+        }
+        self.sharing_join(id);
+        self.add_ref(job.object());
+        self.job_add_process(job, id);
+        Ok((id, vmar))
+    }
+
+    /// Counts a process that is about to be made; gives its job's policy and account.
+    fn process_count(&mut self, job: Id<Job>) -> Result<(Policy, Key), Status> {
+        let j = self.objects.get_mut(job)?;
+        if j.dead {
+            return Err(Status::BAD_STATE);
+        }
+        let (policy, account) = (j.policy, j.account);
+        self.accounts.count(account, Counted::Processes, 1)?;
+        Ok((policy, account))
+    }
+
+    /// The first thread of a process is about to start: the process runs, and has the handle that is its argument.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it was started before. `NO_MEMORY`. The handle is closed then.
+    pub fn process_begin(&mut self, id: Id<Process>, argument: Option<Handle>) -> Result<u32, Status> {
+        let process = self.objects.get(id)?;
+        let holder = process.holder(id);
+        if process.state != ProcessState::Created {
+            argument.into_iter().for_each(|handle| self.drop_handle(handle));
+            return Err(Status::BAD_STATE);
+        }
+        let value = match argument {
+            Some(handle) => self.put(holder, handle)?,
+            None => 0,
+        };
+        let start_time = self.machine.now();
+        let process = self.objects.get_mut(id)?;
+        process.state = ProcessState::Running;
+        process.start_time = start_time;
+        // A running process needs no handle to go on.
+        self.add_ref(id.object());
+        Ok(value)
+    }
+
+    /// Ends a process: its threads, its handles, its memory, and the job that it is critical to. A dead one stays as it
+    /// is.
+    pub fn process_kill(&mut self, id: Id<Process>, return_code: i64) {
+        if let Some(job) = self.process_stop(id, return_code) {
+            self.job_kill(job, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL);
+        }
+    }
+
+    /// Ends a process and leaves the job that has to end with it to the caller. Its threads make no calls any more; they are
+    /// stopped and what it had goes when the call is done ([`crate::kernel::reaper`]), and when that has gone it has terminated for those
+    /// who wait for it.
+    pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
+        let p = self.objects.get_mut(id).ok()?;
+        let was = core::mem::replace(&mut p.state, ProcessState::Dead);
+        if was == ProcessState::Dead {
+            return None;
+        }
+        p.return_code = return_code;
+        p.ioports = Grants::default();
+        if self.trace_is_on() {
+            self.trace_ended(id, return_code);
+        }
+        let p = self.objects.get_mut(id).ok()?;
+        let (critical, account, component) = (p.critical.take(), p.account, p.component);
+        let aspace = p.aspace.take();
+        p.root_vmar = None;
+        let left = p.sharing.left(id, aspace);
+        p.ending = Some(Ending { ran: was == ProcessState::Running, left });
+        // What it shares counts until the last that shares it has ended.
+        self.accounts.uncount(account, Counted::Processes, left.aspaces.iter().flatten().count() as u64);
+        let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
+        let mut next = self.objects.after(threads, None);
+        while let Some(thread) = next {
+            if let Ok(thread) = self.objects.get_mut::<Thread>(Id::new(thread)) {
+                thread.aspace = None;
+            }
+            next = self.objects.after(threads, next);
+        }
+        self.doom(id.object());
+        self.stop_threads(id);
+        self.vprocs_leave(id);
+        component.into_iter().for_each(|component| self.component_left(component, id));
+        left.aspaces.into_iter().flatten().for_each(|aspace| self.aspace_ends(aspace));
+        critical.and_then(|critical| critical.job_for(return_code))
+    }
+
+    /// Stops a thread of a process that has ended. Says whether there was one.
+    pub(crate) fn process_stop_some(&mut self, id: Id<Process>) -> bool {
+        let thread = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None));
+        let Some(thread) = thread else {
+            self.process_close_exceptions(id);
+            return false;
+        };
+        self.thread_stop(Id::new(thread));
+        self.thread_leave(Id::new(thread));
+        true
+    }
+
+    /// Nanoseconds for which the threads of a process have run, those that have ended too.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn process_runtime(&mut self, id: Id<Process>) -> Result<i64, Status> {
+        let process = self.objects.get(id)?;
+        let (threads, mut sum) = (process.threads, process.runtime_ended);
+        let mut at = None;
+        while let Some(thread) = self.objects.after(threads, at) {
+            sum = sum.saturating_add(self.thread_runtime(Id::new(thread))?);
+            at = Some(thread);
+        }
+        Ok(sum)
+    }
+
+    fn process_close_exceptions(&mut self, id: Id<Process>) {
+        let Ok(p) = self.objects.get_mut(id) else { return };
+        for channel in [p.exceptions.take(), p.debugger.take()].into_iter().flatten() {
+            self.exception_channel_close(channel);
+        }
+    }
+
+    /// Takes something out of a process that has ended: of its address space, then of its handles.
+    pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Held {
+        let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
+        let Some(ending) = &mut p.ending else { return Held::Nothing };
+        if p.stopping.is_linked() {
+            self.process_stop_some(id);
+            return Held::More;
+        }
+        let (left, ran, job) = (ending.left, ending.ran, p.job);
+        if let Some((place, aspace)) = left.aspaces.into_iter().enumerate().find_map(|(i, key)| Some((i, key?))) {
+            if !self.aspace_end_some(aspace)
+                && let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id)
+                && let Some(aspace) = ending.left.aspaces.get_mut(place)
+            {
+                *aspace = None;
+            }
+            return Held::More;
+        }
+        if left.shares {
+            let left = self.sharing_leave(id);
+            if let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id) {
+                ending.left = left;
+            }
+            return Held::More;
+        }
+        if let Some(holder) = left.holder
+            && let Ok(p) = self.objects.get_mut(holder)
+        {
+            if let Some(value) = p.handles.any(&mut p.let_go) {
+                return self.take(holder, value).map_or(Held::More, Held::Handle);
+            }
+            // The table's memory goes as well.
+            let chunks = p.handles.allowed();
+            (p.handles, p.let_go) = (HandleTable::new(0), 0);
+            self.table_gone(holder, chunks);
+        }
+        if let Ok(p) = self.objects.get_mut(id) {
+            p.ending = None;
+        }
+        self.signal(id.object(), Signals::NONE, Signals::PROCESS_TERMINATED);
+        self.job_remove_process(job, id);
+        if ran {
+            self.drop_ref(id.object());
+        }
+        Held::Nothing
+    }
+
+    /// `ZX_PROP_PROCESS_DEBUG_ADDR`, for the dynamic linker to set once.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: 0 is no address. `ACCESS_DENIED`: it was set before.
+    pub fn process_set_debug_addr(&mut self, id: Id<Process>, address: u64) -> Result<(), Status> {
+        let process = self.objects.get_mut(id)?;
+        if address == 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        if process.debug_addr != 0 {
+            return Err(Status::ACCESS_DENIED);
+        }
+        process.debug_addr = address;
+        Ok(())
+    }
+
+    /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn process_set_break_on_load(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
+        self.objects.get_mut(id)?.break_on_load = wanted;
+        Ok(())
+    }
+
+    /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`: it is neither 0 nor 1.
+    pub fn process_set_overflow_status(&mut self, id: Id<Process>, wanted: u64) -> Result<(), Status> {
+        let process = self.objects.get_mut(id)?;
+        process.overflow_status = match wanted {
+            0 => false,
+            1 => true,
+            _ => return Err(Status::INVALID_ARGS),
+        };
+        Ok(())
+    }
+
+    /// Whether all threads of a process have ended although it was started.
+    pub fn process_is_dead(&self, id: Id<Process>) -> bool {
+        self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Dead)
+    }
+
+    pub(crate) fn process_unreachable(&mut self, id: Id<Process>) {
+        // One that was never started, and now never can be, ends.
+        if self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Created) {
+            self.process_kill(id, 0);
+        }
+    }
+
+    pub(crate) fn process_end(&mut self, _id: Id<Process>, process: Process) {
+        if let Sharing::Member { prototype, .. } = process.sharing {
+            self.drop_ref(prototype.object());
+        }
+        self.drop_ref(process.job.object());
+    }
+}

@@ -1,0 +1,776 @@
+//! Threads: what runs, and what it waits for.
+//!
+//! A thread waits in at most one thing at a time ([`Wait`]). It is blocked by [`Kernel::block`], and whatever ends the
+//! wait goes through [`Kernel::take_wait`], which leaves no trace of it anywhere, and [`Kernel::wake`].
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use abi::{Signals, Status, ZX_TIME_INFINITE};
+
+use crate::containers::list::Link;
+use crate::containers::name::Name;
+use crate::containers::slab::Key;
+use crate::core::continuation::Going;
+use crate::core::object::{Body, Id, ObjectId};
+use crate::core::port::Port;
+use crate::core::wait::{Observed, Waiting};
+use crate::device::interrupt::Interrupt;
+use crate::guest::endpoint::Slots;
+use crate::guest::restricted::Restricted;
+use crate::guest::vproc::Vproc;
+use crate::ipc::channel::{CallBuffers, Channel};
+use crate::kernel::reaper::{PORTION, Portion};
+use crate::kernel::trace;
+use crate::kernel::{Kernel, WOKEN};
+use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
+use crate::memory::pager::{PageWait, Then};
+use crate::task::account::Counted;
+use crate::task::exception::{After, Exception, ExceptionChannel};
+use crate::task::futex::FutexKey;
+use crate::task::process::{Process, ProcessState};
+use crate::time::deadline::{Due, Whose};
+use crate::time::timer::Timer;
+
+/// What a thread waits for.
+pub(crate) enum Wait {
+    /// Nothing: it runs.
+    None,
+    /// A time (`nanosleep`).
+    Sleep,
+    /// Signals of objects.
+    Signals { observers: Vec<Key>, out: Observed },
+    /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
+    Sole { object: ObjectId, out: Observed, closed: bool },
+    /// A packet.
+    Port { port: Id<Port>, out: u64 },
+    /// A wake-up on an address.
+    Futex { key: FutexKey },
+    /// The answer to a call.
+    Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
+    /// Bytes from the host link, or room for them.
+    Serial(crate::device::debug::SerialWait),
+    /// An interrupt; when it came goes to this address, unless that is 0.
+    Interrupt { interrupt: Id<Interrupt>, out: u64 },
+    /// Pages that a pager supplies.
+    Page(Box<PageWait>),
+    /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::core::continuation`]).
+    Goes(Box<Going>),
+    /// A handler's decision about what the thread did.
+    Exception { exception: Id<Exception>, after: After, kind: u32 },
+}
+
+/// What waking a thread takes: the machine's thread, and in which turn it was noted.
+pub(crate) type AtHand = (Option<MachineThread>, u32);
+
+/// Where a thread is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadState {
+    /// Created, not started.
+    Initial,
+    /// Started.
+    Running,
+    /// Ended.
+    Dead,
+}
+
+/// A thread.
+pub struct Thread {
+    /// Its name.
+    pub name: Name,
+    /// Its process.
+    pub process: Id<Process>,
+    /// The process whose handles it uses: its own, but for [shared processes](crate::task::shared_process).
+    pub(crate) holder: Id<Process>,
+    /// Where it is in its life.
+    pub state: ThreadState,
+    pub(crate) machine: Option<MachineThread>,
+    /// The address space of its process, once it has started.
+    pub(crate) aspace: Option<Key>,
+    pub(crate) priority: Priority,
+    /// What its last profile with a mask of processors says.
+    pub(crate) processors: u64,
+    /// The turn in which it was last noted: see [`crate::task::fair_scheduling`].
+    pub(crate) noted: u32,
+    pub(crate) wait: Wait,
+    /// Its place among the threads of its process that have not ended.
+    pub(crate) siblings: Link,
+    /// Its place among the threads that wait for what it waits for, where there is an order.
+    pub(crate) queue: Link,
+    /// Suspend tokens for it; its process has a count of its own.
+    pub(crate) suspends: u32,
+    /// [`Kernel::thread_settle`] has stopped the machine's thread.
+    stopped: bool,
+    /// A suspend token is in effect.
+    suspended: bool,
+    /// Nanoseconds for which it ran, once it has ended; before, those for which the runners ran that it has no more.
+    runtime: i64,
+    pub(crate) exceptions: Option<ExceptionChannel>,
+    /// It ends by itself: the debugger has been told.
+    pub(crate) end_told: bool,
+    has_deadline: bool,
+    /// Which of its waits the present one is: see [`Due`].
+    wait_number: u32,
+    /// The endpoints in its slots, if it has had any.
+    pub(crate) endpoints: Option<Box<Slots>>,
+    /// Its virtual processor.
+    pub(crate) vproc: Option<Id<Vproc>>,
+    /// Its restricted mode, if it has state bound.
+    pub(crate) restricted: Option<Box<Restricted>>,
+    /// It was kicked while it had none.
+    pub(crate) kicked: bool,
+    /// The call that it is blocked in, where calls are traced.
+    pub(crate) traced: Option<Box<trace::Call>>,
+}
+
+impl Thread {
+    /// The machine's thread, while it runs.
+    pub fn machine(&self) -> Option<MachineThread> {
+        self.machine
+    }
+
+    /// The mask of the processors that it shall run on: none once it has ended.
+    pub fn processors(&self) -> u64 {
+        if self.has_ended() { 0 } else { self.processors }
+    }
+
+    /// It waits no longer; its wait holds nothing. Says whether a deadline is to be disarmed.
+    #[inline]
+    pub(crate) fn over(&mut self) -> bool {
+        core::mem::forget(core::mem::replace(&mut self.wait, Wait::None));
+        self.wait_number = self.wait_number.wrapping_add(1);
+        core::mem::take(&mut self.has_deadline)
+    }
+
+    /// Whether it has ended, or is going to be stopped because its process has.
+    pub fn has_ended(&self) -> bool {
+        self.state == ThreadState::Dead || self.state == ThreadState::Running && self.aspace.is_none()
+    }
+
+    /// Whether it waits in a call.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !matches!(self.wait, Wait::None)
+    }
+
+    /// What waking it takes.
+    #[inline(always)]
+    pub(crate) fn at_hand(&self) -> AtHand {
+        (self.machine, self.noted)
+    }
+
+    /// Whether it would run if nobody came before it.
+    pub(crate) fn is_ready(&self) -> bool {
+        let waits = self.is_waiting() && !matches!(self.wait, Wait::Goes(_));
+        self.state == ThreadState::Running && !waits && !self.stopped
+    }
+
+    /// Whether it was started and a suspend token holds it.
+    pub fn is_suspended(&self) -> bool {
+        self.state == ThreadState::Running && self.suspended
+    }
+
+    /// Whether its registers can be read and written: it stands, suspended or at an exception.
+    pub fn shows_registers(&self) -> bool {
+        self.is_suspended() || self.state == ThreadState::Running && self.exception().is_some()
+    }
+
+    /// Whether it stands at an exception, which holds it even when no token does. In an exception of a call that it
+    /// makes it waits as in any other call.
+    pub fn in_exception(&self) -> bool {
+        matches!(self.wait, Wait::Exception { after: After::Resume, .. })
+    }
+
+    /// Whether it stands at a memory access whose page must be waited for.
+    fn at_fault(&self) -> bool {
+        matches!(&self.wait, Wait::Page(wait) if matches!(wait.then, Then::Fault { .. }))
+    }
+
+    /// The exception that it is in.
+    pub fn exception(&self) -> Option<Id<Exception>> {
+        match self.wait {
+            Wait::Exception { exception, .. } => Some(exception),
+            _ => None,
+        }
+    }
+
+    /// `ZX_THREAD_STATE_*` of a thread, with the reason if it is blocked.
+    pub fn info_state(&self) -> u32 {
+        match (self.state, &self.wait) {
+            (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
+            (ThreadState::Dead, _) => abi::ZX_THREAD_STATE_DEAD,
+            (ThreadState::Running, _) if self.is_suspended() => abi::ZX_THREAD_STATE_SUSPENDED,
+            (ThreadState::Running, Wait::None | Wait::Goes(_)) => abi::ZX_THREAD_STATE_RUNNING,
+            (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
+            (
+                ThreadState::Running,
+                Wait::Signals { out: Observed::Many(_), .. } | Wait::Sole { out: Observed::Many(_), .. },
+            ) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY,
+            (ThreadState::Running, Wait::Signals { .. } | Wait::Sole { .. }) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE,
+            (ThreadState::Running, Wait::Port { .. }) => abi::ZX_THREAD_STATE_BLOCKED_PORT,
+            (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
+            (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
+            (ThreadState::Running, Wait::Page(_)) => abi::ZX_THREAD_STATE_BLOCKED_PAGER,
+            (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
+            (ThreadState::Running, Wait::Interrupt { .. }) => abi::ZX_THREAD_STATE_BLOCKED_INTERRUPT,
+            (ThreadState::Running, Wait::Exception { after: After::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
+            (ThreadState::Running, Wait::Exception { .. }) => abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION,
+        }
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `thread_create`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the process is dead. `NOT_SUPPORTED`: it is a component's. `NO_RESOURCES`: a job may not have so many.
+    /// `NO_MEMORY`.
+    pub fn thread_create(&mut self, process: Id<Process>, name: Name) -> Result<Id<Thread>, Status> {
+        let p = self.objects.get_mut(process)?;
+        if p.state == ProcessState::Dead {
+            return Err(Status::BAD_STATE);
+        }
+        if p.component.is_some() && p.state != ProcessState::Created {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let (account, holder) = (p.account, p.holder(process));
+        self.accounts.count(account, Counted::Threads, 1)?;
+        let thread = Thread {
+            name,
+            process,
+            holder,
+            state: ThreadState::Initial,
+            machine: None,
+            aspace: None,
+            priority: Priority::DEFAULT,
+            // There is one processor.
+            processors: 1,
+            noted: 0,
+            wait: Wait::None,
+            siblings: Link::default(),
+            queue: Link::default(),
+            suspends: 0,
+            stopped: false,
+            suspended: false,
+            runtime: 0,
+            exceptions: None,
+            end_told: false,
+            has_deadline: false,
+            wait_number: 0,
+            endpoints: None,
+            vproc: None,
+            restricted: None,
+            kicked: false,
+            traced: None,
+        };
+        let id: Id<Thread> = self
+            .create(Signals::NONE, Body::Thread(Box::new(thread)))
+            .inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))?;
+        self.objects.enlist(process, |p| &mut p.threads, id.object());
+        self.add_ref(process.object());
+        Ok(id)
+    }
+
+    /// Lets a thread run for the first time.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it was started before, or its process does not run. `NO_MEMORY`.
+    pub fn thread_start(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
+        self.shared_begin(id)?;
+        let thread = self.objects.get(id)?;
+        let process = self.objects.get(thread.process)?;
+        if thread.state != ThreadState::Initial || process.state != ProcessState::Running {
+            return Err(Status::BAD_STATE);
+        }
+        let key_of_aspace = process.aspace.ok_or(Status::BAD_STATE)?;
+        let aspace = self.aspaces.get(key_of_aspace).ok_or(Status::BAD_STATE)?.machine;
+        let name = thread.name;
+        let key = ThreadKey(id.object().index());
+        let machine = self.with_left(|kernel| kernel.machine.thread_create(aspace, key, name.as_str()));
+        let machine = machine.map_err(|_| Status::NO_MEMORY)?;
+        let thread = self.objects.get_mut(id)?;
+        thread.machine = Some(machine);
+        thread.aspace = Some(key_of_aspace);
+        if thread.priority != Priority::DEFAULT {
+            self.machine.thread_set_priority(machine, thread.priority);
+        }
+        thread.state = ThreadState::Running;
+        let process = thread.process;
+        // A running thread needs no handle to go on.
+        self.add_ref(id.object());
+        let process = self.objects.get_mut(process)?;
+        process.running += 1;
+        let (held, first) = (process.suspends > 0, process.running == 1);
+        let held = held || self.objects.get(id)?.suspends > 0;
+        self.signal(id.object(), Signals::NONE, Signals::THREAD_RUNNING);
+        if self.exception_starting(id, first) || held {
+            // It stands before its first instruction.
+            self.machine.thread_set_registers(machine, registers);
+            self.thread_settle(id);
+        } else {
+            self.machine.thread_start(machine, registers);
+            self.turn_ready(id, 0);
+        }
+        Ok(())
+    }
+
+    /// Lets a started thread go on, or stops it, as the suspend tokens, exceptions and faults that hold it demand. To be
+    /// called after any of them has changed, for a thread in any state.
+    pub fn thread_settle(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get(id) else { return };
+        let Some(machine) = thread.machine else { return };
+        let suspended = thread.suspends > 0 || self.objects.get(thread.process).is_ok_and(|p| p.suspends > 0);
+        let hold = suspended || thread.in_exception() || thread.at_fault();
+        // A thread at an exception still counts as running: the token takes effect when it goes on.
+        let suspended = suspended && !thread.in_exception();
+        let Ok(thread) = self.objects.get_mut(id) else { return };
+        let was_stopped = core::mem::replace(&mut thread.stopped, hold);
+        thread.suspended = suspended;
+        let noted = thread.noted;
+        match (was_stopped, hold) {
+            (false, true) => {
+                self.machine.thread_suspend(machine);
+                self.restricted_hold(id);
+                self.vproc_hold(id);
+            }
+            (true, false) => {
+                self.restricted_release(id);
+                self.vproc_release(id);
+                self.machine.thread_resume(machine);
+                self.turn_ready(id, noted);
+            }
+            _ => {}
+        }
+        if suspended {
+            self.signal(id.object(), Signals::THREAD_RUNNING, Signals::THREAD_SUSPENDED);
+        } else {
+            self.signal(id.object(), Signals::THREAD_SUSPENDED, Signals::THREAD_RUNNING);
+        }
+    }
+
+    /// Ends a thread, whatever it does. The last one takes its process along.
+    pub fn thread_kill(&mut self, id: Id<Thread>) {
+        let Some(process) = self.thread_stop(id) else { return };
+        if self.objects.get(process).is_ok_and(|p| p.running == 0 && p.state == ProcessState::Running) {
+            self.process_kill(process, 0);
+        }
+    }
+
+    /// Ends a thread and leaves its process alone, which is returned if the thread had run.
+    pub(crate) fn thread_stop(&mut self, id: Id<Thread>) -> Option<Id<Process>> {
+        let thread = self.objects.get_mut(id).ok()?;
+        let was = core::mem::replace(&mut thread.state, ThreadState::Dead);
+        if was == ThreadState::Dead {
+            return None;
+        }
+        let process = thread.process;
+        self.thread_uncount(process);
+        let thread = self.objects.get_mut(id).ok()?;
+        let machine = thread.machine.take();
+        let (exceptions, end_told) = (thread.exceptions.take(), thread.end_told);
+        if thread.traced.is_some() {
+            self.trace_woken(id, None);
+        }
+        self.abandon_wait(id);
+        if was == ThreadState::Running && !end_told {
+            self.exception_killed(id);
+        }
+        if let Some(channel) = exceptions {
+            self.exception_channel_close(channel);
+        }
+        self.endpoints_leave(id);
+        self.vproc_owner_ends(id);
+        self.restricted_unbind(id);
+        if let Some(machine) = machine {
+            let runtime = self.machine.thread_runtime(machine).unwrap_or(0);
+            self.thread_ran(id, runtime);
+            self.thread_count_runtime(id);
+            self.machine.thread_destroy(machine);
+        }
+        self.signal(id.object(), Signals::THREAD_RUNNING | Signals::THREAD_SUSPENDED, Signals::THREAD_TERMINATED);
+        self.thread_leave(id);
+        if was == ThreadState::Running
+            && let Ok(p) = self.objects.get_mut(process)
+        {
+            p.running -= 1;
+        }
+        if was == ThreadState::Running {
+            self.drop_ref(id.object());
+            return Some(process);
+        }
+        None
+    }
+
+    /// Takes a thread off its process's list, if it is still there.
+    pub(crate) fn thread_leave(&mut self, id: Id<Thread>) {
+        if let Ok(process) = self.objects.get(id).map(|thread| thread.process) {
+            self.objects.delist(process, |p| &mut p.threads, id.object());
+        }
+    }
+
+    /// A thread of a process has ended.
+    fn thread_uncount(&mut self, process: Id<Process>) {
+        if let Ok(account) = self.objects.get(process).map(|process| process.account) {
+            self.accounts.uncount(account, Counted::Threads, 1);
+        }
+    }
+
+    pub(crate) fn thread_end(&mut self, thread: Thread) {
+        if thread.state != ThreadState::Dead {
+            self.thread_uncount(thread.process);
+        }
+        if let Some(channel) = thread.exceptions {
+            self.exception_channel_close(channel);
+        }
+        self.drop_ref(thread.process.object());
+    }
+
+    /// The address space that a thread's addresses mean.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it does not run.
+    #[inline]
+    pub fn aspace_of_thread(&self, id: Id<Thread>) -> Result<Key, Status> {
+        let thread = self.objects.get(id)?;
+        match thread.state {
+            ThreadState::Running => thread.aspace.ok_or(Status::BAD_STATE),
+            _ => Err(Status::BAD_STATE),
+        }
+    }
+
+    /// `object_get_property(ZX_PROP_REGISTER_FS)`, of the thread whose call is being handled.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the thread does not run.
+    pub fn thread_fs_base(&mut self, id: Id<Thread>) -> Result<u64, Status> {
+        let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
+        Ok(self.machine.thread_registers(machine).fs_base)
+    }
+
+    /// `object_set_property(ZX_PROP_REGISTER_FS)`.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: the thread does not run. `NOT_SUPPORTED`: it is a component's.
+    pub fn thread_set_fs_base(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
+        self.no_component_thread(id)?;
+        let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
+        self.machine.thread_set_fs_base(machine, base);
+        Ok(())
+    }
+
+    /// The machine's thread behind one whose registers can be read and written.
+    fn shown(&self, id: Id<Thread>) -> Result<MachineThread, Status> {
+        let thread = self.objects.get(id)?;
+        if thread.shows_registers() { thread.machine.ok_or(Status::BAD_STATE) } else { Err(Status::BAD_STATE) }
+    }
+
+    /// The registers of a thread that stands. Of one that waits in a call they are those that it waits with; where an exception
+    /// comes of the call, it has its result.
+    ///
+    /// # Errors
+    /// `BAD_STATE`: it is neither suspended nor at an exception.
+    pub fn thread_registers(&mut self, id: Id<Thread>) -> Result<Registers, Status> {
+        let machine = self.shown(id)?;
+        if let Some(restricted) = self.restricted_shown(id) {
+            return Ok(restricted);
+        }
+        let found = self.machine.thread_registers(machine);
+        let mut found = self.with_stack_pointer(id, found);
+        if let Wait::Exception { after: After::Return(result), .. } = self.objects.get(id)?.wait {
+            found.rax = result.cast_unsigned();
+        }
+        Ok(found)
+    }
+
+    /// Sets the registers of a thread that stands. If it waits in a call and shall go on elsewhere, the wait is over
+    /// and nobody learns how.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_registers`]. `BAD_STATE` also: it shall go on elsewhere out of a call that is an exception.
+    pub fn thread_set_registers(&mut self, id: Id<Thread>, registers: &Registers) -> Result<(), Status> {
+        let machine = self.shown(id)?;
+        if self.restricted_shown(id).is_some() {
+            self.restricted_show(id, registers);
+            return Ok(());
+        }
+        let thread = self.objects.get(id)?;
+        let (stopped, in_exception, is_exception) =
+            (thread.stopped, thread.in_exception(), thread.exception().is_some());
+        if self.machine.thread_registers(machine).rip != registers.rip && !in_exception {
+            if is_exception {
+                return Err(Status::BAD_STATE);
+            }
+            self.abandon_wait(id);
+        }
+        if let Ok(thread) = self.objects.get_mut(id)
+            && let Wait::Exception { after: After::Return(result), .. } = &mut thread.wait
+        {
+            *result = registers.rax.cast_signed();
+        }
+        if !stopped {
+            // It waits in a call, which it goes on with.
+            self.machine.thread_suspend(machine);
+        }
+        self.machine.thread_set_registers(machine, registers);
+        if !stopped {
+            self.machine.thread_resume(machine);
+        }
+        Ok(())
+    }
+
+    /// The x87 and vector registers of a thread that stands.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine does not give them.
+    pub fn thread_fpu(&mut self, id: Id<Thread>) -> Result<FpuRegisters, Status> {
+        let machine = self.shown(id)?;
+        self.machine.thread_fpu(machine).ok_or(Status::NOT_SUPPORTED)
+    }
+
+    /// Sets the x87 and vector registers of a thread that stands.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_fpu`]. `INVALID_ARGS`: reserved bits of MXCSR.
+    pub fn thread_set_fpu(&mut self, id: Id<Thread>, registers: &FpuRegisters) -> Result<(), Status> {
+        let mask = self.thread_fpu(id)?.mxcsr_mask;
+        if registers.mxcsr & !mask != 0 {
+            return Err(Status::INVALID_ARGS);
+        }
+        let machine = self.shown(id)?;
+        self.machine.thread_set_fpu(machine, registers);
+        Ok(())
+    }
+
+    /// Nanoseconds for which a thread has run.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED`: the machine does not know.
+    pub fn thread_runtime(&mut self, id: Id<Thread>) -> Result<i64, Status> {
+        let thread = self.objects.get(id)?;
+        let (ran, machine) = (thread.runtime, thread.machine);
+        let own = machine.map_or(Some(0), |machine| self.machine.thread_runtime(machine));
+        let own = own.ok_or(Status::NOT_SUPPORTED)?.saturating_add(ran);
+        Ok(own.saturating_add(self.vproc_runtime(id)).saturating_add(self.restricted_runtime(id)))
+    }
+
+    /// What ran for a thread so long ends: a runner, or its machine.
+    pub(crate) fn thread_ran(&mut self, id: Id<Thread>, runtime: i64) {
+        if let Ok(thread) = self.objects.get_mut(id) {
+            thread.runtime = thread.runtime.saturating_add(runtime);
+        }
+    }
+
+    /// A thread has ended: how long it ran counts for its process and the jobs above.
+    fn thread_count_runtime(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get(id) else { return };
+        let (process, runtime) = (thread.process, thread.runtime);
+        let Ok(process) = self.objects.get_mut(process) else { return };
+        process.runtime_ended = process.runtime_ended.saturating_add(runtime);
+        let mut job = Some(process.job);
+        while let Some(j) = job.and_then(|id| self.objects.get_mut(id).ok()) {
+            j.runtime_ended = j.runtime_ended.saturating_add(runtime);
+            job = j.parent;
+        }
+    }
+
+    // --- waiting ---
+
+    /// Blocks a thread until something ends the wait or the deadline comes.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`; whatever the wait holds is let go.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, id: Id<Thread>, wait: Wait, deadline: i64) -> Result<Waiting, Status> {
+        let thread = self.objects.get_mut(id)?;
+        debug_assert!(!thread.is_waiting());
+        // What was there is nothing: there is nothing to drop.
+        core::mem::forget(core::mem::replace(&mut thread.wait, wait));
+        if deadline == ZX_TIME_INFINITE {
+            return Ok(Waiting::Blocked);
+        }
+        thread.has_deadline = true;
+        let number = thread.wait_number;
+        match self.arm(Whose::Wait, deadline, id.object(), number) {
+            Ok(()) => Ok(Waiting::Blocked),
+            Err(status) => {
+                self.block_failed(id);
+                Err(status)
+            }
+        }
+    }
+
+    /// The deadline of a wait that has begun could not be set.
+    #[cold]
+    fn block_failed(&mut self, id: Id<Thread>) {
+        if let Ok(thread) = self.objects.get_mut(id) {
+            thread.has_deadline = false;
+        }
+        self.abandon_wait(id);
+    }
+
+    /// `nanosleep`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn sleep(&mut self, id: Id<Thread>, deadline: i64) -> Result<Waiting, Status> {
+        if deadline <= self.machine.now() {
+            return Ok(Waiting::Over(Status::OK));
+        }
+        self.block(id, Wait::Sleep, deadline)
+    }
+
+    /// Ends a thread's wait without waking it. Nothing refers to the wait any more, but for the observers of a wait on
+    /// signals, which are the caller's to take off their lists.
+    pub(crate) fn take_wait(&mut self, id: Id<Thread>) -> Option<Wait> {
+        let thread = self.objects.get_mut(id).ok()?;
+        let wait = core::mem::replace(&mut thread.wait, Wait::None);
+        if matches!(wait, Wait::None) {
+            return None;
+        }
+        thread.wait_number = thread.wait_number.wrapping_add(1);
+        if core::mem::take(&mut thread.has_deadline) {
+            self.disarm();
+        }
+        match wait {
+            Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
+            Wait::Sole { object, .. } => self.sole_end(object),
+            Wait::Port { port, .. } => self.port_forget_waiter(port, id),
+            Wait::Futex { key } => self.futex_forget(key, id),
+            Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
+            Wait::Serial(ref wait) => self.serial_forget(wait, id),
+            Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
+            Wait::Page(ref wait) => self.page_forget(id, wait),
+            Wait::Goes(ref going) => {
+                self.drop_ref(going.progress.object);
+                going.progress.with.into_iter().for_each(|with| self.drop_ref(with));
+            }
+            Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
+        }
+        Some(wait)
+    }
+
+    /// Ends a wait that only the thread itself still knows of, and that holds nothing, without waking it.
+    #[inline]
+    pub(crate) fn end_wait(&mut self, id: Id<Thread>) {
+        let Ok(thread) = self.objects.get_mut(id) else { return };
+        if thread.over() {
+            self.disarm();
+        }
+    }
+
+    /// Ends a thread's wait, if it waits, without anyone learning how (3D).
+    fn abandon_wait(&mut self, id: Id<Thread>) {
+        match self.take_wait(id) {
+            Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
+            Some(Wait::Page(wait)) => self.page_abandon(wait.then),
+            Some(Wait::Goes(_)) => self.serial_written(id),
+            _ => {}
+        }
+    }
+
+    /// Ends a thread's wait with a status, if it waits.
+    pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
+        if self.sole_finish(id, status) {
+            return;
+        }
+        let Some(wait) = self.take_wait(id) else { return };
+        let status = match wait {
+            Wait::Signals { observers, out } => match self.signals_wait_over(id, observers, out, status) {
+                Ok(status) => status,
+                Err(to) => return self.page_hand(id, to, status),
+            },
+            Wait::Sleep if status == Status::TIMED_OUT => Status::OK,
+            _ => status,
+        };
+        self.wake(id, status);
+    }
+
+    /// The thread's call, answered as blocked before, returns.
+    pub(crate) fn wake(&mut self, id: Id<Thread>, status: Status) {
+        self.wake_with(id, i64::from(status.0));
+    }
+
+    /// The same for a call that was made again, and no longer waits.
+    pub fn thread_return(&mut self, id: Id<Thread>, result: i64) {
+        self.wake_with(id, result);
+    }
+
+    /// The same with any result.
+    pub(crate) fn wake_with(&mut self, id: Id<Thread>, result: i64) {
+        if let Ok(thread) = self.objects.get(id) {
+            self.wake_machine(id, thread.at_hand(), result);
+        }
+    }
+
+    /// The same for one of which what it takes is at hand.
+    #[inline(always)]
+    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, (machine, noted): AtHand, result: i64) {
+        if self.trace_is_on() {
+            self.trace_woken(id, Some(result));
+        }
+        self.unsettled |= WOKEN;
+        if let Some(machine) = machine {
+            self.machine.thread_wake(machine, result);
+            self.turn_ready(id, noted);
+        }
+    }
+
+    /// Sees to it that [`Kernel::expire`] comes upon `object` at `at`.
+    #[inline]
+    pub(crate) fn arm(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
+        if self.deadlines.set(whose, at, object, number)? {
+            self.machine.set_deadline(at);
+        }
+        Ok(())
+    }
+
+    /// A deadline that was armed no longer counts.
+    pub(crate) fn disarm(&mut self) {
+        if self.deadlines.cancelled() {
+            let objects = &self.objects;
+            self.deadlines.sweep(|due| match objects.any(due.object).map(|o| &o.body) {
+                Ok(Body::Thread(thread)) => thread.has_deadline && thread.wait_number == due.number,
+                Ok(Body::Timer(timer)) => timer.deadline.is_some() && timer.number == due.number,
+                _ => false,
+            });
+        }
+    }
+
+    /// The time has come for whatever was due (3B). When that has taken a portion, there is a pause for timers that is as long:
+    /// what waits for a time goes on, and so does everybody else.
+    pub fn expire(&mut self) {
+        let now = self.machine.now();
+        let mut portion = Portion::default();
+        let mut pauses = false;
+        while let Some(due) = self.deadlines.next(now) {
+            self.expired(due);
+            if !pauses && self.portion_over(&mut portion) {
+                pauses = true;
+                // Not as long as it took: a machine that stood still meanwhile would pause for as long again.
+                self.deadlines.pause(self.machine.now().saturating_add(PORTION));
+            }
+        }
+        let turn = self.turn_over(now);
+        let left = self.left_due(now);
+        if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).chain(left).min() {
+            self.machine.set_deadline(at);
+        }
+    }
+
+    fn expired(&mut self, Due { object, number, .. }: Due) {
+        match self.objects.any(object).map(|o| &o.body) {
+            Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
+                let id = Id::new(object);
+                // The entry is out of the heap already: nothing to disarm.
+                if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
+                    thread.has_deadline = false;
+                }
+                self.finish_wait(id, Status::TIMED_OUT);
+            }
+            Ok(Body::Timer(timer)) if timer.deadline.is_some() && timer.number == number => {
+                self.timer_fired(Id::<Timer>::new(object));
+            }
+            _ => self.deadlines.stale(),
+        }
+    }
+}
