@@ -3,13 +3,13 @@
 use alloc::vec::Vec;
 
 use abi::{Rights, Status, ZX_POL_ACTION_ALLOW};
+use objects::containers::growth::Grows;
 use objects::containers::slab::Key;
 use objects::core::continuation::Progress;
 use objects::core::handle::{Handle, HandleValue};
 use objects::core::object::Noun;
 use objects::core::wait::Waiting;
 use objects::kernel::Caller;
-use objects::kernel::failure_injection::Grows;
 use objects::machine::{Machine, MachineThread, ThreadKey};
 use objects::memory::usermem::Place;
 use objects::memory::vmo::PAGE_WAIT;

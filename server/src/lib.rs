@@ -30,8 +30,8 @@ pub mod user;
 
 use abi::Status;
 use objects::Kernel;
+use objects::containers::failure_injection;
 use objects::core::continuation::{GOES_ON, Progress};
-use objects::kernel::failure_injection;
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
 use objects::memory::vmo::PAGE_WAIT;
 

@@ -2,8 +2,8 @@
 
 use abi::Status;
 use objects::Kernel;
+use objects::containers::failure_injection;
 use objects::core::wait::Waiting;
-use objects::kernel::failure_injection;
 use objects::machine::{Machine, ThreadKey};
 use objects::memory::pager::Then;
 

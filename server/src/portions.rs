@@ -1,10 +1,10 @@
 //! Long calls: steps 2, 4 and 5 of the protocol that [`objects::core::continuation`] tells.
 
 use abi::{Rights, Status};
+use objects::containers::failure_injection;
 use objects::core::continuation::{Kept, Progress};
 use objects::core::handle::HandleValue;
 use objects::core::object::Noun;
-use objects::kernel::failure_injection;
 use objects::machine::{Machine, ThreadKey};
 use objects::task::process::Process;
 use objects::{Id, Kernel, ObjectId};

@@ -7,8 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use crate::kernel::failure_injection::Grows;
-use crate::machine::OutOfMemory;
+use crate::containers::growth::{Grows, OutOfMemory};
 
 const CHUNK_BITS: u32 = 6;
 const CHUNK: usize = 1 << CHUNK_BITS;

@@ -8,10 +8,10 @@ use core::fmt::Write;
 
 use abi::{Signals, Status};
 
+use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::core::object::{Body, Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::Machine;
 
 /// The longest text of one record.

@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 
 use abi::{Rights, Status};
 
+use crate::containers::growth::Grows;
 use crate::containers::list::List;
 use crate::core::object::ObjectId;
 use crate::core::wait::Through;
-use crate::kernel::failure_injection::Grows;
 
 mod lookaside;
 

@@ -36,6 +36,7 @@ use abi::{
     Signals, Status, ZX_TIME_INFINITE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
 };
 
+use crate::containers::growth::Grows;
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
 use crate::core::handle::HandleValue;
@@ -43,7 +44,6 @@ use crate::core::object::{Id, Object, ObjectId};
 use crate::core::port::Port;
 use crate::core::sole_waiter::Sole;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::Machine;
 use crate::memory::vmo::PAGE_WAIT;
 use crate::task::process::Process;

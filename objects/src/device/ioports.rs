@@ -12,10 +12,10 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use self::decode::{Instruction, Operation, Port};
+use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Machine, PAGE, PortWidth, Registers};
 use crate::task::process::Process;
 use crate::task::thread::Thread;

@@ -6,11 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-use crate::kernel::failure_injection::{Want, refused};
+use crate::containers::failure_injection::{Want, refused};
+use crate::containers::growth::OutOfMemory;
 use crate::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
     IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread,
-    MsiBlock, OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
+    MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
 };
 
 mod check;

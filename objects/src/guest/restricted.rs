@@ -24,13 +24,14 @@ use abi::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::general_registers;
 use crate::guest::endpoint::Endpoint;
 use crate::kernel::Kernel;
 use crate::machine::{
-    EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, OutOfMemory, PAGE, Registers, Runs, canonical,
+    EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, PAGE, Registers, Runs, canonical,
 };
 use crate::memory::vmo::{Pin, Vmo};
 use crate::task::account::Counted;

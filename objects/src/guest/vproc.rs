@@ -23,13 +23,14 @@ use alloc::collections::BTreeMap;
 use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_state_t};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::object::{Body, Id};
 use crate::general_registers;
 use crate::guest::endpoint::Endpoint;
 use crate::kernel::Kernel;
 use crate::kernel::reaper::Held;
-use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, OutOfMemory, PAGE, Registers, Runs, canonical};
+use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, PAGE, Registers, Runs, canonical};
 use crate::memory::vmo::Vmo;
 use crate::task::account::Counted;
 use crate::task::process::Process;

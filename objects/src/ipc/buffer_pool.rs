@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use abi::Status;
 
+use crate::containers::growth::Grows;
 use crate::core::handle::Handle;
-use crate::kernel::failure_injection::Grows;
 
 /// How many are kept.
 const MOST: usize = 16;

@@ -19,13 +19,13 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
 
+use crate::containers::growth::Grows;
 use crate::containers::inline_map::Few;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
 use crate::core::object::{Body, Id, Noun};
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::Machine;
 use crate::memory::pager::Then;
 use crate::memory::usermem::Place;

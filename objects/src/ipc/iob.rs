@@ -18,12 +18,12 @@ use abi::{
     ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE,
 };
 
+use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::object::{Body, Id};
 use crate::ipc::stream::Part;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::vmo::Vmo;
 use crate::task::process::Process;

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 
 use abi::Status;
 
+use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::object::{Id, Noun, Object};
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Access;
 

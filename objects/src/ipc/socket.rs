@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use abi::{Signals, Status};
 
+use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::object::{Body, Id, Noun};
 use crate::ipc::ring_buffer::{Ring, Ringed};
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::Machine;
 use crate::task::account::{Held, STEP};
 

@@ -40,7 +40,7 @@ use crate::task::process::Process;
 use crate::task::thread::{Thread, ThreadState};
 use crate::time::deadline::Deadlines;
 
-pub mod failure_injection;
+mod failure_plan;
 pub mod reaper;
 pub(crate) mod trace;
 

@@ -21,13 +21,14 @@
 use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
 
+use crate::containers::growth::OutOfMemory;
 use crate::containers::list::List;
 use crate::core::continuation::WORK;
 use crate::core::handle::Handle;
 use crate::core::object::{Body, Id, ObjectId, Stopping};
 use crate::core::wait::{Interests, Through};
 use crate::kernel::{Kernel, LEFT};
-use crate::machine::{Machine, OutOfMemory, PAGE};
+use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{NOTES, Vmo};
 use crate::task::process::Process;
 

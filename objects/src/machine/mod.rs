@@ -8,6 +8,7 @@
 
 pub mod user_registers;
 
+use crate::containers::growth::OutOfMemory;
 use abi::Status;
 
 /// Bytes in a page.
@@ -70,10 +71,6 @@ pub struct MachineBell(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
 
-/// The machine has no memory (or slots, or address-space numbers) left. Nothing has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory;
-
 /// What a mapping allows. A mapping that allows nothing is not made at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Perm {
@@ -120,12 +117,6 @@ impl From<DeviceError> for Status {
             DeviceError::NoneLeft => Status::NO_RESOURCES,
             DeviceError::OutOfMemory => Status::NO_MEMORY,
         }
-    }
-}
-
-impl From<OutOfMemory> for Status {
-    fn from(_: OutOfMemory) -> Self {
-        Status::NO_MEMORY
     }
 }
 

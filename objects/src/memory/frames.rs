@@ -7,8 +7,8 @@
 
 use alloc::vec::Vec;
 
-use crate::kernel::failure_injection::Grows;
-use crate::machine::{Frame, Machine, OutOfMemory};
+use crate::containers::growth::{Grows, OutOfMemory};
+use crate::machine::{Frame, Machine};
 use crate::memory::lookaside::Recent;
 use crate::memory::vmo::Chunk;
 

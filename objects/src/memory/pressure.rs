@@ -17,10 +17,11 @@ use abi::{
     ZX_TASK_RETCODE_OOM_KILL,
 };
 
+use crate::containers::growth::OutOfMemory as NoMemory;
 use crate::core::event::Event;
 use crate::core::object::Id;
 use crate::kernel::{Kernel, LEFT};
-use crate::machine::{Frame, Machine, OutOfMemory as NoMemory, PAGE};
+use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Vmo;
 use crate::task::job::Job;
 

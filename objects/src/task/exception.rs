@@ -31,12 +31,12 @@ use abi::{
     zx_exception_report_t,
 };
 
+use crate::containers::growth::Grows;
 use crate::core::handle::Handle;
 use crate::core::object::{Body, Id};
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{Channel, Message};
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::Machine;
 use crate::task::job::Job;
 use crate::task::process::{Process, ProcessState};

@@ -18,12 +18,12 @@
 
 use abi::Status;
 
+use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::{Key, Slab};
 use crate::core::continuation::UNMAPS;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Aspace, Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
 use crate::memory::aspace::AddressSpace;
 use crate::memory::vmar::Vmar;

@@ -13,6 +13,7 @@ use core::ops::Range;
 
 use abi::{Rights, Status, ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE};
 
+use crate::containers::failure_injection::{Plan, heed, made, plan};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
@@ -20,7 +21,6 @@ use crate::core::object::ObjectId;
 use crate::fake::FakeMachine;
 use crate::ipc::iob::{Discipline, RegionSpec, Source};
 use crate::ipc::stream::{Part, Where};
-use crate::kernel::failure_injection::{Plan, heed, made, plan};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use crate::memory::vmo::{CloneKind, Vmo};

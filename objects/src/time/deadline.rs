@@ -16,8 +16,8 @@ use core::cmp::Reverse;
 
 use abi::Status;
 
+use crate::containers::growth::Grows;
 use crate::core::object::ObjectId;
-use crate::kernel::failure_injection::Grows;
 
 /// Something that is due at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -8,10 +8,8 @@
 //!
 //! All of it is given up when memory is short ([`Sel4::with_all`]), and not counted as in use.
 
-use objects::kernel::failure_injection::Grows;
-use objects::machine::{
-    Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP,
-};
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, PAGE_SIZE, ThreadKey, USER_TOP};
 
 use super::aspace::Space;
 use super::memory::thread_objects::THREAD_UNITS;

@@ -14,8 +14,8 @@
 
 use alloc::vec::Vec;
 
-use objects::kernel::failure_injection::Grows;
-use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock, OutOfMemory};
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock};
 use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, VECTOR_BASE};
 

@@ -6,8 +6,8 @@ use core::convert::Infallible;
 use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
+use objects::containers::growth::Grows;
 use objects::core::debuglog;
-use objects::kernel::failure_injection::Grows;
 use objects::machine::{Fault, Machine, ThreadKey};
 use objects::task::exception::page_fault;
 use sel4::{Message, Received};

@@ -7,11 +7,10 @@
 
 use alloc::vec::Vec;
 
-use objects::kernel::failure_injection::Grows;
+use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, OutOfMemory, Priority,
-    Registers, Runs,
+    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, Priority, Registers, Runs,
 };
 
 use super::Sel4;

@@ -8,10 +8,10 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::Id;
+use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::ipc::channel::{CallBuffers, Channel, Message};
-use objects::kernel::failure_injection::Grows;
 use objects::machine::Machine;
 use objects::memory::usermem::Place;
 

@@ -4,12 +4,12 @@ use alloc::format;
 use alloc::string::String;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
+use objects::containers::failure_injection::{Made, Plan, Want};
 use objects::core::continuation::{GOES_ON, Progress};
 use objects::core::debuglog::{Level, Speaker};
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::device::debug::WRITES;
-use objects::kernel::failure_injection::{Made, Plan, Want};
 use objects::machine::{Held, Machine};
 
 use crate::cx::{Cx, MAX_COPY};
@@ -68,7 +68,7 @@ const MAX_COMMAND: usize = 64;
 
 /// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
 /// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
-/// refuses memory to a task by a [plan](objects::kernel::failure_injection), with `on` behind it all that follows in the same event, too;
+/// refuses memory to a task by a [plan](objects::containers::failure_injection), with `on` behind it all that follows in the same event, too;
 /// `refuse` alone ends that and tells what came of it.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,

@@ -9,10 +9,10 @@ use abi::{
     ZX_IOB_REGION_TYPE_SHARED, ZX_VM_MAP_RANGE, ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
     ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE, zx_iob_discipline_t, zx_iob_region_t, zx_iovec_t,
 };
+use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
 use objects::ipc::iob::{Blob, Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
 use objects::ipc::stream::Part;
-use objects::kernel::failure_injection::Grows;
 use objects::machine::{Machine, PAGE};
 use objects::memory::vmar::Vmar;
 

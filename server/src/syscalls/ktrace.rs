@@ -6,8 +6,8 @@ use abi::{
     KTRACE_ACTION_REWIND, KTRACE_ACTION_START, KTRACE_ACTION_START_CIRCULAR, KTRACE_ACTION_STOP, Rights, Status,
     ZX_RSRC_SYSTEM_TRACING_BASE,
 };
+use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
-use objects::kernel::failure_injection::Grows;
 use objects::machine::Machine;
 use objects::task::job::Job;
 

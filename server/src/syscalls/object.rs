@@ -6,11 +6,11 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
+use objects::containers::growth::Grows;
 use objects::core::handle::{Handle, HandleValue};
 use objects::core::object::Body;
 use objects::core::port::Port;
 use objects::core::wait::{Observed, WaitItem, Waiting};
-use objects::kernel::failure_injection::Grows;
 use objects::machine::Machine;
 
 use crate::Answer;

@@ -7,9 +7,9 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
+use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
 use objects::core::port::Port;
-use objects::kernel::failure_injection::Grows;
 use objects::machine::Machine;
 use objects::memory::pager::{DirtyQuery, Pager};
 use objects::memory::vmo::Vmo;

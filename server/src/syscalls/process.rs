@@ -2,10 +2,10 @@
 
 use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_PROCESS_SHARED};
 use alloc::vec::Vec;
+use objects::containers::growth::Grows;
 use objects::containers::slab::Key;
 use objects::core::continuation::COPIES;
 use objects::core::handle::{Handle, HandleValue, INVALID};
-use objects::kernel::failure_injection::Grows;
 use objects::machine::{Machine, canonical};
 use objects::memory::vmar::Vmar;
 use objects::task::job::Job;

@@ -6,9 +6,9 @@ use abi::{
     Rights, Status, ZX_DEFAULT_STREAM_RIGHTS, ZX_STREAM_APPEND, ZX_STREAM_CREATE_MASK, ZX_STREAM_MODE_READ,
     ZX_STREAM_MODE_WRITE, zx_iovec_t,
 };
+use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
 use objects::ipc::stream::{Carried, Moves, Part, Run, Stream, Where};
-use objects::kernel::failure_injection::Grows;
 use objects::machine::Machine;
 use objects::memory::usermem::Place;
 use objects::memory::vmo::Vmo;

@@ -20,8 +20,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Vmar;
+use crate::containers::growth::Grows;
 use crate::core::object::Id;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Machine, PAGE};
 use crate::memory::aspace::Mapping;
 

@@ -9,8 +9,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
-use crate::kernel::failure_injection::Grows;
-use crate::machine::{Frame, OutOfMemory};
+use crate::containers::growth::{Grows, OutOfMemory};
+use crate::machine::Frame;
 
 const RUN_BITS: u32 = 6;
 const RUN: usize = 1 << RUN_BITS;

@@ -6,9 +6,9 @@ use abi::Status;
 
 use super::pages::Pages;
 use super::{Access, Backing, Beneath, Kind, Vmo, round_up};
+use crate::containers::growth::Grows;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::Grows;
 use crate::machine::{Cache, DeviceError, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE};
 
 impl<M: Machine> Kernel<M> {

@@ -3,10 +3,10 @@
 use abi::Status;
 
 use super::{Beneath, Kind, Vmo, range};
+use crate::containers::failure_injection::granted;
 use crate::core::continuation::{GIVES_BACK, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::failure_injection::granted;
 use crate::machine::{Machine, PAGE};
 
 impl<M: Machine> Kernel<M> {

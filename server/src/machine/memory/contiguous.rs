@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use objects::kernel::failure_injection::Grows;
+use objects::containers::growth::Grows;
 
 /// Chunks with room that are searched for a run before one is taken anew.
 const SEARCHED: usize = 16;

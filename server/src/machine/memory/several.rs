@@ -7,7 +7,7 @@
 //! server's pages; where a chunk has been cut anew meanwhile, they are gone, and are made again when they are needed.
 
 use super::*;
-use objects::kernel::failure_injection::Grows;
+use objects::containers::growth::Grows;
 
 /// Slots of a strip.
 const STRIP: u32 = 16;

@@ -3,7 +3,7 @@
 //! Both fit into one unit where a TCB is half of one. A kernel that was configured for AVX and keeps the vector registers in the TCB
 //! has TCBs that fill a unit, and the CNode is in another one there.
 
-use objects::machine::OutOfMemory;
+use objects::containers::growth::OutOfMemory;
 
 use super::{Memory, Unit};
 use crate::machine::sys::{Object, THREAD_BITS};

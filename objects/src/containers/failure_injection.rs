@@ -1,27 +1,21 @@
 //! Requests for memory that are refused on purpose, to see that each of them may be.
 //!
-//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`] for the heap). Nothing is
+//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is
 //! refused unless somebody has set a [`Plan`]:
 //!
 //! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether those that follow
 //!    in the same event are, too.
 //! 2. At the start of an event it is said whether its requests count ([`heed`]): those of one task's calls and faults do in
-//!    the running system ([`Kernel::refusal_plan`]), all do in the objects' own tests.
+//!    the running system ([`Kernel::refusal_plan`](crate::Kernel::refusal_plan)), all do in the objects' own tests.
 //! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
 //! 4. At the end of the event its requests count no more. What ends then gets nothing at all while there is a plan
-//!    ([`Kernel::refusal_of_ends`]): to end must take no memory.
+//!    ([`Kernel::refusal_of_ends`](crate::Kernel::refusal_of_ends)): to end must take no memory.
 //! 5. Who set the plan asks what has come of it ([`made`]).
 //!
-//! This is the one thing that is not a part of the [`Kernel`]: small containers ask, too, and know nothing of it.
+//! This is the one thing that is not a part of the kernel: containers ask, too, and know nothing of it.
 
-use alloc::collections::{BinaryHeap, VecDeque};
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
-
-use crate::core::object::{Body, Id, ObjectId};
-use crate::kernel::Kernel;
-use crate::machine::{Machine, OutOfMemory};
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,112 +178,17 @@ pub fn granted<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
+/// Step 4: requests of something that ends are refused.
+pub(crate) fn refused_all<T>(end: impl FnOnce() -> T) -> T {
+    let before = with(|state| state.mode.swap(ENDING, Relaxed));
+    let ended = end();
+    with(|state| state.mode.store(before, Relaxed));
+    ended
+}
+
 /// Step 5.
 pub fn made() -> Made {
     with(|state| Made { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
-}
-
-/// Containers that can be asked to make room, and may say no.
-pub trait Grows {
-    /// Makes room for so many more, and some to spare.
-    ///
-    /// # Errors
-    /// There is no memory.
-    fn room(&mut self, more: usize) -> Result<(), OutOfMemory>;
-    /// Makes room for so many more.
-    ///
-    /// # Errors
-    /// There is no memory.
-    fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory>;
-}
-
-macro_rules! grows {
-    ($($container:ident<$T:ident $(: $bound:ident)?>)*) => {$(
-        impl<$T $(: $bound)?> Grows for $container<$T> {
-            #[inline]
-            fn room(&mut self, more: usize) -> Result<(), OutOfMemory> {
-                if self.capacity() - self.len() >= more {
-                    return Ok(());
-                }
-                if refused(Want::Heap) {
-                    return Err(OutOfMemory);
-                }
-                self.try_reserve(more).map_err(|_| OutOfMemory)
-            }
-
-            #[inline]
-            fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory> {
-                if self.capacity() - self.len() >= more {
-                    return Ok(());
-                }
-                if refused(Want::Heap) {
-                    return Err(OutOfMemory);
-                }
-                self.try_reserve_exact(more).map_err(|_| OutOfMemory)
-            }
-        }
-    )*};
-}
-
-grows! { Vec<T> VecDeque<T> BinaryHeap<T: Ord> }
-
-impl<M: Machine> Kernel<M> {
-    /// Sets a plan for what a task's threads do, or ends it. Gives what came of the last one.
-    pub fn refusal_plan(&mut self, new: Option<(u64, Plan)>) -> Made {
-        let made = made();
-        self.refusing = new.map(|(koid, _)| koid);
-        if let Some((_, new)) = new {
-            plan(new);
-        }
-        self.attend();
-        made
-    }
-
-    /// Whether there is a plan.
-    #[inline]
-    pub fn is_refusing(&self) -> bool {
-        self.refusing.is_some()
-    }
-
-    /// Step 2, for an event of the thread with this number.
-    pub fn refusal_heed(&self, thread: u32) {
-        let counts = |koid| self.thread_at(thread).is_some_and(|thread| self.is_within(thread.object(), koid));
-        heed(self.refusing.is_some_and(counts));
-    }
-
-    /// Step 4: what ends meanwhile gets no memory of the kind that the plan is about.
-    pub fn refusal_of_ends(&mut self, end: impl FnOnce(&mut Self)) {
-        if !self.is_refusing() {
-            return end(self);
-        }
-        let before = with(|state| state.mode.swap(ENDING, Relaxed));
-        end(self);
-        with(|state| state.mode.store(before, Relaxed));
-    }
-
-    /// Whether a thread, its process or one of the jobs above it has this koid.
-    fn is_within(&self, thread: ObjectId, koid: u64) -> bool {
-        let mut next = Some(thread);
-        // There are no more levels than jobs may be nested.
-        while let Some(id) = next {
-            if self.koid(id) == koid {
-                return true;
-            }
-            next = match self.objects.any(id).map(|object| &object.body) {
-                Ok(Body::Thread(thread)) => Some(thread.process.object()),
-                Ok(Body::Process(process)) => Some(process.job.object()),
-                Ok(Body::Job(job)) => job.parent.map(Id::object),
-                _ => None,
-            };
-        }
-        false
-    }
-
-    /// Whether the machine is to ask before each call.
-    pub(crate) fn attend(&mut self) {
-        let on = self.trace_is_on() || self.is_refusing() || self.is_left();
-        self.machine.attend(on);
-    }
 }
 
 #[cfg(test)]
@@ -315,17 +214,5 @@ mod tests {
         assert_eq!([(); 4].map(|()| refused(Want::Heap)), [false, true, true, true]);
         heed(true);
         assert!(!refused(Want::Heap), "another event");
-    }
-
-    #[test]
-    fn containers_that_have_room_do_not_ask() {
-        plan(Plan { first: 0, count: u64::MAX, ..HEAP });
-        let mut list: Vec<u8> = Vec::with_capacity(1);
-        heed(true);
-        assert_eq!(list.room(1), Ok(()));
-        assert_eq!(list.room(2), Err(OutOfMemory));
-        assert_eq!(list.room_exact(2), Err(OutOfMemory));
-        heed(false);
-        assert_eq!(list.room(2), Ok(()));
     }
 }
