@@ -5,20 +5,20 @@ use alloc::collections::BTreeMap;
 
 /// See the module's description.
 #[derive(Clone)]
-pub(crate) struct Few<K, V> {
+pub(crate) struct InlineMap<K, V> {
     /// Any one of the entries.
     one: Option<(K, V)>,
     /// The others.
     more: BTreeMap<K, V>,
 }
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for InlineMap<K, V> {
     fn default() -> Self {
-        Few { one: None, more: BTreeMap::new() }
+        InlineMap { one: None, more: BTreeMap::new() }
     }
 }
 
-impl<K: Copy + Ord, V> Few<K, V> {
+impl<K: Copy + Ord, V> InlineMap<K, V> {
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -74,12 +74,12 @@ impl<K: Copy + Ord, V> Few<K, V> {
 
 /// How often each of some keys was added.
 pub(crate) struct Counts<K> {
-    counts: Few<K, usize>,
+    counts: InlineMap<K, usize>,
 }
 
 impl<K> Default for Counts<K> {
     fn default() -> Self {
-        Counts { counts: Few::default() }
+        Counts { counts: InlineMap::default() }
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_map(ops in proptest::collection::vec((0..3u8, 0..6u64, any::<u16>()), 0..100)) {
-            let (mut few, mut model) = (Few::default(), BTreeMap::new());
+            let (mut few, mut model) = (InlineMap::default(), BTreeMap::new());
             for (op, key, value) in ops {
                 match op {
                     0 if !few.contains_key(&key) => {

@@ -23,7 +23,7 @@ impl Mark for (Key, u64) {
 }
 
 /// See the module's description. Mostly there is one alone, which needs no memory of its own.
-pub(crate) struct Spans<K> {
+pub(crate) struct IntervalMap<K> {
     /// The only one: start, mark, length.
     only: Option<(u64, K, u64)>,
     /// All, where there are more, or were not long ago.
@@ -31,13 +31,13 @@ pub(crate) struct Spans<K> {
     longest: u64,
 }
 
-impl<K> Default for Spans<K> {
+impl<K> Default for IntervalMap<K> {
     fn default() -> Self {
-        Spans { only: None, lens: BTreeMap::new(), longest: 0 }
+        IntervalMap { only: None, lens: BTreeMap::new(), longest: 0 }
     }
 }
 
-impl<K: Mark> Spans<K> {
+impl<K: Mark> IntervalMap<K> {
     /// Adds `[start, start + len)`.
     pub fn insert(&mut self, start: u64, len: u64, mark: K) {
         if self.is_empty() {
@@ -93,7 +93,7 @@ mod tests {
             ops in proptest::collection::vec((any::<bool>(), 0..60u64, 1..20u64, 0..4u64), 0..100),
             ask in (0..90u64, 0..30u64),
         ) {
-            let mut spans = Spans::default();
+            let mut spans = IntervalMap::default();
             let mut model = BTreeMap::new();
             for (insert, start, len, mark) in ops {
                 if insert {

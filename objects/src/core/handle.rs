@@ -19,7 +19,7 @@ use crate::core::wait::Through;
 
 mod lookaside;
 
-pub(crate) use lookaside::{Found, RecentHandles};
+pub(crate) use lookaside::{Found, HandleLookaside};
 
 /// A handle's value as programs see it.
 pub type HandleValue = u32;

@@ -20,7 +20,7 @@ pub(crate) use crate::core::noun::Peered;
 pub use crate::core::noun::{
     Body, Noun, Processes, Quarantined, Stopping, SubJobs, Threads, Unlocked, VmoChildren, VmoReaders, Waiters,
 };
-use crate::core::sole_waiter::Sole;
+use crate::core::sole_waiter::SoleWaiter;
 use crate::core::wait::Interests;
 use crate::kernel::{Kernel, LEFT};
 use crate::machine::Machine;
@@ -127,7 +127,7 @@ pub struct Object {
     /// What is waited for.
     pub(crate) interests: List<Interests>,
     /// Who waits, where it is one alone.
-    pub(crate) sole: Option<Sole>,
+    pub(crate) sole: Option<SoleWaiter>,
     doomed: Link,
     /// What it is charged for, and to whom.
     pub(crate) charge: Charge,

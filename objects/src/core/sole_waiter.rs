@@ -21,7 +21,7 @@ use crate::task::thread::{Thread, Wait};
 
 /// See the module's description.
 #[derive(Clone, Copy)]
-pub(crate) struct Sole {
+pub(crate) struct SoleWaiter {
     pub(crate) thread: Id<Thread>,
     /// Any of these ends the wait.
     signals: Signals,
@@ -38,7 +38,7 @@ impl<M: Machine> Kernel<M> {
         if object.sole.is_some() || !object.interests.is_empty() {
             return false;
         }
-        object.sole = Some(Sole { thread, signals: item.signals, handle: item.handle, process });
+        object.sole = Some(SoleWaiter { thread, signals: item.signals, handle: item.handle, process });
         let marked = self.objects.get_mut(process).is_ok_and(|p| p.handles.set_sole(item.handle, true));
         if !marked && let Ok(object) = self.objects.any_mut(item.object) {
             object.sole = None;
@@ -83,7 +83,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Signals of an object were set: ends the wait (3A), if it is for one of them.
     #[inline]
-    pub(crate) fn sole_notify(&mut self, sole: Option<Sole>, set: Signals) {
+    pub(crate) fn sole_notify(&mut self, sole: Option<SoleWaiter>, set: Signals) {
         if let Some(sole) = sole.filter(|sole| sole.signals.intersects(set)) {
             self.finish_wait(sole.thread, Status::OK);
         }

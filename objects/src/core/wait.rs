@@ -42,7 +42,7 @@ use crate::containers::slab::Key;
 use crate::core::handle::HandleValue;
 use crate::core::object::{Id, Object, ObjectId};
 use crate::core::port::Port;
-use crate::core::sole_waiter::Sole;
+use crate::core::sole_waiter::SoleWaiter;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::memory::vmo::PAGE_WAIT;
@@ -166,7 +166,7 @@ pub enum Waiting {
 pub(crate) struct News {
     set: Signals,
     now: Signals,
-    sole: Option<Sole>,
+    sole: Option<SoleWaiter>,
     alone: bool,
 }
 
@@ -218,7 +218,7 @@ impl<M: Machine> Kernel<M> {
     fn interest_settle(&mut self, key: Key) {
         let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
         if interest.settled.is_some() {
-            self.ends.settled.remove(&mut self.interests, key);
+            self.reaper.settled.remove(&mut self.interests, key);
         } else if let Ok(object) = self.objects.any_mut(interest.object) {
             object.interests.remove(&mut self.interests, key);
         }
@@ -258,8 +258,8 @@ impl<M: Machine> Kernel<M> {
             interest.observers.remove(&mut self.observers, key);
         }
         self.interest_settle(interest);
-        if self.ends.cancelled.first() == Some(key) {
-            self.ends.cancelled.remove(&mut self.observers, key);
+        if self.reaper.cancelled.first() == Some(key) {
+            self.reaper.cancelled.remove(&mut self.observers, key);
         } else {
             // Step 5: if that handle is gone, this is a list of others, which such an observer is not the first of, or of nobody.
             let watchers = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle));
@@ -396,7 +396,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(object) = self.objects.any_mut(interest.object) {
             object.interests.remove(&mut self.interests, key);
         }
-        self.ends.settled.push_first(&mut self.interests, key);
+        self.reaper.settled.push_first(&mut self.interests, key);
         self.tell_first();
     }
 
@@ -417,9 +417,9 @@ impl<M: Machine> Kernel<M> {
 
     /// Steps 4 and 5: tells one of those that have not been told yet. Says whether there was one.
     pub(crate) fn tell_one(&mut self) -> bool {
-        if let Some(observer) = self.ends.cancelled.first() {
+        if let Some(observer) = self.reaper.cancelled.first() {
             self.cancel_closed(observer);
-        } else if let Some(key) = self.ends.settled.first() {
+        } else if let Some(key) = self.reaper.settled.first() {
             let told = |interest: &Interest| Some((interest.observers.first()?, interest.settled?));
             match self.interests.get(key).and_then(told) {
                 Some((observer, now)) => self.satisfy_one(observer, now),
@@ -445,7 +445,7 @@ impl<M: Machine> Kernel<M> {
         }
         // Step 5.
         if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
-            self.ends.cancelled.append(&mut self.observers, core::mem::take(watchers));
+            self.reaper.cancelled.append(&mut self.observers, core::mem::take(watchers));
             self.tell_first();
         }
     }

@@ -184,13 +184,13 @@ impl Kernel<FakeMachine> {
 
     /// What is remembered of handles and addresses is what a look would find.
     fn check_recent(&self) {
-        for (process, value, handle, kind) in self.recent_handles.known() {
+        for (process, value, handle, kind) in self.handle_lookaside.known() {
             let process = self.objects.get(process).expect("a process whose handle is remembered is there");
             assert_eq!(process.handles.get(value), Ok(handle), "{value:#x} is remembered as another handle");
             let object = self.objects.any(handle.object).expect("an object with a handle is there");
             assert_eq!(object.body.object_type(), kind, "{value:#x} is remembered as of another type");
         }
-        for (aspace, address, frame, writable) in self.frames.recent.known() {
+        for (aspace, address, frame, writable) in self.frames.lookaside.known() {
             let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
             if space.root.is_none() {
                 // Nobody is in it any more.

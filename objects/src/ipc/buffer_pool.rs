@@ -19,14 +19,14 @@ const HUGE: usize = crate::ipc::socket::CAPACITY;
 
 /// See the module's description.
 #[derive(Default)]
-pub struct Buffers {
+pub struct BufferPool {
     kept: Vec<Vec<u8>>,
     large: Vec<u8>,
     /// For messages' handles, empty.
     lists: Vec<Vec<Handle>>,
 }
 
-impl Buffers {
+impl BufferPool {
     /// A buffer of a length, to be written: there may be anything in it.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn buffers_have_the_length_that_was_asked_for() {
-        let mut buffers = Buffers::default();
+        let mut buffers = BufferPool::default();
         for len in [64, 0, 10, 64, 100, 3000, 100, 1] {
             let buffer = buffers.take(len).unwrap();
             assert_eq!(buffer.len(), len);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_is_kept() {
-        let mut buffers = Buffers::default();
+        let mut buffers = BufferPool::default();
         let many: Vec<_> = (0..100).map(|_| buffers.take(64).unwrap()).collect();
         many.into_iter().for_each(|buffer| buffers.give(buffer));
         assert_eq!(buffers.kept.len(), MOST);

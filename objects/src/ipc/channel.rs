@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES};
 
 use crate::containers::growth::Grows;
-use crate::containers::inline_map::Few;
+use crate::containers::inline_map::InlineMap;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
 use crate::core::object::{Body, Id, Noun};
@@ -77,7 +77,7 @@ pub struct Channel {
     paid: u64,
     /// What is counted for it.
     pub(crate) counted: Held,
-    callers: Few<u32, Id<Thread>>,
+    callers: InlineMap<u32, Id<Thread>>,
     next_txid: u32,
     /// The end in whose queue its handle lies.
     within: Option<Id<Channel>>,

@@ -6,7 +6,7 @@ use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
 use crate::core::object::{Body, Id, Noun};
-use crate::ipc::ring_buffer::{Ring, Ringed};
+use crate::ipc::ring_buffer::{RingBuffer, Ringed};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 
@@ -22,18 +22,18 @@ pub struct Fifo {
     pub count: usize,
     /// Bytes in an element.
     pub size: usize,
-    inbox: Ring,
+    inbox: RingBuffer,
 }
 
 impl Ringed for Fifo {
     #[inline(always)]
-    fn ring(&mut self) -> Option<&mut Ring> {
+    fn ring(&mut self) -> Option<&mut RingBuffer> {
         Some(&mut self.inbox)
     }
 }
 
 impl Fifo {
-    /// How many of `wanted` elements there are bytes for. Few are counted, as a division would take longer.
+    /// How many of `wanted` elements there are bytes for. InlineMap are counted, as a division would take longer.
     #[inline]
     fn elements(&self, bytes: usize, wanted: u64) -> usize {
         let size = self.size.max(1);
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
     pub fn fifo_create(&mut self, count: u64, size: u64) -> Result<(Id<Fifo>, Id<Fifo>), Status> {
         let bytes = Fifo::bytes(count, size)?;
         let end = || {
-            let inbox = Ring::with_room(bytes as usize)?;
+            let inbox = RingBuffer::with_room(bytes as usize)?;
             let (count, size) = (count as usize, size as usize);
             Ok::<_, Status>(Body::Fifo(Box::new(Fifo { peer: None, peer_koid: 0, count, size, inbox })))
         };

@@ -19,7 +19,7 @@ const LEAST: usize = 256;
 
 /// See the module's description.
 #[derive(Default)]
-pub(crate) struct Ring {
+pub(crate) struct RingBuffer {
     /// The buffer: all of it can be used.
     bytes: Vec<u8>,
     first: usize,
@@ -28,16 +28,16 @@ pub(crate) struct Ring {
 
 /// An object that holds a ring for its reader, if it does.
 pub(crate) trait Ringed: Noun {
-    fn ring(&mut self) -> Option<&mut Ring>;
+    fn ring(&mut self) -> Option<&mut RingBuffer>;
 }
 
-impl Ring {
+impl RingBuffer {
     /// A ring for so many bytes, which it has room for from the start.
     pub fn with_room(len: usize) -> Result<Self, Status> {
         let mut bytes = Vec::new();
         bytes.room_exact(len)?;
         bytes.resize(len, 0);
-        Ok(Ring { bytes, first: 0, len: 0 })
+        Ok(RingBuffer { bytes, first: 0, len: 0 })
     }
 
     /// Bytes to be read.
@@ -247,7 +247,7 @@ mod tests {
     use alloc::collections::VecDeque;
     use proptest::prelude::*;
 
-    impl Ring {
+    impl RingBuffer {
         fn put(&mut self, bytes: &[u8]) {
             let (first, second) = self.free(bytes.len());
             let (a, b) = bytes.split_at(first.len());
@@ -260,7 +260,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_queue(ops in proptest::collection::vec((0..3u8, 0..100usize), 0..200)) {
-            let mut ring = Ring::with_room(10).unwrap();
+            let mut ring = RingBuffer::with_room(10).unwrap();
             let mut model = VecDeque::new();
             for (n, (op, amount)) in ops.into_iter().enumerate() {
                 match op {

@@ -9,7 +9,7 @@ use abi::{Signals, Status};
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::object::{Body, Id, Noun};
-use crate::ipc::ring_buffer::{Ring, Ringed};
+use crate::ipc::ring_buffer::{RingBuffer, Ringed};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::task::account::{Held, STEP};
@@ -26,7 +26,7 @@ const FEW: usize = 16;
 
 /// What an end has received.
 enum Inbox {
-    Stream(Ring),
+    Stream(RingBuffer),
     Datagrams { queue: VecDeque<Vec<u8>>, bytes: usize },
 }
 
@@ -112,7 +112,7 @@ pub struct Way {
 
 impl Ringed for Socket {
     #[inline(always)]
-    fn ring(&mut self) -> Option<&mut Ring> {
+    fn ring(&mut self) -> Option<&mut RingBuffer> {
         match &mut self.inbox {
             Inbox::Stream(bytes) => Some(bytes),
             Inbox::Datagrams { .. } => None,
@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
             let inbox = if datagram {
                 Inbox::Datagrams { queue: VecDeque::new(), bytes: 0 }
             } else {
-                Inbox::Stream(Ring::default())
+                Inbox::Stream(RingBuffer::default())
             };
             Body::Socket(Box::new(Socket {
                 peer: None,

@@ -14,16 +14,16 @@ use crate::containers::name::Name;
 use crate::containers::slab::{Key, Slab};
 use crate::core::continuation::Progress;
 use crate::core::debuglog::Log;
-use crate::core::handle::{Found, Handle, HandleValue, RecentHandles};
+use crate::core::handle::{Found, Handle, HandleLookaside, HandleValue};
 use crate::core::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked, Waiters};
 use crate::core::port::Packet;
 use crate::core::wait::{Interest, Observer};
 use crate::device::resource::RangeBook;
 use crate::guest::component::Component;
 use crate::guest::endpoint::Endpoint;
-use crate::ipc::buffer_pool::Buffers;
+use crate::ipc::buffer_pool::BufferPool;
 use crate::ipc::channel::Channel;
-use crate::kernel::reaper::Ends;
+use crate::kernel::reaper::Reaper;
 use crate::kernel::trace::Trace;
 use crate::machine::{Machine, MachineEndpoint, MachineThread};
 use crate::memory::aspace::AddressSpace;
@@ -73,7 +73,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) deadlines: Deadlines,
     pub(crate) futexes: Futexes,
     /// For messages.
-    pub buffers: Buffers,
+    pub buffers: BufferPool,
     /// What ends of channels were made of.
     #[allow(clippy::vec_box, reason = "the boxes are what is kept")]
     pub(crate) spare_channels: Vec<Box<Channel>>,
@@ -85,11 +85,11 @@ pub struct Kernel<M: Machine> {
     pub(crate) components: BTreeMap<u8, Component>,
     pub(crate) serial: crate::device::debug::Serial,
     pub(crate) next_koid: u64,
-    pub(crate) recent_handles: RecentHandles,
+    pub(crate) handle_lookaside: HandleLookaside,
     /// Handles that are to be closed, and objects that may have to go, when the call is done: see [`crate::kernel::reaper`].
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
-    pub(crate) ends: Ends,
+    pub(crate) reaper: Reaper,
     /// What the event leaves behind: [`LEFT`], [`WOKEN`].
     pub(crate) unsettled: u8,
     /// An upcall may be due for the thread whose call is being handled: see [`crate::guest::vproc`].
@@ -149,7 +149,7 @@ impl<M: Machine> Kernel<M> {
             next_pin: 0,
             deadlines: Deadlines::default(),
             futexes: Futexes::default(),
-            buffers: Buffers::default(),
+            buffers: BufferPool::default(),
             spare_channels: Vec::new(),
             log: Log::default(),
             ranges: RangeBook::default(),
@@ -158,10 +158,10 @@ impl<M: Machine> Kernel<M> {
             serial: crate::device::debug::Serial::default(),
             // Numbers below 1024 are reserved, as in Zircon.
             next_koid: 1024,
-            recent_handles: RecentHandles::default(),
+            handle_lookaside: HandleLookaside::default(),
             closing: Vec::new(),
             doomed: List::default(),
-            ends: Ends::default(),
+            reaper: Reaper::default(),
             unsettled: 0,
             upcall: false,
             pressure: Pressure::default(),
@@ -354,12 +354,12 @@ impl<M: Machine> Kernel<M> {
     /// [`Kernel::handle_to`] what is wrong otherwise.
     #[inline(always)]
     pub fn known_handle_to<T: Noun>(&self, process: Id<Process>, value: HandleValue, rights: Rights) -> Option<Id<T>> {
-        self.recent_handles.find(process, value)?.to_with(rights)
+        self.handle_lookaside.find(process, value)?.to_with(rights)
     }
 
     #[inline(always)]
     fn find_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
-        match self.recent_handles.find(process, value) {
+        match self.handle_lookaside.find(process, value) {
             Some(found) => Ok(found),
             None => self.look_up_handle(process, value),
         }
@@ -369,14 +369,14 @@ impl<M: Machine> Kernel<M> {
     fn look_up_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
         let handle = self.objects.get(process)?.handles.get(value)?;
         let kind = self.objects.any(handle.object)?.body.object_type();
-        Ok(self.recent_handles.keep(process, value, handle, kind))
+        Ok(self.handle_lookaside.keep(process, value, handle, kind))
     }
 
     /// Takes a handle out of a process's table, if nothing waits through it.
     #[inline(always)]
     fn remove_handle(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
         let handle = self.objects.get_mut(process)?.handles.remove(value)?;
-        self.recent_handles.forget(value);
+        self.handle_lookaside.forget(value);
         Ok(handle)
     }
 

@@ -42,7 +42,7 @@ const THREAD: u32 = 4;
 const LOOK: u32 = 16;
 
 /// What is left.
-pub(crate) struct Ends {
+pub(crate) struct Reaper {
     /// Processes whose threads are to be stopped.
     stopping: List<Stopping>,
     /// Some of the first are this event's.
@@ -69,9 +69,9 @@ pub(crate) struct Ends {
     more: bool,
 }
 
-impl Default for Ends {
+impl Default for Reaper {
     fn default() -> Self {
-        Ends {
+        Reaper {
             stopping: List::default(),
             stops: false,
             doomed: 0,
@@ -107,54 +107,54 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn doom(&mut self, id: ObjectId) {
         if self.objects.any(id).is_ok_and(|object| !object.is_doomed()) {
             self.doomed.push_first(&mut self.objects.slab, id.key());
-            self.ends.doomed += 1;
+            self.reaper.doomed += 1;
             self.unsettled |= LEFT;
         }
     }
 
     /// Step 1 for the threads of a process that ends: they are stopped before anything goes.
     pub(crate) fn stop_threads(&mut self, id: Id<Process>) {
-        self.ends.stopping.push_first(&mut self.objects.slab, id.object().key());
-        self.ends.stops = true;
+        self.reaper.stopping.push_first(&mut self.objects.slab, id.object().key());
+        self.reaper.stops = true;
         self.unsettled |= LEFT;
     }
 
     /// Step 1: there are some who are to be told before anything else of this event is carried out.
     #[cold]
     pub(crate) fn tell_first(&mut self) {
-        self.ends.tells = true;
-        self.ends.stops = true;
+        self.reaper.tells = true;
+        self.reaper.stops = true;
         self.unsettled |= LEFT;
     }
 
     /// Tells one of those, or stops a thread. Says whether there was one.
     fn first_some(&mut self) -> bool {
-        self.ends.tells = self.ends.tells && self.tell_one();
-        self.ends.tells || self.stop_some()
+        self.reaper.tells = self.reaper.tells && self.tell_one();
+        self.reaper.tells || self.stop_some()
     }
 
     /// Stops a thread of those. Says whether there was one.
     fn stop_some(&mut self) -> bool {
-        let Some(first) = self.ends.stopping.first() else { return false };
+        let Some(first) = self.reaper.stopping.first() else { return false };
         if self.process_stop_some(Id::new(ObjectId(first))) {
             self.worked(THREAD);
         } else {
-            self.ends.stopping.remove(&mut self.objects.slab, first);
+            self.reaper.stopping.remove(&mut self.objects.slab, first);
         }
         true
     }
 
     /// Step 1 for the pages of a VMO that is gone.
     pub(crate) fn vmo_left(&mut self, mut vmo: Box<Vmo>) {
-        vmo.left = self.ends.vmos.take().map(ManuallyDrop::new);
-        self.ends.vmos = Some(vmo);
-        self.ends.new_vmos += 1;
+        vmo.left = self.reaper.vmos.take().map(ManuallyDrop::new);
+        self.reaper.vmos = Some(vmo);
+        self.reaper.new_vmos += 1;
         self.unsettled |= LEFT;
     }
 
     /// Notes work that is as much as so many ends of small objects.
     pub fn worked(&mut self, ends: u32) {
-        self.ends.work = self.ends.work.saturating_add(ends);
+        self.reaper.work = self.reaper.work.saturating_add(ends);
     }
 
     /// A portion that begins now, for work each piece of which may be long.
@@ -165,13 +165,13 @@ impl<M: Machine> Kernel<M> {
     /// Whether a portion has been long enough.
     #[inline]
     pub fn portion_over(&mut self, portion: &mut Portion) -> bool {
-        self.ends.work = self.ends.work.saturating_add(1);
-        self.ends.work >= LOOK && self.look_at_clock(portion)
+        self.reaper.work = self.reaper.work.saturating_add(1);
+        self.reaper.work >= LOOK && self.look_at_clock(portion)
     }
 
     #[inline(never)]
     fn look_at_clock(&mut self, portion: &mut Portion) -> bool {
-        self.ends.work = 0;
+        self.reaper.work = 0;
         let now = self.machine.now();
         now >= *portion.0.get_or_insert(now.saturating_add(PORTION))
     }
@@ -184,26 +184,26 @@ impl<M: Machine> Kernel<M> {
     pub fn reap(&mut self) {
         let mut portion = Portion::default();
         loop {
-            let first = if self.ends.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
-            if self.ends.stops {
-                self.ends.stops = self.first_some();
-            } else if self.closing.len() > self.ends.closing
+            let first = if self.reaper.doomed > 0 { self.doomed.first().map(ObjectId) } else { None };
+            if self.reaper.stops {
+                self.reaper.stops = self.first_some();
+            } else if self.closing.len() > self.reaper.closing
                 && let Some(handle) = self.closing.pop()
             {
                 self.close_now(handle);
             } else if let Some(id) = first {
                 self.end_some(id);
-            } else if self.ends.new_vmos > 0 {
+            } else if self.reaper.new_vmos > 0 {
                 self.left_pages();
             } else {
-                self.ends.doomed = 0;
+                self.reaper.doomed = 0;
                 if self.pressure_relieve() {
                     continue;
                 }
                 return;
             }
             if self.portion_over(&mut portion) {
-                self.ends.more = true;
+                self.reaper.more = true;
                 self.unsettled |= LEFT;
                 return self.leave_rest();
             }
@@ -212,17 +212,17 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 3: whether the call that is done is to be answered only when there is nothing left to see.
     pub fn ends_go_on(&mut self) -> bool {
-        core::mem::take(&mut self.ends.more) && self.is_left_to_see()
+        core::mem::take(&mut self.reaper.more) && self.is_left_to_see()
     }
 
     /// Step 2.
     fn leave_rest(&mut self) {
-        self.ends.tells = false;
-        self.ends.stops = false;
-        self.ends.doomed = 0;
-        self.ends.closing = self.closing.len();
-        self.ends.new_vmos = 0;
-        if self.is_left() && self.ends.due == i64::MAX {
+        self.reaper.tells = false;
+        self.reaper.stops = false;
+        self.reaper.doomed = 0;
+        self.reaper.closing = self.closing.len();
+        self.reaper.new_vmos = 0;
+        if self.is_left() && self.reaper.due == i64::MAX {
             self.left_pause(PORTION);
             self.attend();
         }
@@ -231,25 +231,25 @@ impl<M: Machine> Kernel<M> {
     /// The next portion is due when a pause is over.
     fn left_pause(&mut self, portion: i64) {
         let now = self.machine.now();
-        self.ends.due = now.saturating_add(portion.saturating_mul(PAUSE));
-        self.machine.set_deadline(self.ends.due);
+        self.reaper.due = now.saturating_add(portion.saturating_mul(PAUSE));
+        self.machine.set_deadline(self.reaper.due);
     }
 
     /// VMOs that are gone, but for their pages.
     #[cfg(any(test, feature = "fake"))]
     pub(crate) fn left_vmos(&self) -> impl Iterator<Item = &Vmo> {
-        core::iter::successors(self.ends.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
+        core::iter::successors(self.reaper.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
     }
 
     /// Whether anything is left.
     pub fn is_left(&self) -> bool {
-        self.ends.vmos.is_some() || self.is_left_to_see()
+        self.reaper.vmos.is_some() || self.is_left_to_see()
     }
 
     /// Whether anything is left that is more than memory.
     pub fn is_left_to_see(&self) -> bool {
-        let told = self.ends.settled.is_empty() && self.ends.cancelled.is_empty();
-        !told || !self.ends.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
+        let told = self.reaper.settled.is_empty() && self.reaper.cancelled.is_empty();
+        !told || !self.reaper.stopping.is_empty() || !self.doomed.is_empty() || !self.closing.is_empty()
     }
 
     /// A portion of what is left, the oldest first. Says whether there was anything. Not to be called in the midst of a call.
@@ -273,8 +273,8 @@ impl<M: Machine> Kernel<M> {
             }
         }
         self.leave_rest();
-        if !self.is_left() && self.ends.due != i64::MAX {
-            self.ends.due = i64::MAX;
+        if !self.is_left() && self.reaper.due != i64::MAX {
+            self.reaper.due = i64::MAX;
             self.attend();
         }
         self.pressure_check();
@@ -284,7 +284,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 4, if it is time. Says when the next portion is due.
     pub(crate) fn left_due(&mut self, now: i64) -> Option<i64> {
-        if now >= self.ends.due {
+        if now >= self.reaper.due {
             // What this event has ended comes first.
             self.reap();
             self.left_portion();
@@ -293,12 +293,12 @@ impl<M: Machine> Kernel<M> {
                 self.left_pause(took);
             }
         }
-        (self.ends.due != i64::MAX).then_some(self.ends.due)
+        (self.reaper.due != i64::MAX).then_some(self.reaper.due)
     }
 
     /// Some of the pages of a VMO that is gone go. Says whether there is one.
     fn left_pages(&mut self) -> bool {
-        let Some(vmo) = &mut self.ends.vmos else { return false };
+        let Some(vmo) = &mut self.reaper.vmos else { return false };
         let taken = vmo.pages_mut().and_then(|pages| pages.take_last(0, u64::MAX));
         match taken {
             Some(chunk) => {
@@ -307,8 +307,8 @@ impl<M: Machine> Kernel<M> {
             }
             None if vmo.zeroed.forget_some(NOTES) => self.worked(NOTES as u32 / WORK),
             None => {
-                self.ends.vmos = vmo.left.take().map(ManuallyDrop::into_inner);
-                self.ends.new_vmos = self.ends.new_vmos.saturating_sub(1);
+                self.reaper.vmos = vmo.left.take().map(ManuallyDrop::into_inner);
+                self.reaper.new_vmos = self.reaper.new_vmos.saturating_sub(1);
                 self.pressure_check();
             }
         }
@@ -322,7 +322,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<T, OutOfMemory> {
         loop {
             match make(self) {
-                Err(OutOfMemory) if self.ends.vmos.is_some() => {
+                Err(OutOfMemory) if self.reaper.vmos.is_some() => {
                     let mut portion = Portion::default();
                     while self.left_pages() && !self.portion_over(&mut portion) {}
                 }
@@ -345,7 +345,7 @@ impl<M: Machine> Kernel<M> {
             Held::More => {}
             Held::Nothing => {
                 self.doomed.remove(&mut self.objects.slab, id.key());
-                self.ends.doomed = self.ends.doomed.saturating_sub(1);
+                self.reaper.doomed = self.reaper.doomed.saturating_sub(1);
                 if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
                     self.take_apart(id);
                 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::containers::growth::{Grows, OutOfMemory};
 use crate::machine::{Frame, Machine};
-use crate::memory::lookaside::Recent;
+use crate::memory::lookaside::Lookaside;
 use crate::memory::vmo::Chunk;
 
 /// The owners of all frames.
@@ -20,7 +20,7 @@ pub(crate) struct Frames {
     /// A page of zeroes that is never written, for whoever reads what is not there. Taken when first needed and kept.
     pub zero: Option<Frame>,
     /// What was found of programs' addresses, which is only good as long as frames stay where they are.
-    pub recent: Recent,
+    pub lookaside: Lookaside,
 }
 
 impl Frames {
@@ -59,7 +59,7 @@ impl Frames {
     /// An owner lets go of a frame that it has mapped nowhere any more.
     #[inline]
     pub fn release<M: Machine>(&mut self, machine: &mut M, frame: Frame) {
-        self.recent.forget_all();
+        self.lookaside.forget_all();
         match self.more.get_mut(frame.0 as usize) {
             Some(more) if *more != 0 => *more -= 1,
             // What a device has stays the device's.

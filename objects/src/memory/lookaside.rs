@@ -5,8 +5,8 @@
 //! is kept: a page that the VMO itself holds, that is in no way waited for, and whose mapping has no other end than its
 //! own. It is forgotten in two ways:
 //!
-//! - When a mapping goes or allows less, what was kept of its pages ([`Recent::forget`]).
-//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Recent::forget_all`] only
+//! - When a mapping goes or allows less, what was kept of its pages ([`Lookaside::forget`]).
+//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Lookaside::forget_all`] only
 //!   counts, and an entry of an earlier count is none.
 
 use crate::containers::slab::Key;
@@ -26,12 +26,12 @@ struct Entry {
     writable: u64,
     aspace: Key,
     frame: Frame,
-    /// [`Recent::era`] when it was made.
+    /// [`Lookaside::era`] when it was made.
     era: u64,
 }
 
 /// See the module's description.
-pub(crate) struct Recent {
+pub(crate) struct Lookaside {
     entries: [Entry; ENTRIES as usize],
     era: u64,
 }
@@ -43,14 +43,14 @@ fn place(page: u64) -> usize {
     (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES.trailing_zeros())) as usize
 }
 
-impl Default for Recent {
+impl Default for Lookaside {
     fn default() -> Self {
         let none = Entry { page: NO_PAGE, writable: NO_PAGE, aspace: Key::FIRST, frame: Frame(0), era: 0 };
-        Recent { entries: [none; ENTRIES as usize], era: 1 }
+        Lookaside { entries: [none; ENTRIES as usize], era: 1 }
     }
 }
 
-impl Recent {
+impl Lookaside {
     /// The frame behind an address, if that is known.
     #[inline(always)]
     pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {

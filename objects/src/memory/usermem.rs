@@ -21,7 +21,7 @@ pub struct Place {
     address: u64,
     /// The page and the place there, if they lie in one that is known.
     known: Option<(Frame, usize)>,
-    /// [`Recent::era`](crate::memory::lookaside::Recent::era) of that.
+    /// [`Lookaside::era`](crate::memory::lookaside::Lookaside::era) of that.
     era: u64,
 }
 
@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
     /// be; to be read it may be missing, and then reads as zeroes.
     #[inline]
     pub(crate) fn user_page(&mut self, aspace: Key, address: u64, access: Access) -> Result<Option<Frame>, Status> {
-        match self.frames.recent.find(aspace, address, access) {
+        match self.frames.lookaside.find(aspace, address, access) {
             Some(frame) => Ok(Some(frame)),
             None => self.page_at(aspace, address, access, Rules::Program),
         }
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
         address: u64,
         access: Access,
     ) -> Result<Option<Frame>, Status> {
-        if let Some(frame) = self.frames.recent.find(aspace, address, access) {
+        if let Some(frame) = self.frames.lookaside.find(aspace, address, access) {
             return Ok(Some(frame));
         }
         match held {
@@ -89,7 +89,7 @@ impl<M: Machine> Kernel<M> {
         if len > PAGE_SIZE - offset {
             return None;
         }
-        Some((self.frames.recent.find(aspace, address, access)?, offset))
+        Some((self.frames.lookaside.find(aspace, address, access)?, offset))
     }
 
     #[inline(never)]
@@ -130,7 +130,7 @@ impl<M: Machine> Kernel<M> {
             Some(frame) if frame.is_device() => Err(Status::INVALID_ARGS),
             Some(frame) => {
                 if lasts && matches!(self.objects.get(vmo)?.beneath, Beneath::Zeroes) {
-                    self.frames.recent.keep(aspace, address, frame, access == Access::Write);
+                    self.frames.lookaside.keep(aspace, address, frame, access == Access::Write);
                 }
                 Ok(Some(frame))
             }
@@ -241,7 +241,7 @@ impl<M: Machine> Kernel<M> {
         if known.is_none() {
             self.check_out_pages(aspace, address, len)?;
         }
-        Ok(Place { address, known, era: self.frames.recent.era() })
+        Ok(Place { address, known, era: self.frames.lookaside.era() })
     }
 
     /// Writes to a place. If something may have become of its page since, it is looked for anew.
@@ -251,7 +251,7 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub fn fill_place(&mut self, aspace: Key, place: Place, data: &[u8]) -> Result<(), Status> {
         match place.known {
-            Some((frame, offset)) if place.era == self.frames.recent.era() => {
+            Some((frame, offset)) if place.era == self.frames.lookaside.era() => {
                 self.machine.frame_write(frame, offset, data);
                 Ok(())
             }

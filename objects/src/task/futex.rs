@@ -54,7 +54,7 @@ pub struct Requeue {
 /// Places that are looked at first.
 const NEAR: usize = 16;
 
-/// All futexes that have a queue. Few have one at a time, so each is kept at a place that its key tells, as long as no other
+/// All futexes that have a queue. InlineMap have one at a time, so each is kept at a place that its key tells, as long as no other
 /// one is there; otherwise among those in order, which are found in O(log n) however many a program makes.
 #[derive(Default)]
 pub(crate) struct Futexes {

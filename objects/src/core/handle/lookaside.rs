@@ -3,7 +3,7 @@
 //! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its type. Programs use
 //! the same few handles again and again, so what was found is kept in a small table by the handle's value. It stays true: what a handle
 //! stands for does not change, nor does an object's type, and a process that has ended leaves its key to nobody. Only when a
-//! handle leaves its process's table must it be forgotten ([`RecentHandles::forget`]).
+//! handle leaves its process's table must it be forgotten ([`HandleLookaside::forget`]).
 
 use core::array;
 use core::cell::Cell;
@@ -59,15 +59,15 @@ impl Found {
 }
 
 /// See the module's description.
-pub(crate) struct RecentHandles([Found; ENTRIES]);
+pub(crate) struct HandleLookaside([Found; ENTRIES]);
 
-impl Default for RecentHandles {
+impl Default for HandleLookaside {
     fn default() -> Self {
-        RecentHandles(array::from_fn(|_| Found::none()))
+        HandleLookaside(array::from_fn(|_| Found::none()))
     }
 }
 
-impl RecentHandles {
+impl HandleLookaside {
     /// The place of a value, whose lowest bits are the same in all.
     #[inline(always)]
     fn place(&self, value: HandleValue) -> &Found {

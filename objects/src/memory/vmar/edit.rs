@@ -328,7 +328,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.mapping_split(aspace, address);
         self.mapping_split(aspace, end);
-        self.frames.recent.forget(address, len);
+        self.frames.lookaside.forget(address, len);
         // What is mapped may allow less than it should: an access that it refuses is a fault, which sets it right.
         if !perm.read {
             self.space_unmap(aspace, address, len / PAGE);

@@ -144,7 +144,7 @@ impl<M: Machine> Kernel<M> {
         let mut table = Pages::default();
         let mut at = from;
         let old = self.objects.get(id)?.pages().ok_or(Status::INTERNAL)?;
-        self.frames.recent.forget_all();
+        self.frames.lookaside.forget_all();
         while let Some(chunk) = old.peek(at, to) {
             let shared = self.machine.heap_reserve().and_then(|()| self.frames.share(&chunk));
             let made = shared.and_then(|()| {

@@ -62,7 +62,7 @@ pub use self::source::PAGE_WAIT;
 use self::discard::Discard;
 use self::pages::Pages;
 use crate::containers::inline_map::Counts;
-use crate::containers::interval_map::Spans;
+use crate::containers::interval_map::IntervalMap;
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
@@ -148,7 +148,7 @@ pub struct Vmo {
     /// Its place among the discardable VMOs that nobody has locked.
     pub(crate) unlocked: Link,
     /// Runs of pages that a device may use.
-    pub(crate) pins: Spans<u64>,
+    pub(crate) pins: IntervalMap<u64>,
     /// It came about as a copy of another.
     pub is_clone: bool,
     /// It is a snapshot that nobody was given to write or to resize.
@@ -158,7 +158,7 @@ pub struct Vmo {
     /// The page of zeroes may be mapped where it has no frame.
     pub(crate) zero_mapped: bool,
     /// Where it is mapped, also through windows onto it: offsets, and the address space and base of each mapping.
-    pub(crate) mappings: Spans<(Key, u64)>,
+    pub(crate) mappings: IntervalMap<(Key, u64)>,
     /// How many mappings there are of it by name or through windows onto it, by address space.
     pub(crate) spaces: Counts<Key>,
     /// Mappings made of it by name.
@@ -239,12 +239,12 @@ impl<M: Machine> Kernel<M> {
             kind: Kind::Plain,
             discard: None,
             unlocked: Link::default(),
-            pins: Spans::default(),
+            pins: IntervalMap::default(),
             is_clone: false,
             is_immutable: false,
             shares: false,
             zero_mapped: false,
-            mappings: Spans::default(),
+            mappings: IntervalMap::default(),
             spaces: Counts::default(),
             num_mappings: 0,
             cache: Cache::Cached,

@@ -41,7 +41,7 @@ impl<M: Machine> Kernel<M> {
     /// The end of [`Kernel::mapping_take_up`].
     pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
-        self.frames.recent.forget(base, len);
+        self.frames.lookaside.forget(base, len);
         if let Some(space) = self.aspaces.get_mut(aspace) {
             space.mapped = space.mapped.saturating_sub(1);
         }

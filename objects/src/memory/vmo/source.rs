@@ -274,7 +274,7 @@ impl<M: Machine> Kernel<M> {
             }
             Some(Entry::Frame(frame)) => {
                 self.objects.get_mut(aux)?.pages_mut().and_then(|pages| pages.take(from, from + 1));
-                self.frames.recent.forget_all();
+                self.frames.lookaside.forget_all();
                 self.discharge(aux.object(), PAGE);
                 Some(frame)
             }

@@ -31,7 +31,7 @@ impl<M: Machine> Kernel<M> {
         self.objects.get_mut(to)?.shares |= shares;
         self.vmo_unmap_pages(from, from_page, from_page + count);
         self.vmo_unmap_pages(to, to_page, to_page + count);
-        self.frames.recent.forget_all();
+        self.frames.lookaside.forget_all();
         // A run of pages at a time, from the end that the other range lies at, so that none is overwritten before it
         // has been moved.
         let upwards = to != from || to_page < from_page;

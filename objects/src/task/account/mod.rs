@@ -25,7 +25,7 @@
 //!    there is looked at again without any: so a limit allows neither more nor less than it says.
 //! 5. What is told of an account leaves the credit of those below out ([`Accounts::used`]).
 //!
-//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
+//! InlineMap accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
 
 use abi::Status;
 
@@ -348,7 +348,7 @@ const fn own_bytes(kind: u32) -> u64 {
         // Its place in the region that it is in, and in its address space.
         abi::ZX_OBJ_TYPE_VMAR => size_of::<crate::memory::vmar::Vmar>() + crate::memory::aspace::MAPPING as usize,
         abi::ZX_OBJ_TYPE_FIFO => crate::ipc::fifo::MAX_BYTES as usize,
-        // Few are larger, and none by much.
+        // InlineMap are larger, and none by much.
         _ => 128,
     };
     (size_of::<Object>() + body) as u64 + machine
