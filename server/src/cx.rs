@@ -7,7 +7,7 @@ use objects::containers::growth::Grows;
 use objects::containers::slab::Key;
 use objects::core::continuation::Progress;
 use objects::core::handle::{Handle, HandleValue};
-use objects::core::object::Noun;
+use objects::core::noun::Noun;
 use objects::core::wait::Waiting;
 use objects::kernel::Caller;
 use objects::machine::{Machine, MachineThread, ThreadKey};

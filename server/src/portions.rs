@@ -4,7 +4,7 @@ use abi::{Rights, Status};
 use objects::containers::failure_injection;
 use objects::core::continuation::{Kept, Progress};
 use objects::core::handle::HandleValue;
-use objects::core::object::Noun;
+use objects::core::noun::Noun;
 use objects::machine::{Machine, ThreadKey};
 use objects::task::process::Process;
 use objects::{Id, Kernel, ObjectId};

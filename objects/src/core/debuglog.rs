@@ -10,8 +10,9 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// The longest text of one record.

@@ -4,8 +4,9 @@ use abi::{Signals, Status};
 
 use alloc::boxed::Box;
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// An event.

@@ -5,7 +5,7 @@ pub mod counter;
 pub mod debuglog;
 pub mod event;
 pub mod handle;
-pub(crate) mod noun;
+pub mod noun;
 pub mod object;
 pub mod port;
 pub(crate) mod sole_waiter;

@@ -13,14 +13,16 @@ use abi::{
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
 use crate::core::handle::HandleValue;
-use crate::core::object::{Body, Id, ObjectId, Waiters};
+use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::device::interrupt::Interrupt;
 use crate::guest::vproc::Vproc;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::vmo::{Access, PAGE_WAIT};
 use crate::task::process::Process;
+use crate::task::thread::Waiters;
 use crate::task::thread::{Thread, Wait};
 
 /// Packets that programs may queue before `port_queue` refuses.

@@ -19,9 +19,11 @@ use abi::{Signals, Status};
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::core::debuglog::{Level, Speaker};
-use crate::core::object::{Body, Id, Quarantined};
+use crate::core::noun::chain;
+use crate::core::object::Id;
 use crate::device::iommu::Iommu;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::vmo::{Pin, Vmo};
 
@@ -47,6 +49,11 @@ pub struct Pmt {
     /// The pages, until they are unpinned.
     pin: Option<Pin>,
     pub(crate) quarantine: Link,
+}
+
+chain! {
+    /// Pinned memory in the quarantine of a bus transaction initiator.
+    Quarantined = Pmt.quarantine
 }
 
 impl<M: Machine> Kernel<M> {
@@ -152,7 +159,7 @@ mod tests {
     use abi::{Rights, ZX_DEFAULT_BTI_RIGHTS, ZX_DEFAULT_PMT_RIGHTS};
 
     use crate::core::handle::HandleValue;
-    use crate::core::object::Noun;
+    use crate::core::noun::Noun;
     use crate::fake::FakeMachine;
     use crate::machine::PAGE;
     use crate::task::process::Process;

@@ -12,12 +12,13 @@ use alloc::vec::Vec;
 use abi::{Status, ZX_TIME_INFINITE, nr};
 
 use crate::containers::list::List;
-use crate::core::object::{Id, Waiters};
+use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::memory::vmo::PAGE_WAIT;
 use crate::task::process::Process;
+use crate::task::thread::Waiters;
 use crate::task::thread::{Thread, Wait};
 
 /// Bytes of a portion of a write.

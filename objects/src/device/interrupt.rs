@@ -17,11 +17,12 @@ use alloc::boxed::Box;
 use abi::{Signals, Status, ZX_INTERRUPT_VIRTUAL, ZX_TIME_INFINITE};
 
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
 use crate::core::wait::Waiting;
 use crate::device::msi::Message;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{DeviceError, Irq, IrqKey, IrqSource, Machine};
 use crate::memory::vmo::PAGE_WAIT;
 use crate::task::thread::{Thread, Wait};
@@ -346,7 +347,7 @@ mod tests {
 
     use crate::containers::name::Name;
     use crate::core::handle::HandleValue;
-    use crate::core::object::Noun;
+    use crate::core::noun::Noun;
     use crate::fake::FakeMachine;
     use crate::machine::Registers;
     use crate::task::process::Process;

@@ -7,8 +7,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 
 /// An IOMMU of the kind that does nothing.

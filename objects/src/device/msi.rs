@@ -7,9 +7,10 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::device::interrupt::Interrupt;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Cache, DeviceError, Frame, IrqSource, Machine, MsiBlock, PAGE};
 use crate::memory::vmo::{Access, Vmo};
 

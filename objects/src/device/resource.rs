@@ -10,8 +10,9 @@ use alloc::collections::btree_map::Entry;
 use abi::{Signals, Status, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_ROOT};
 
 use crate::containers::name::Name;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 
 /// A resource.

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 
 use super::FakeMachine;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Frame, PAGE};
 use crate::memory::aspace::AddressSpace;
 use crate::memory::vmar::{Child, Vmar};

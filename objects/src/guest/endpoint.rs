@@ -18,8 +18,9 @@ use alloc::vec::Vec;
 
 use abi::{HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, Signals, Status};
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{EndpointError, EndpointUse, Machine, MachineEndpoint};
 use crate::task::thread::{Thread, ThreadState};
 

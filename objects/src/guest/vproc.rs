@@ -25,10 +25,11 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::general_registers;
 use crate::guest::endpoint::Endpoint;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::kernel::reaper::Held;
 use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, PAGE, Registers, Runs, canonical};
 use crate::memory::vmo::Vmo;

@@ -23,9 +23,12 @@ use crate::containers::growth::Grows;
 use crate::containers::inline_map::InlineMap;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
-use crate::core::object::{Body, Id, Noun};
+use crate::core::noun::Noun;
+use crate::core::noun::peered;
+use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::pager::Then;
 use crate::memory::usermem::Place;
@@ -52,6 +55,8 @@ pub struct Message {
     /// The handles, in being: whoever drops a message closes them.
     pub handles: Vec<Handle>,
 }
+
+peered!(Channel);
 
 impl Message {
     /// Bytes that it takes while it waits to be read.

@@ -4,8 +4,10 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::object::{Body, Id};
+use crate::core::noun::peered;
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// One end of an event pair.
@@ -14,6 +16,8 @@ pub struct EventPair {
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
 }
+
+peered!(EventPair);
 
 impl<M: Machine> Kernel<M> {
     /// `eventpair_create`.

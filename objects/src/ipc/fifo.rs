@@ -5,9 +5,12 @@ use alloc::boxed::Box;
 use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, Noun};
+use crate::core::noun::Noun;
+use crate::core::noun::peered;
+use crate::core::object::Id;
 use crate::ipc::ring_buffer::{RingBuffer, Ringed};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// The most that the elements of one end may take, in bytes.
@@ -31,6 +34,8 @@ impl Ringed for Fifo {
         Some(&mut self.inbox)
     }
 }
+
+peered!(Fifo);
 
 impl Fifo {
     /// How many of `wanted` elements there are bytes for. InlineMap are counted, as a division would take longer.

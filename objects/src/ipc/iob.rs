@@ -21,9 +21,11 @@ use abi::{
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id};
+use crate::core::noun::peered;
+use crate::core::object::Id;
 use crate::ipc::stream::Part;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::vmo::Vmo;
 use crate::task::process::Process;
@@ -99,6 +101,8 @@ pub struct Iob {
     /// Windows through which regions are mapped from this end.
     windows: usize,
 }
+
+peered!(Iob);
 
 impl Iob {
     /// Its regions.

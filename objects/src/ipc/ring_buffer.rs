@@ -9,7 +9,8 @@ use abi::Status;
 
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
-use crate::core::object::{Id, Noun, Object};
+use crate::core::noun::Noun;
+use crate::core::object::{Id, Object};
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Access;

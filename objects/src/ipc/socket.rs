@@ -8,9 +8,12 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, Noun};
+use crate::core::noun::Noun;
+use crate::core::noun::peered;
+use crate::core::object::Id;
 use crate::ipc::ring_buffer::{RingBuffer, Ringed};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::account::{Held, STEP};
 
@@ -29,6 +32,8 @@ enum Inbox {
     Stream(RingBuffer),
     Datagrams { queue: VecDeque<Vec<u8>>, bytes: usize },
 }
+
+peered!(Socket);
 
 impl Inbox {
     fn len(&self) -> usize {

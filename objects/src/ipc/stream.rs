@@ -24,8 +24,9 @@ use abi::{Signals, Status, ZX_STREAM_SEEK_ORIGIN_CURRENT, ZX_STREAM_SEEK_ORIGIN_
 
 use crate::containers::slab::Key;
 use crate::core::continuation::COPIES;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::copy::Copied;
 use crate::memory::vmo::{self, Access, PAGE_WAIT, Vmo};

@@ -1,8 +1,9 @@
 //! Whose requests for memory count in a plan of [failure injection](crate::containers::failure_injection).
 
 use crate::containers::failure_injection::{Made, Plan, heed, made, plan, refused_all};
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 impl<M: Machine> Kernel<M> {

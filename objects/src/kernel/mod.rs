@@ -15,7 +15,8 @@ use crate::containers::slab::{Key, Slab};
 use crate::core::continuation::Progress;
 use crate::core::debuglog::Log;
 use crate::core::handle::{Found, Handle, HandleLookaside, HandleValue};
-use crate::core::object::{Body, Doomed, Id, Noun, ObjectId, Objects, Unlocked, Waiters};
+use crate::core::noun::Noun;
+use crate::core::object::{Doomed, Id, LEFT, ObjectId, Objects};
 use crate::core::port::Packet;
 use crate::core::wait::{Interest, Observer};
 use crate::device::resource::RangeBook;
@@ -23,6 +24,7 @@ use crate::guest::component::Component;
 use crate::guest::endpoint::Endpoint;
 use crate::ipc::buffer_pool::BufferPool;
 use crate::ipc::channel::Channel;
+use crate::kernel::nouns::Body;
 use crate::kernel::reaper::Reaper;
 use crate::kernel::trace::Trace;
 use crate::machine::{Machine, MachineEndpoint, MachineThread};
@@ -32,15 +34,19 @@ use crate::memory::pager::{Source, Wanted};
 use crate::memory::pressure::Pressure;
 use crate::memory::vmar::Nodes;
 use crate::memory::vmo::Ahead;
+use crate::memory::vmo::Unlocked;
 use crate::task::account::Accounts;
 use crate::task::fair_scheduling::Turns;
 use crate::task::futex::Futexes;
 use crate::task::job::Job;
 use crate::task::process::Process;
+use crate::task::thread::Waiters;
 use crate::task::thread::{Thread, ThreadState};
 use crate::time::deadline::Deadlines;
 
 mod failure_plan;
+pub(crate) mod lifecycle;
+pub mod nouns;
 pub mod reaper;
 pub(crate) mod trace;
 
@@ -105,11 +111,6 @@ pub struct Kernel<M: Machine> {
     pub(crate) nodes: Nodes,
     pub(crate) root_job: Option<Id<Job>>,
 }
-
-/// Something was put on the lists of what ends or of what waited for pages, or memory is to be relieved.
-pub(crate) const LEFT: u8 = 1;
-/// A thread was woken.
-pub(crate) const WOKEN: u8 = 2;
 
 /// Who makes a call.
 #[derive(Clone, Copy)]

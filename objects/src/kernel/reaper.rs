@@ -25,12 +25,15 @@ use crate::containers::growth::OutOfMemory;
 use crate::containers::list::List;
 use crate::core::continuation::WORK;
 use crate::core::handle::Handle;
-use crate::core::object::{Body, Id, ObjectId, Stopping};
+use crate::core::object::LEFT;
+use crate::core::object::{Id, ObjectId};
 use crate::core::wait::{Interests, Through};
-use crate::kernel::{Kernel, LEFT};
+use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{NOTES, Vmo};
 use crate::task::process::Process;
+use crate::task::process::Stopping;
 
 /// How long a portion is, in nanoseconds.
 pub(crate) const PORTION: i64 = 250_000;

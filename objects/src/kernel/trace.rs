@@ -25,8 +25,9 @@ use fxt::write::{self, Event, Text, Value};
 use zerocopy::IntoBytes;
 
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::vmo::Vmo;
 use crate::task::job::Job;

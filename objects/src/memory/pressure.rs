@@ -20,7 +20,8 @@ use abi::{
 use crate::containers::growth::OutOfMemory as NoMemory;
 use crate::core::event::Event;
 use crate::core::object::Id;
-use crate::kernel::{Kernel, LEFT};
+use crate::core::object::LEFT;
+use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Vmo;
 use crate::task::job::Job;

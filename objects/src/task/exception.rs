@@ -33,10 +33,11 @@ use abi::{
 
 use crate::containers::growth::Grows;
 use crate::core::handle::Handle;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{Channel, Message};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::job::Job;
 use crate::task::process::{Process, ProcessState};

@@ -12,10 +12,11 @@ use abi::Status;
 
 use crate::containers::list::List;
 use crate::containers::slab::Key;
-use crate::core::object::{Id, ObjectId, Waiters};
+use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, USER_BASE, USER_TOP};
+use crate::task::thread::Waiters;
 use crate::task::thread::{Thread, ThreadState, Wait};
 
 /// Which futex: address space and address.

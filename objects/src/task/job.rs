@@ -8,14 +8,17 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basi
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, Processes, SubJobs};
+use crate::core::noun::chain;
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::account::Counted;
 use crate::task::exception::ExceptionChannel;
 use crate::task::fair_scheduling::Share;
 use crate::task::policy::Policy;
 use crate::task::process::Process;
+use crate::task::process::Processes;
 
 /// How deep the tree may be, below the root job.
 pub(crate) const MAX_HEIGHT: u32 = 32;
@@ -60,6 +63,11 @@ pub struct Critical {
     job: Id<Job>,
     /// Only if the process's return code is not 0.
     nonzero: bool,
+}
+
+chain! {
+    /// Jobs of a job.
+    SubJobs = Job.siblings
 }
 
 impl Critical {

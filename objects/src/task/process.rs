@@ -9,10 +9,12 @@ use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::handle::{Handle, HandleTable};
-use crate::core::object::{Body, Id, Threads};
+use crate::core::noun::chain;
+use crate::core::object::Id;
 use crate::device::ioports::Grants;
 use crate::guest::vproc::Vproc;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::kernel::reaper::Held;
 use crate::machine::{Aspace, COMPONENT_BASE, KEPT, Machine, USER_BASE, USER_HALF, USER_TOP};
 use crate::memory::vmar::Vmar;
@@ -22,6 +24,7 @@ use crate::task::job::{Critical, Job};
 use crate::task::policy::Policy;
 use crate::task::shared_process::Sharing;
 use crate::task::thread::Thread;
+use crate::task::thread::Threads;
 
 /// Where a process is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,6 +125,15 @@ pub struct Process {
     pub break_on_load: u64,
     /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
     pub overflow_status: bool,
+}
+
+chain! {
+    /// Processes of a job.
+    Processes = Process.siblings
+}
+chain! {
+    /// Processes that have ended, whose threads are still to be stopped.
+    Stopping = Process.stopping
 }
 
 impl<M: Machine> Kernel<M> {

@@ -12,8 +12,9 @@ use abi::{
     ZX_PROFILE_INFO_FLAG_NO_INHERIT, ZX_PROFILE_INFO_FLAG_PRIORITY, zx_profile_info_t,
 };
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, Priority};
 use crate::task::thread::Thread;
 

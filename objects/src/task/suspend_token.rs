@@ -9,8 +9,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::process::{Process, ProcessState};
 use crate::task::thread::Thread;

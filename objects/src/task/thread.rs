@@ -12,7 +12,9 @@ use crate::containers::list::Link;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::continuation::Going;
-use crate::core::object::{Body, Id, ObjectId};
+use crate::core::noun::chain;
+use crate::core::object::WOKEN;
+use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
 use crate::core::wait::{Observed, Waiting};
 use crate::device::interrupt::Interrupt;
@@ -20,9 +22,10 @@ use crate::guest::endpoint::Slots;
 use crate::guest::restricted::Restricted;
 use crate::guest::vproc::Vproc;
 use crate::ipc::channel::{CallBuffers, Channel};
+use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::kernel::reaper::{PORTION, Portion};
 use crate::kernel::trace;
-use crate::kernel::{Kernel, WOKEN};
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::memory::pager::{PageWait, Then};
 use crate::task::account::Counted;
@@ -121,6 +124,15 @@ pub struct Thread {
     pub(crate) kicked: bool,
     /// The call that it is blocked in, where calls are traced.
     pub(crate) traced: Option<Box<trace::Call>>,
+}
+
+chain! {
+    /// Threads of a process.
+    Threads = Thread.siblings
+}
+chain! {
+    /// Threads that wait for the same thing in the order in which they came.
+    Waiters = Thread.queue
 }
 
 impl Thread {

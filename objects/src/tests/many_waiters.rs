@@ -6,7 +6,7 @@ use std::vec::Vec;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::handle::HandleValue;
-use crate::core::object::Noun;
+use crate::core::noun::Noun;
 use crate::core::port::Port;
 use crate::core::wait::{Observed, WaitItem, Waiting};
 use crate::fake::FakeMachine;

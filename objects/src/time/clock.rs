@@ -21,8 +21,9 @@ use abi::{
 };
 
 use crate::containers::name::Name;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Conversion, Machine, PAGE};
 use crate::memory::vmo::Vmo;
 use crate::task::process::Process;

@@ -4,8 +4,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TIMER_SLACK_EARLY, ZX_TIMER_SLACK_LATE};
 
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::time::deadline::Whose;
 

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use objects::ObjectId;
 use objects::containers::growth::Grows;
 use objects::core::handle::{Handle, HandleValue};
-use objects::core::object::Body;
 use objects::core::port::Port;
 use objects::core::wait::{Observed, WaitItem, Waiting};
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 
 use crate::Answer;

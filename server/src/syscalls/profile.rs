@@ -4,7 +4,7 @@ use abi::{
     Rights, Status, ZX_DEFAULT_PROFILE_RIGHTS, ZX_POL_NEW_PROFILE, ZX_RSRC_SYSTEM_PROFILE_BASE, zx_profile_info_t,
 };
 use objects::core::handle::HandleValue;
-use objects::core::object::Body;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::task::profile::Profile;
 use objects::task::thread::Thread;

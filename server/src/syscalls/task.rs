@@ -6,7 +6,7 @@ use abi::{
 };
 use objects::Id;
 use objects::core::handle::HandleValue;
-use objects::core::object::Body;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::task::exception::Task;
 use objects::task::job::Job;

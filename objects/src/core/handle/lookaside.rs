@@ -11,7 +11,8 @@ use core::cell::Cell;
 use abi::Rights;
 
 use super::{FIXED_BITS, Handle, HandleValue};
-use crate::core::object::{Id, Noun, ObjectId};
+use crate::core::noun::Noun;
+use crate::core::object::{Id, ObjectId};
 use crate::task::process::Process;
 
 /// Entries; a power of two.

@@ -18,8 +18,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::{Vproc, state};
 use crate::core::object::Id;
+use crate::core::object::WOKEN;
 use crate::core::port::Port;
-use crate::kernel::{Kernel, WOKEN};
+use crate::kernel::Kernel;
 use crate::machine::{Machine, Registers, canonical};
 use crate::memory::vmo::Vmo;
 use crate::task::thread::{Thread, ThreadState};

@@ -42,9 +42,10 @@ use abi::{
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::core::port::{PACKET_SIZE, Port};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{Beneath, SOURCE, Vmo};
 

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use core::ops::Range;
 
 use crate::containers::list::List;
-use crate::core::object::Waiters;
+use crate::task::thread::Waiters;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

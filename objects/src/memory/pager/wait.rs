@@ -9,12 +9,14 @@ use abi::{Status, ZX_TIME_INFINITE};
 use super::requests::Kind;
 use crate::containers::list::List;
 use crate::containers::slab::Key;
-use crate::core::object::{Id, ObjectId, Waiters};
+use crate::core::object::LEFT;
+use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{CallBuffers, Message};
-use crate::kernel::{Kernel, LEFT};
+use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::memory::vmo::PAGE_WAIT;
+use crate::task::thread::Waiters;
 use crate::task::thread::{Thread, Wait};
 
 /// Pages that have to be waited for.

@@ -14,8 +14,9 @@ use alloc::boxed::Box;
 use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 use crate::memory::vmo::Vmo;

@@ -66,9 +66,11 @@ use crate::containers::interval_map::IntervalMap;
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::object::{Body, Id, VmoChildren, VmoReaders};
+use crate::core::noun::chain;
+use crate::core::object::Id;
 use crate::ipc::iob::Iob;
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Cache, Frame, Machine, PAGE};
 use crate::memory::pager::{Dirt, Runs};
 
@@ -189,6 +191,19 @@ pub fn round_up(size: u64) -> Result<u64, Status> {
 fn range(offset: u64, len: u64, limit: u64) -> Result<core::ops::Range<u64>, Status> {
     let end = offset.checked_add(len).filter(|&end| end <= limit).ok_or(Status::OUT_OF_RANGE)?;
     Ok(offset..end)
+}
+
+chain! {
+    /// Children of a VMO.
+    VmoChildren = Vmo.siblings
+}
+chain! {
+    /// Discardable VMOs that nobody has locked.
+    Unlocked = Vmo.unlocked
+}
+chain! {
+    /// Clones that show pages of a VMO with a pager where they have none of their own.
+    VmoReaders = Vmo.reader
 }
 
 impl Vmo {

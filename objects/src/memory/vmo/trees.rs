@@ -470,7 +470,7 @@ impl World {
     fn check_all(&mut self) -> Result<(), TestCaseError> {
         let all: Vec<usize> = self.nodes.keys().copied().collect();
         prop_assert_eq!(
-            self.kernel.objects.iter().filter(|o| matches!(o.body, crate::core::object::Body::Vmo(_))).count(),
+            self.kernel.objects.iter().filter(|o| matches!(o.body, crate::kernel::nouns::Body::Vmo(_))).count(),
             all.len()
         );
         let mut owners: BTreeMap<Frame, u64> = BTreeMap::new();

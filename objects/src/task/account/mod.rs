@@ -30,8 +30,10 @@
 use abi::Status;
 
 use crate::containers::slab::{Key, Slab};
-use crate::core::object::{Body, Id, Noun, Object, ObjectId};
+use crate::core::noun::Noun;
+use crate::core::object::{Id, Object, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::task::job::Job;
 use crate::task::process::Process;

@@ -35,11 +35,12 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use crate::containers::list::List;
-use crate::core::object::{Id, ObjectId, Processes};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::task::job::{Job, MAX_HEIGHT};
 use crate::task::process::Process;
+use crate::task::process::Processes;
 use crate::task::thread::Thread;
 
 /// How long a turn is, in nanoseconds.

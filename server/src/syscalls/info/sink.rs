@@ -8,7 +8,7 @@
 use abi::Status;
 use objects::Kernel;
 use objects::core::continuation;
-use objects::core::object::Noun;
+use objects::core::noun::Noun;
 use objects::kernel::reaper::Portion;
 use objects::machine::Machine;
 use zerocopy::{FromBytes, Immutable, IntoBytes};

@@ -10,7 +10,8 @@ use abi::{
 use objects::containers::list::{Chain, List};
 use objects::core::continuation;
 use objects::core::handle::HandleValue;
-use objects::core::object::{Body, Object};
+use objects::core::object::Object;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::task::account::Counted;
 use objects::task::exception::Task;
