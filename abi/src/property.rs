@@ -33,7 +33,7 @@ consts! { TABLE;
         /// Whether the stream appends (`u8`).
         ZX_PROP_STREAM_MODE_APPEND = 19;
         /// Bytes that the job and all below it may have, `u64::MAX` for any number (`u64`). Not Zircon's: an extension.
-        /// To be set it needs the right to set policies, too. What is counted stands in `objects/src/task/account/counts.rs`.
+        /// To be set it needs the right to set policies, too. What is counted stands in `objects/src/core/account/counts.rs`.
         HAFNON_PROP_JOB_MEMORY_LIMIT = 0x4866_0001;
         /// Bytes that the job and all below it have (`u64`). It can only be read. Not Zircon's: an extension.
         HAFNON_PROP_JOB_MEMORY_USED = 0x4866_0002;

@@ -10,12 +10,12 @@ use abi::{
     zx_exception_report_t,
 };
 use objects::containers::slab::Key;
+use objects::core::continuation::PAGE_WAIT;
 use objects::core::wait::Waiting;
 use objects::device::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
-use objects::memory::pager::Then;
-use objects::memory::vmo::PAGE_WAIT;
 use objects::task::exception::{page_fault, synthetic};
+use objects::task::page_wait::Then;
 use objects::task::thread::{Thread, ThreadState};
 use objects::{Id, Kernel};
 

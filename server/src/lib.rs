@@ -31,9 +31,9 @@ pub mod user;
 use abi::Status;
 use objects::Kernel;
 use objects::containers::failure_injection;
+use objects::core::continuation::PAGE_WAIT;
 use objects::core::continuation::{GOES_ON, Progress};
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
-use objects::memory::vmo::PAGE_WAIT;
 
 pub use start::{Boot, StartError};
 

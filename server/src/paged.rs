@@ -5,7 +5,7 @@ use objects::Kernel;
 use objects::containers::failure_injection;
 use objects::core::wait::Waiting;
 use objects::machine::{Machine, ThreadKey};
-use objects::memory::pager::Then;
+use objects::task::page_wait::Then;
 
 use crate::cx::Cx;
 use crate::{Answer, again, fault};

@@ -31,12 +31,20 @@ use abi::{Rights, Status, ZX_TIME_INFINITE};
 
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::machine::{LARGE_PAGES, Machine, PAGE};
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// A call is not over, and goes on: see the module's description.
 pub const GOES_ON: Status = Status(i32::MIN + 1);
 
+/// A page is not there yet, and who wants it is to wait for it. No program is ever told this status: what touches pages
+/// passes it up as it is, and the server has the thread wait and then serves its fault, or makes its call, once more.
+/// So nothing may be changed before the last page that a call needs is known to be there.
+pub const PAGE_WAIT: Status = Status(i32::MIN);
+
+/// How long a portion is, in nanoseconds.
+pub(crate) const PORTION: i64 = 250_000;
 /// Pages that a portion makes, one by one.
 pub(crate) const MAKES: u64 = 64;
 /// Pages that a portion gives back. A large page is made as one and given back as one.
@@ -51,6 +59,10 @@ pub(crate) const UNMAPS: u32 = 128;
 pub(crate) const WORK: u32 = 8;
 /// Bytes that a portion copies.
 pub const COPIES: u64 = 512 << 10;
+
+/// A portion that has begun: when it will have been long enough, once that is known.
+#[derive(Default)]
+pub struct Portion(pub(crate) Option<i64>);
 
 /// What a call works on, and how far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

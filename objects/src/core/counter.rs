@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -12,6 +13,10 @@ use crate::machine::Machine;
 /// A counter.
 pub struct Counter {
     value: i64,
+}
+
+impl Noun for Counter {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_COUNTER;
 }
 
 fn sign(value: i64) -> Signals {

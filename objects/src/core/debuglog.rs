@@ -10,6 +10,7 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
+use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -113,6 +114,10 @@ pub struct Debuglog {
     /// It was created with `ZX_LOG_FLAG_READABLE`.
     pub readable: bool,
     next: u64,
+}
+
+impl Noun for Debuglog {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_DEBUGLOG;
 }
 
 impl<M: Machine> Kernel<M> {

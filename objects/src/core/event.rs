@@ -4,6 +4,7 @@ use abi::{Signals, Status};
 
 use alloc::boxed::Box;
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -11,6 +12,10 @@ use crate::machine::Machine;
 
 /// An event.
 pub struct Event;
+
+impl Noun for Event {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_EVENT;
+}
 
 impl<M: Machine> Kernel<M> {
     /// `event_create`.

@@ -1,5 +1,6 @@
 //! What all objects share: identity, handles, signals, waits and ports.
 
+pub mod account;
 pub mod continuation;
 pub mod counter;
 pub mod debuglog;

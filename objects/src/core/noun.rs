@@ -5,17 +5,15 @@ use abi::Status;
 use crate::core::object::Id;
 use crate::kernel::nouns::Body;
 
-/// A type of object.
-pub trait Noun: Sized {
-    /// `ZX_OBJ_TYPE_*`.
-    const TYPE: u32;
+/// A type whose values are a variant of [`Body`]: the kernel's list of nouns makes it one.
+pub trait Variant: Sized {
     /// The object's own part, if it is of this type.
     fn of(body: &Body) -> Option<&Self>;
     /// The same, to change it.
     fn of_mut(body: &mut Body) -> Option<&mut Self>;
     /// Whether the object is of this type.
     fn is(body: &Body) -> bool;
-    /// As [`Noun::of`], for an object that must be of this type.
+    /// As [`Variant::of`], for an object that must be of this type.
     ///
     /// # Errors
     /// `INTERNAL`: it is not.
@@ -23,8 +21,21 @@ pub trait Noun: Sized {
     /// The same, to change it.
     ///
     /// # Errors
-    /// As [`Noun::own`].
+    /// As [`Variant::own`].
     fn own_mut(body: &mut Body) -> Result<&mut Self, Status>;
+}
+
+/// A type of object: what it says about itself.
+pub trait Noun: Variant {
+    /// `ZX_OBJ_TYPE_*`.
+    const TYPE: u32;
+    /// Bytes for which an object is charged from its creation, beside those that every object takes.
+    const BYTES: u64 = 128;
+
+    /// Bytes that an object has when it is charged for the first time.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A noun whose objects come in pairs.
@@ -53,10 +64,10 @@ macro_rules! chain {
         impl crate::containers::list::Chain for $chain {
             type Entry = crate::core::object::Object;
             fn link(object: &Self::Entry) -> Option<&crate::containers::list::Link> {
-                Some(&<$noun as crate::core::noun::Noun>::of(&object.body)?.$field)
+                Some(&<$noun as crate::core::noun::Variant>::of(&object.body)?.$field)
             }
             fn link_mut(object: &mut Self::Entry) -> Option<&mut crate::containers::list::Link> {
-                Some(&mut <$noun as crate::core::noun::Noun>::of_mut(&mut object.body)?.$field)
+                Some(&mut <$noun as crate::core::noun::Variant>::of_mut(&mut object.body)?.$field)
             }
         }
     };

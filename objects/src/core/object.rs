@@ -14,6 +14,7 @@ use abi::{Signals, Status};
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::{Key, Slab};
+use crate::core::account::Charge;
 use crate::core::event::Event;
 use crate::core::handle::Handle;
 use crate::core::noun::{Noun, Peered};
@@ -22,7 +23,6 @@ use crate::core::wait::Interests;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::task::account::Charge;
 
 /// An object, whatever its type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -163,6 +163,16 @@ impl Object {
 pub(crate) const LEFT: u8 = 1;
 /// The event has woken a thread.
 pub(crate) const WOKEN: u8 = 2;
+
+/// What an object at its end still holds.
+pub(crate) enum Held {
+    /// This, which it holds no more.
+    Handle(Handle),
+    /// Something, some of which has gone.
+    More,
+    /// Nothing.
+    Nothing,
+}
 
 /// Objects of which something may have to be taken apart.
 pub struct Doomed;

@@ -12,18 +12,19 @@ use abi::{
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::HandleValue;
+use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
-use crate::device::interrupt::Interrupt;
-use crate::guest::vproc::Vproc;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
+use crate::kernel::blocking::Waiters;
 use crate::kernel::nouns::Body;
+use crate::machine::Access;
 use crate::machine::Machine;
-use crate::memory::vmo::{Access, PAGE_WAIT};
 use crate::task::process::Process;
-use crate::task::thread::Waiters;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// Packets that programs may queue before `port_queue` refuses.
 const MAX_QUEUED: usize = 4096;
@@ -67,7 +68,7 @@ enum Origin {
     /// `object_wait_async`; as long as the wait lasts, with its observer.
     Wait { through: Through, stamped: bool, observer: Option<Key> },
     /// An interrupt that is bound to the port: it has the packet, which is queued time and again.
-    Interrupt(Id<Interrupt>),
+    Interrupt(ObjectId),
     /// A source of pages, which has one packet for good.
     Source(Option<Key>),
 }
@@ -118,7 +119,11 @@ pub struct Port {
     /// The packets of waits, queued or not, by key and handle.
     waits: BTreeMap<Name, List<Alike>>,
     /// The virtual processor for which packets are events.
-    pub(crate) vproc: Option<Id<Vproc>>,
+    pub(crate) vproc: Option<ObjectId>,
+}
+
+impl Noun for Port {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PORT;
 }
 
 impl Port {
@@ -237,7 +242,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(p) = self.objects.get(port) else { return };
         let holds = !p.queue.is_empty() || !p.urgent.is_empty();
         if let Some(vproc) = p.vproc.filter(|_| holds && p.waiters.is_empty())
-            && self.vproc_event(vproc) == Err(Status::BAD_STATE)
+            && self.vproc_event(Id::new(vproc)) == Err(Status::BAD_STATE)
             && let Ok(p) = self.objects.get_mut(port)
         {
             p.vproc = None;
@@ -410,12 +415,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub(crate) fn packet_of_interrupt(
-        &mut self,
-        port: Id<Port>,
-        key: u64,
-        interrupt: Id<Interrupt>,
-    ) -> Result<Key, Status> {
+    pub(crate) fn packet_of_interrupt(&mut self, port: Id<Port>, key: u64, interrupt: ObjectId) -> Result<Key, Status> {
         let mut bytes = [0; PACKET_SIZE];
         bytes[0..8].copy_from_slice(&key.to_le_bytes());
         bytes[8..12].copy_from_slice(&ZX_PKT_TYPE_INTERRUPT.to_le_bytes());
@@ -613,7 +613,7 @@ impl<M: Machine> Kernel<M> {
             p.interrupts.first().and_then(|packet| self.packets.get(packet))
             && let Some(packet) = p.interrupts.first()
         {
-            self.interrupt_part(interrupt, packet);
+            self.interrupt_part(Id::new(interrupt), packet);
             return true;
         }
         let packet = p.queue.first().or_else(|| p.waits.first_key_value().and_then(|(_, alike)| alike.first()));

@@ -10,14 +10,15 @@
 
 use abi::{Signals, Status};
 
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::HandleValue;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::{WaitItem, met};
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::machine::Machine;
-use crate::memory::vmo::PAGE_WAIT;
 use crate::task::process::Process;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// See the module's description.
 #[derive(Clone, Copy)]

@@ -39,15 +39,16 @@ use abi::{
 use crate::containers::growth::Grows;
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::HandleValue;
 use crate::core::object::{Id, Object, ObjectId};
 use crate::core::port::Port;
 use crate::core::sole_waiter::SoleWaiter;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::machine::Machine;
-use crate::memory::vmo::PAGE_WAIT;
 use crate::task::process::Process;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// Observers that are told at once.
 const AT_ONCE: usize = 64;

@@ -19,6 +19,7 @@ use abi::{Signals, Status};
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::core::debuglog::{Level, Speaker};
+use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
 use crate::device::iommu::Iommu;
@@ -43,12 +44,20 @@ pub struct Bti {
     pub quarantined: u64,
 }
 
+impl Noun for Bti {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_BTI;
+}
+
 /// Pinned memory.
 pub struct Pmt {
     bti: Id<Bti>,
     /// The pages, until they are unpinned.
     pin: Option<Pin>,
     pub(crate) quarantine: Link,
+}
+
+impl Noun for Pmt {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PMT;
 }
 
 chain! {

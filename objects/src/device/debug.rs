@@ -12,14 +12,15 @@ use alloc::vec::Vec;
 use abi::{Status, ZX_TIME_INFINITE, nr};
 
 use crate::containers::list::List;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
+use crate::kernel::blocking::Waiters;
 use crate::machine::Machine;
-use crate::memory::vmo::PAGE_WAIT;
 use crate::task::process::Process;
-use crate::task::thread::Waiters;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// Bytes of a portion of a write.
 pub const WRITES: usize = 256;

@@ -17,15 +17,17 @@ use alloc::boxed::Box;
 use abi::{Signals, Status, ZX_INTERRUPT_VIRTUAL, ZX_TIME_INFINITE};
 
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
+use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
 use crate::core::wait::Waiting;
 use crate::device::msi::Message;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::{DeviceError, Irq, IrqKey, IrqSource, Machine};
-use crate::memory::vmo::PAGE_WAIT;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// Where an interrupt is between coming and being dealt with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +57,10 @@ pub struct Interrupt {
     came: Option<i64>,
     /// Its packet, while it is bound to a port.
     packet: Option<Key>,
+}
+
+impl Noun for Interrupt {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_INTERRUPT;
 }
 
 impl Interrupt {
@@ -261,7 +267,7 @@ impl<M: Machine> Kernel<M> {
             _ if interrupt.packet.is_some() => return Err(Status::ALREADY_BOUND),
             _ => {}
         }
-        let packet = self.packet_of_interrupt(port, key, id)?;
+        let packet = self.packet_of_interrupt(port, key, id.object())?;
         let interrupt = self.objects.get_mut(id)?;
         interrupt.packet = Some(packet);
         if interrupt.state == State::Pending {

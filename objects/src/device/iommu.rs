@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -14,6 +15,10 @@ use crate::machine::{Machine, PAGE};
 
 /// An IOMMU of the kind that does nothing.
 pub struct Iommu;
+
+impl Noun for Iommu {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_IOMMU;
+}
 
 impl Iommu {
     /// Bytes of memory that are in one piece for a device whenever they are in one page.

@@ -7,55 +7,21 @@
 
 mod decode;
 
-use alloc::vec::Vec;
-
 use abi::Status;
 
 use self::decode::{Instruction, Operation, Port};
-use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::port_grants::PORTS;
 use crate::machine::{Machine, PAGE, PortWidth, Registers};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
-/// Ports that there are.
-const PORTS: u32 = 1 << 16;
 /// Bytes that one fault moves at most.
 pub const BURST: u64 = 512;
 /// The direction flag: strings go downwards.
 const DIRECTION: u64 = 1 << 10;
-
-/// The ports that a process may use.
-#[derive(Default)]
-pub(crate) struct Grants {
-    /// A bit for each port, or nothing if there was never one.
-    bits: Vec<u64>,
-}
-
-impl Grants {
-    fn set(&mut self, first: u32, count: u32, to: bool) -> Result<(), Status> {
-        if self.bits.is_empty() && to {
-            let words = PORTS.div_ceil(u64::BITS) as usize;
-            self.bits.room_exact(words)?;
-            self.bits.resize(words, 0);
-        }
-        for port in first..first + count {
-            if let Some(word) = self.bits.get_mut((port / u64::BITS) as usize) {
-                let bit = 1 << (port % u64::BITS);
-                *word = if to { *word | bit } else { *word & !bit };
-            }
-        }
-        Ok(())
-    }
-
-    fn has(&self, first: u16, width: PortWidth) -> bool {
-        let first = u32::from(first);
-        let is_set = |port: u32| self.bits.get((port / u64::BITS) as usize).map(|word| word >> (port % u64::BITS) & 1);
-        (first..first + u32::from(width.bytes())).all(|port| is_set(port) == Some(1))
-    }
-}
 
 /// What becomes of a fault that may be the use of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +63,7 @@ impl<M: Machine> Kernel<M> {
     pub fn ioports_fault(&mut self, thread: Id<Thread>, aspace: Key) -> PortFault {
         let Ok(t) = self.objects.get(thread) else { return PortFault::NotGranted };
         let (process, Some(machine)) = (t.process, t.machine()) else { return PortFault::NotGranted };
-        if self.objects.get(process).is_ok_and(|p| p.ioports.bits.is_empty()) {
+        if self.objects.get(process).is_ok_and(|p| p.ioports.is_empty()) {
             return PortFault::NotGranted;
         }
         let mut registers = self.machine.thread_registers(machine);
@@ -199,6 +165,8 @@ fn loaded(rax: u64, value: u32, width: PortWidth) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
     use crate::machine::{MachineThread, Perm, USER_BASE};

@@ -7,12 +7,14 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::device::interrupt::Interrupt;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
+use crate::machine::Access;
 use crate::machine::{Cache, DeviceError, Frame, IrqSource, Machine, MsiBlock, PAGE};
-use crate::memory::vmo::{Access, Vmo};
+use crate::memory::vmo::Vmo;
 
 /// The registers by which a device is told where to write what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,10 @@ pub struct Msi {
     pub block: MsiBlock,
     /// Which of them have an interrupt object: a bit each.
     taken: u32,
+}
+
+impl Noun for Msi {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_MSI;
 }
 
 impl Msi {

@@ -10,6 +10,7 @@ use alloc::collections::btree_map::Entry;
 use abi::{Signals, Status, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_ROOT};
 
 use crate::containers::name::Name;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -27,6 +28,10 @@ pub struct Resource {
     pub size: u64,
     /// Its name.
     pub name: Name,
+}
+
+impl Noun for Resource {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_RESOURCE;
 }
 
 /// Which ranges are taken. What can be asked of it costs no more than the logarithm of how many there are.

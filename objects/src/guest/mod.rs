@@ -1,6 +1,4 @@
 //! Code below or beside the server: virtual processors, restricted mode, native endpoints and components.
 
 pub mod component;
-pub mod endpoint;
-pub mod restricted;
 pub mod vproc;

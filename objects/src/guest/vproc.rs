@@ -25,15 +25,16 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
+use crate::core::account::Counted;
+use crate::core::noun::Noun;
+use crate::core::object::Held;
 use crate::core::object::Id;
 use crate::general_registers;
-use crate::guest::endpoint::Endpoint;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
-use crate::kernel::reaper::Held;
 use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, PAGE, Registers, Runs, canonical};
 use crate::memory::vmo::Vmo;
-use crate::task::account::Counted;
+use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
@@ -57,6 +58,10 @@ pub struct Vproc {
     held: bool,
     /// An upcall is to be made as soon as it can ([`upcall`]).
     due: bool,
+}
+
+impl Noun for Vproc {
+    const TYPE: u32 = abi::HAFNON_OBJ_TYPE_VPROC;
 }
 
 impl Vproc {
@@ -106,7 +111,7 @@ impl<M: Machine> Kernel<M> {
             id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
         });
         let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
-        self.objects.get_mut(owner)?.vproc = Some(id);
+        self.objects.get_mut(owner)?.vproc = Some(id.object());
         Ok((id, page, slot))
     }
 
@@ -198,7 +203,7 @@ impl<M: Machine> Kernel<M> {
             Status::NO_MEMORY
         })?;
         self.objects.get_mut(id)?.runners.insert(process, runner);
-        self.objects.get_mut(process)?.vprocs.insert(id);
+        self.objects.get_mut(process)?.vprocs.insert(id.object());
         Ok(runner)
     }
 
@@ -217,7 +222,7 @@ impl<M: Machine> Kernel<M> {
     /// Nanoseconds for which the runners have run that an owner has: they are its own.
     pub(crate) fn vproc_runtime(&mut self, owner: Id<Thread>) -> i64 {
         let Ok(thread) = self.objects.get(owner) else { return 0 };
-        let Some(vproc) = thread.vproc.and_then(|id| self.objects.get(id).ok()) else { return 0 };
+        let Some(vproc) = thread.vproc.and_then(|id| self.objects.get::<Vproc>(Id::new(id)).ok()) else { return 0 };
         let of_no_process = vproc.last.and_then(|(runner, process)| process.is_none().then_some(runner));
         let runners = vproc.runners.values().copied().chain(of_no_process);
         runners.fold(0, |sum: i64, runner| sum.saturating_add(self.machine.runner_runtime(runner).unwrap_or(0)))
@@ -244,13 +249,13 @@ impl<M: Machine> Kernel<M> {
     /// The virtual processor that a thread has.
     fn vproc_owned(&mut self, owner: Id<Thread>) -> Option<&mut Vproc> {
         let id = self.objects.get(owner).ok()?.vproc?;
-        self.objects.get_mut(id).ok()
+        self.objects.get_mut(Id::new(id)).ok()
     }
 
     /// A process ends (3).
     pub(crate) fn vprocs_leave(&mut self, process: Id<Process>) {
         let vprocs = self.objects.get_mut(process).map(|p| core::mem::take(&mut p.vprocs)).unwrap_or_default();
-        for id in vprocs {
+        for id in vprocs.into_iter().map(Id::<Vproc>::new) {
             let Ok(vproc) = self.objects.get_mut(id) else { continue };
             let Some(runner) = vproc.runners.remove(&process) else { continue };
             match &mut vproc.last {
@@ -263,7 +268,7 @@ impl<M: Machine> Kernel<M> {
     /// A thread ends (4).
     pub(crate) fn vproc_owner_ends(&mut self, thread: Id<Thread>) {
         if let Some(id) = self.objects.get(thread).ok().and_then(|thread| thread.vproc) {
-            self.vproc_stop(id);
+            self.vproc_stop(Id::new(id));
         }
     }
 
@@ -298,7 +303,7 @@ impl<M: Machine> Kernel<M> {
             vproc.runners.remove(&process);
         }
         if let Ok(process) = self.objects.get_mut(process) {
-            process.vprocs.remove(&id);
+            process.vprocs.remove(&id.object());
         }
     }
 

@@ -22,20 +22,22 @@ use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES}
 use crate::containers::growth::Grows;
 use crate::containers::inline_map::InlineMap;
 use crate::containers::slab::Key;
+use crate::core::account::{Held, SPARE, STEP};
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::Handle;
 use crate::core::noun::Noun;
+use crate::core::noun::Variant;
 use crate::core::noun::peered;
 use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::memory::pager::Then;
 use crate::memory::usermem::Place;
-use crate::memory::vmo::PAGE_WAIT;
-use crate::task::account::{Held, SPARE, STEP};
+use crate::task::page_wait::Then;
 use crate::task::process::Process;
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// How deep ends may lie in messages of each other where one of them is written to.
 const MAX_DEPTH: usize = 1000;
@@ -86,6 +88,10 @@ pub struct Channel {
     next_txid: u32,
     /// The end in whose queue its handle lies.
     within: Option<Id<Channel>>,
+}
+
+impl Noun for Channel {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_CHANNEL;
 }
 
 /// Where the answer to a `channel_call` goes: addresses in the caller's memory.

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::noun::peered;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -15,6 +16,10 @@ pub struct EventPair {
     pub(crate) peer: Option<Id<EventPair>>,
     /// The other end's number, also when it is gone.
     pub peer_koid: u64,
+}
+
+impl Noun for EventPair {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_EVENTPAIR;
 }
 
 peered!(EventPair);

@@ -6,6 +6,7 @@ use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
 use crate::core::noun::Noun;
+use crate::core::noun::Variant;
 use crate::core::noun::peered;
 use crate::core::object::Id;
 use crate::ipc::ring_buffer::{RingBuffer, Ringed};
@@ -26,6 +27,11 @@ pub struct Fifo {
     /// Bytes in an element.
     pub size: usize,
     inbox: RingBuffer,
+}
+
+impl Noun for Fifo {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_FIFO;
+    const BYTES: u64 = MAX_BYTES;
 }
 
 impl Ringed for Fifo {

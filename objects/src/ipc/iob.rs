@@ -21,6 +21,7 @@ use abi::{
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
+use crate::core::noun::Noun;
 use crate::core::noun::peered;
 use crate::core::object::Id;
 use crate::ipc::stream::Part;
@@ -102,6 +103,10 @@ pub struct Iob {
     windows: usize,
 }
 
+impl Noun for Iob {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_IOB;
+}
+
 peered!(Iob);
 
 impl Iob {
@@ -121,6 +126,10 @@ impl Iob {
 pub struct IobSharedRegion {
     vmo: Id<Vmo>,
     size: u64,
+}
+
+impl Noun for IobSharedRegion {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_IOB_SHARED_REGION;
 }
 
 /// The beginning of a record in a ring: tag and bytes of data. Records begin at multiples of eight.
@@ -294,7 +303,7 @@ impl<M: Machine> Kernel<M> {
         let name = self.objects.get(region.vmo)?.name;
         let vmo = self.objects.get_mut(window)?;
         vmo.name = name;
-        vmo.iob = Some(id);
+        vmo.iob = Some(id.object());
         self.objects.get_mut(id)?.windows += 1;
         self.add_ref(id.object());
         self.add_ref(window.object());
@@ -336,7 +345,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not by this end. `INVALID_ARGS`: too
     /// much at once, or no memory of the program's. `BAD_STATE`: the counters make no sense. `NO_SPACE`: the ring is
-    /// full. `NO_MEMORY`. [`PAGE_WAIT`](crate::memory::vmo::PAGE_WAIT).
+    /// full. `NO_MEMORY`. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
     pub fn iob_write(&mut self, id: Id<Iob>, index: u32, aspace: Key, parts: &[Part]) -> Result<(), Status> {
         let tag_of = |discipline| match discipline {
             Discipline::Ring { tag } => Some(tag),

@@ -12,8 +12,8 @@ use crate::containers::slab::Key;
 use crate::core::noun::Noun;
 use crate::core::object::{Id, Object};
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE};
-use crate::memory::vmo::Access;
 
 /// The least that a buffer holds.
 const LEAST: usize = 256;

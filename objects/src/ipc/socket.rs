@@ -8,14 +8,15 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
+use crate::core::account::{Held, STEP};
 use crate::core::noun::Noun;
+use crate::core::noun::Variant;
 use crate::core::noun::peered;
 use crate::core::object::Id;
 use crate::ipc::ring_buffer::{RingBuffer, Ringed};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::task::account::{Held, STEP};
 
 /// Bytes that one end holds for its reader.
 pub const CAPACITY: usize = 256 * 1024;
@@ -98,6 +99,10 @@ pub struct Socket {
     pub write_threshold: usize,
     /// The other end has one, so it may be told when something has been read here.
     peer_has_threshold: bool,
+}
+
+impl Noun for Socket {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_SOCKET;
 }
 
 /// How bytes come from one end to the other.

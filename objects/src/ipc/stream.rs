@@ -24,12 +24,15 @@ use abi::{Signals, Status, ZX_STREAM_SEEK_ORIGIN_CURRENT, ZX_STREAM_SEEK_ORIGIN_
 
 use crate::containers::slab::Key;
 use crate::core::continuation::COPIES;
+use crate::core::continuation::PAGE_WAIT;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
+use crate::machine::Access;
 use crate::machine::{Machine, PAGE};
 use crate::memory::copy::Copied;
-use crate::memory::vmo::{self, Access, PAGE_WAIT, Vmo};
+use crate::memory::vmo::{self, Vmo};
 
 /// A stream.
 pub struct Stream {
@@ -43,6 +46,10 @@ pub struct Stream {
     pub append: bool,
     /// It may resize the VMO.
     resizes: bool,
+}
+
+impl Noun for Stream {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_STREAM;
 }
 
 /// A piece of a program's memory, as it says.

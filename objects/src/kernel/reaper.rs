@@ -23,8 +23,8 @@ use core::mem::ManuallyDrop;
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::list::List;
-use crate::core::continuation::WORK;
-use crate::core::handle::Handle;
+use crate::core::continuation::{PORTION, Portion, WORK};
+use crate::core::object::Held;
 use crate::core::object::LEFT;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::{Interests, Through};
@@ -35,8 +35,6 @@ use crate::memory::vmo::{NOTES, Vmo};
 use crate::task::process::Process;
 use crate::task::process::Stopping;
 
-/// How long a portion is, in nanoseconds.
-pub(crate) const PORTION: i64 = 250_000;
 /// How much longer than a portion is the pause after it.
 const PAUSE: i64 = 3;
 /// The end of a thread is as much as so many ends of small objects.
@@ -90,20 +88,6 @@ impl Default for Reaper {
         }
     }
 }
-
-/// What an object at its end still holds.
-pub(crate) enum Held {
-    /// This, which it holds no more.
-    Handle(Handle),
-    /// Something, some of which has gone.
-    More,
-    /// Nothing.
-    Nothing,
-}
-
-/// A portion that has begun: when it will have been long enough, once that is known.
-#[derive(Default)]
-pub struct Portion(Option<i64>);
 
 impl<M: Machine> Kernel<M> {
     /// Step 1: has an object looked at that may have to go: one that never got a handle, or whose contents may.

@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use abi::{ArgInfo, Dir, Status, SyscallInfo};
+use abi::{ArgInfo, Dir, Status};
 use fxt::Phase;
 use fxt::write::{self, Event, Text, Value};
 use zerocopy::IntoBytes;
@@ -32,7 +32,7 @@ use crate::machine::Machine;
 use crate::memory::vmo::Vmo;
 use crate::task::job::Job;
 use crate::task::process::Process;
-use crate::task::thread::Thread;
+use crate::task::thread::{Thread, TracedCall};
 
 /// Bytes of the ring.
 const RING: u64 = 4 << 20;
@@ -47,16 +47,6 @@ const TOLD: usize = 512;
 const CALLS: &str = "kernel:syscall";
 /// The category of what happens to tasks.
 const TASKS: &str = "kernel:task";
-
-/// A call under way.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    info: &'static SyscallInfo,
-    words: [u64; 8],
-    process: u64,
-    thread: u64,
-    start: u64,
-}
 
 /// See the module's description.
 #[derive(Default)]
@@ -79,7 +69,7 @@ pub(crate) struct Trace {
     args: Vec<u64>,
     arg_count: usize,
     /// The call that is being carried out, and its thread.
-    current: Option<(Call, ObjectId)>,
+    current: Option<(TracedCall, ObjectId)>,
     /// Its thread has been woken already.
     woken: Option<i64>,
 }
@@ -121,7 +111,7 @@ impl Trace {
         self.told.clear();
     }
 
-    fn event(&mut self, call: &Call, time: u64, result: Option<i64>, phase: Phase) {
+    fn event(&mut self, call: &TracedCall, time: u64, result: Option<i64>, phase: Phase) {
         let (category, name) = (self.name(CALLS), self.name(call.info.name));
         let result = result.filter(|_| call.info.returns != "void").map(|result| (self.name("result"), result));
         let mut event = Event::new(&mut self.record, time, (call.process, call.thread), category, name);
@@ -231,7 +221,7 @@ impl<M: Machine> Kernel<M> {
         self.trace_tell(thread.object());
         let (process_koid, thread_koid) = (self.koid(process.object()), self.koid(thread.object()));
         let start = self.machine.now() as u64;
-        let call = Call { info, words, process: process_koid, thread: thread_koid, start };
+        let call = TracedCall { info, words, process: process_koid, thread: thread_koid, start };
         self.trace.current = Some((call, thread.object()));
         self.trace.woken = None;
         self.trace_args(process, &call, |arg| arg.dir != Some(Dir::Out));
@@ -330,7 +320,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// What a call has written.
-    fn trace_out(&mut self, thread: Id<Thread>, call: &Call, result: Option<i64>) {
+    fn trace_out(&mut self, thread: Id<Thread>, call: &TracedCall, result: Option<i64>) {
         if result.is_none_or(|result| result < 0) {
             return;
         }
@@ -340,7 +330,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Notes the arguments that `wanted` chooses.
-    fn trace_args(&mut self, process: Id<Process>, call: &Call, wanted: impl Fn(&ArgInfo) -> bool) {
+    fn trace_args(&mut self, process: Id<Process>, call: &TracedCall, wanted: impl Fn(&ArgInfo) -> bool) {
         let Some(aspace) = self.objects.get(process).ok().and_then(|p| p.aspace) else { return };
         for (arg, &word) in call.info.args.iter().zip(&call.words).filter(|(arg, _)| wanted(arg)) {
             if arg.dir.is_none() {

@@ -6,6 +6,7 @@
 //!
 //! No method blocks and none may panic on any argument that the objects can pass.
 
+pub(crate) mod port_grants;
 pub mod user_registers;
 
 use crate::containers::growth::OutOfMemory;
@@ -70,6 +71,15 @@ pub struct MachineBell(pub u32);
 /// What a thread is called in the events that it causes; below 2^26, chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
+
+/// What a page is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// To look at it.
+    Read,
+    /// To change it.
+    Write,
+}
 
 /// What a mapping allows. A mapping that allows nothing is not made at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

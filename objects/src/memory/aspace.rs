@@ -10,14 +10,13 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use crate::containers::slab::Key;
+use crate::containers::slab::Slab;
 use crate::core::continuation::{UNMAPS, WORK};
-use crate::core::object::Id;
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE, Perm, USER_TOP};
 use crate::memory::vmar::{Child, Lots, Vmar, VmarFlags};
 use crate::memory::vmo::Vmo;
-use crate::task::process::Process;
-use crate::task::shared_process::Shows;
 
 /// A run of pages of a VMO in an address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +76,7 @@ pub struct AddressSpace {
     /// Those that show a part of it.
     pub(crate) shown_in: Vec<Key>,
     /// The process that is charged for what it takes, once there is one.
-    pub(crate) payer: Option<Id<Process>>,
+    pub(crate) payer: Option<ObjectId>,
     /// Its mappings.
     pub(crate) mapped: u64,
     /// Bytes that are paid for them and for its tables.
@@ -132,6 +131,27 @@ impl AddressSpace {
         }
         if self.innermost.get(&end) == Some(&parent) {
             self.innermost.remove(&end);
+        }
+    }
+}
+
+/// A part of an address space that is another one's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shows {
+    /// That one.
+    pub(crate) of: Key,
+    /// The part.
+    pub(crate) from: u64,
+    pub(crate) end: u64,
+}
+
+/// The machine's address spaces in which something of an address space may be mapped: its own, and those that show a part of it.
+pub(crate) fn each_machine(aspaces: &Slab<AddressSpace>, aspace: Key, mut act: impl FnMut(Aspace)) {
+    let Some(space) = aspaces.get(aspace) else { return };
+    act(space.machine);
+    for &other in &space.shown_in {
+        if let Some(other) = aspaces.get(other) {
+            act(other.machine);
         }
     }
 }
@@ -226,11 +246,11 @@ impl<M: Machine> Kernel<M> {
         let (Some(payer), paid, wanted) = (space.payer, space.paid, owed + STEP) else { return Ok(()) };
         if paid > wanted {
             space.paid = wanted;
-            self.discharge(payer.object(), paid - wanted);
+            self.discharge(payer, paid - wanted);
             return Ok(());
         }
-        self.may_charge(payer.object(), wanted - paid)?;
-        self.charge(payer.object(), wanted - paid);
+        self.may_charge(payer, wanted - paid)?;
+        self.charge(payer, wanted - paid);
         if let Some(space) = self.aspaces.get_mut(key) {
             space.paid = wanted;
         }
@@ -295,7 +315,7 @@ impl<M: Machine> Kernel<M> {
         space.ending.1 = space.root.take();
         if let Some(payer) = space.payer.take() {
             let paid = core::mem::take(&mut space.paid);
-            self.discharge(payer.object(), paid);
+            self.discharge(payer, paid);
         }
     }
 

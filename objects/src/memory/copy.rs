@@ -7,11 +7,13 @@ use abi::Status;
 
 use crate::containers::slab::Key;
 use crate::core::continuation::COPIES;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Machine, PAGE};
 use crate::memory::aspace::Mapping;
-use crate::memory::vmo::{Access, PAGE_WAIT, Vmo};
+use crate::memory::vmo::Vmo;
 
 /// How far a copy came, and why no further.
 pub(crate) type Copied = (u64, Result<(), Status>);

@@ -10,8 +10,8 @@
 //!   counts, and an entry of an earlier count is none.
 
 use crate::containers::slab::Key;
+use crate::machine::Access;
 use crate::machine::{Frame, PAGE};
-use crate::memory::vmo::Access;
 
 /// Entries; a power of two.
 const ENTRIES: u64 = 64;

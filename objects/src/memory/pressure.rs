@@ -24,7 +24,6 @@ use crate::core::object::LEFT;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Vmo;
-use crate::task::job::Job;
 
 /// How short memory is; what is greater is worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -261,9 +260,7 @@ impl<M: Machine> Kernel<M> {
         if self.pressure.level != OutOfMemory {
             return true;
         }
-        let ends = |&job: &Id<Job>| self.objects.get(job).is_ok_and(|job| job.kill_on_oom && !job.dead);
-        let newest = self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends);
-        if let Some(job) = newest {
+        if let Some(job) = self.job_out_of_memory() {
             self.pressure.relieve = true;
             self.unsettled |= LEFT;
             self.job_kill(job, ZX_TASK_RETCODE_OOM_KILL);

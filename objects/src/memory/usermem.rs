@@ -8,11 +8,13 @@
 use abi::Status;
 
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::memory::aspace::Mapping;
-use crate::memory::vmo::{Access, Beneath, PAGE_WAIT};
+use crate::memory::vmo::Beneath;
 use crate::task::process::Process;
 
 /// Where a few bytes are going to be written, which has been seen to be possible: so they need not be looked for again.

@@ -33,15 +33,17 @@ use abi::{
 
 use crate::containers::growth::Grows;
 use crate::core::handle::Handle;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{Channel, Message};
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::job::Job;
 use crate::task::process::{Process, ProcessState};
-use crate::task::thread::{Thread, Wait};
+use crate::task::thread::Thread;
 
 /// An exception of a thread.
 pub struct Exception {
@@ -59,6 +61,10 @@ pub struct Exception {
     second_chance: bool,
     /// What the present handler may do with the thread, and with the process if it serves more than a thread.
     rights: (Rights, Option<Rights>),
+}
+
+impl Noun for Exception {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_EXCEPTION;
 }
 
 /// Who an exception is offered to. See [`Kernel::handler_after`] for the order.

@@ -15,9 +15,10 @@ use crate::containers::slab::Key;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
+use crate::kernel::blocking::Waiters;
 use crate::machine::{Machine, USER_BASE, USER_TOP};
-use crate::task::thread::Waiters;
-use crate::task::thread::{Thread, ThreadState, Wait};
+use crate::task::thread::{Thread, ThreadState};
 
 /// Which futex: address space and address.
 pub type FutexKey = (Key, u64);

@@ -8,12 +8,13 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basi
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
+use crate::core::account::Counted;
+use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::task::account::Counted;
 use crate::task::exception::ExceptionChannel;
 use crate::task::fair_scheduling::Share;
 use crate::task::policy::Policy;
@@ -55,6 +56,11 @@ pub struct Job {
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// In the order in which they were made, at most `ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT`.
     pub(crate) debuggers: Vec<ExceptionChannel>,
+}
+
+impl Noun for Job {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_JOB;
+    const BYTES: u64 = size_of::<Job>() as u64;
 }
 
 /// Which job ends with a process.
@@ -353,6 +359,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A job is about to go.
+    /// The newest job that is to end when memory is out.
+    #[inline]
+    pub(crate) fn job_out_of_memory(&self) -> Option<Id<Job>> {
+        let ends = |&job: &Id<Job>| self.objects.get(job).is_ok_and(|job| job.kill_on_oom && !job.dead);
+        self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends)
+    }
+
     pub(crate) fn job_leave(&mut self, id: Id<Job>) {
         self.job_leave_parent(id);
     }

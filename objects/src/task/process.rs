@@ -8,17 +8,19 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
+use crate::core::account::Counted;
+use crate::core::account::SPACE;
 use crate::core::handle::{Handle, HandleTable};
+use crate::core::noun::Noun;
 use crate::core::noun::chain;
+use crate::core::object::Held;
 use crate::core::object::Id;
-use crate::device::ioports::Grants;
-use crate::guest::vproc::Vproc;
+use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
-use crate::kernel::reaper::Held;
+use crate::machine::port_grants::PortGrants;
 use crate::machine::{Aspace, COMPONENT_BASE, KEPT, Machine, USER_BASE, USER_HALF, USER_TOP};
 use crate::memory::vmar::Vmar;
-use crate::task::account::Counted;
 use crate::task::exception::ExceptionChannel;
 use crate::task::job::{Critical, Job};
 use crate::task::policy::Policy;
@@ -116,15 +118,21 @@ pub struct Process {
     /// What it ended with.
     pub return_code: i64,
     /// The I/O ports that it may use.
-    pub(crate) ioports: Grants,
+    pub(crate) ioports: PortGrants,
     /// Virtual processors that can run in its address space.
-    pub(crate) vprocs: BTreeSet<Id<Vproc>>,
+    pub(crate) vprocs: BTreeSet<ObjectId>,
     /// `ZX_PROP_PROCESS_DEBUG_ADDR`.
     pub debug_addr: u64,
     /// `ZX_PROP_PROCESS_BREAK_ON_LOAD`.
     pub break_on_load: u64,
     /// `HAFNON_PROP_PROCESS_OVERFLOW_STATUS`.
     pub overflow_status: bool,
+}
+
+impl Noun for Process {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PROCESS;
+    // With the uppermost tables of its address space.
+    const BYTES: u64 = size_of::<Process>() as u64 + SPACE;
 }
 
 chain! {
@@ -194,7 +202,7 @@ impl<M: Machine> Kernel<M> {
             debugger: None,
             start_time: 0,
             return_code: 0,
-            ioports: Grants::default(),
+            ioports: PortGrants::default(),
             vprocs: BTreeSet::new(),
             debug_addr: 0,
             break_on_load: 0,
@@ -205,7 +213,7 @@ impl<M: Machine> Kernel<M> {
             uncount(self);
         })?;
         if let Some(space) = self.aspaces.get_mut(aspace) {
-            space.payer = Some(id);
+            space.payer = Some(id.object());
         }
         self.sharing_join(id);
         self.add_ref(job.object());
@@ -266,7 +274,7 @@ impl<M: Machine> Kernel<M> {
             return None;
         }
         p.return_code = return_code;
-        p.ioports = Grants::default();
+        p.ioports = PortGrants::default();
         if self.trace_is_on() {
             self.trace_ended(id, return_code);
         }

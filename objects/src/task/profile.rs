@@ -12,6 +12,7 @@ use abi::{
     ZX_PROFILE_INFO_FLAG_NO_INHERIT, ZX_PROFILE_INFO_FLAG_PRIORITY, zx_profile_info_t,
 };
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -31,6 +32,10 @@ pub enum Profile {
     },
     /// For address regions: how hard to try to keep their memory, which is never taken away here.
     Memory,
+}
+
+impl Noun for Profile {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PROFILE;
 }
 
 impl Profile {

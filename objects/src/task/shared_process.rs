@@ -20,29 +20,19 @@ use abi::Status;
 
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
-use crate::containers::slab::{Key, Slab};
+use crate::containers::slab::Key;
+use crate::core::account::{Counted, SPACE};
 use crate::core::continuation::UNMAPS;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::machine::{Aspace, Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
-use crate::memory::aspace::AddressSpace;
+use crate::machine::{Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
+use crate::memory::aspace::{AddressSpace, Shows, each_machine};
 use crate::memory::vmar::Vmar;
-use crate::task::account::{Counted, SPACE};
 use crate::task::process::{Kind, Left, Process, ProcessState};
 use crate::task::thread::Thread;
 
 /// Members that a prototype can have at once: what goes from the half that they have in common goes from each.
 pub const MEMBERS: usize = 256;
-
-/// A part of an address space that is another one's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shows {
-    /// That one.
-    of: Key,
-    /// The part.
-    from: u64,
-    end: u64,
-}
 
 /// Whom a process shares with.
 #[derive(Clone, Copy, Debug)]
@@ -98,17 +88,6 @@ impl Thread {
     /// The process whose table holds its handles.
     pub fn holder(&self) -> Id<Process> {
         self.holder
-    }
-}
-
-/// The machine's address spaces in which something of an address space may be mapped (2).
-pub(crate) fn each_machine(aspaces: &Slab<AddressSpace>, aspace: Key, mut act: impl FnMut(Aspace)) {
-    let Some(space) = aspaces.get(aspace) else { return };
-    act(space.machine);
-    for &other in &space.shown_in {
-        if let Some(other) = aspaces.get(other) {
-            act(other.machine);
-        }
     }
 }
 
@@ -206,7 +185,7 @@ impl<M: Machine> Kernel<M> {
         let key = made.inspect_err(|_| self.accounts.uncount(account, Counted::Processes, 1))?;
         self.charge(id.object(), SPACE);
         if let Some(space) = self.aspaces.get_mut(key) {
-            space.payer = Some(id);
+            space.payer = Some(id.object());
         }
         if let Ok(Process { sharing: Sharing::Member { restricted, .. }, .. }) = self.objects.get_mut(id) {
             *restricted = Some(key);

@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -37,6 +38,10 @@ impl Held {
 /// A token.
 pub struct SuspendToken {
     task: Held,
+}
+
+impl Noun for SuspendToken {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_SUSPEND_TOKEN;
 }
 
 impl<M: Machine> Kernel<M> {

@@ -4,64 +4,34 @@
 //! wait goes through [`Kernel::take_wait`], which leaves no trace of it anywhere, and [`Kernel::wake`].
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use abi::{Signals, Status, ZX_TIME_INFINITE};
 
 use crate::containers::list::Link;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::continuation::Going;
+use crate::core::account::Counted;
+use crate::core::continuation::PORTION;
+use crate::core::continuation::Portion;
+use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::WOKEN;
 use crate::core::object::{Id, ObjectId};
-use crate::core::port::Port;
+use crate::core::wait::WAITS;
 use crate::core::wait::{Observed, Waiting};
-use crate::device::interrupt::Interrupt;
-use crate::guest::endpoint::Slots;
-use crate::guest::restricted::Restricted;
-use crate::guest::vproc::Vproc;
-use crate::ipc::channel::{CallBuffers, Channel};
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
-use crate::kernel::reaper::{PORTION, Portion};
-use crate::kernel::trace;
+use crate::machine::PAGE;
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
-use crate::memory::pager::{PageWait, Then};
-use crate::task::account::Counted;
+use crate::task::endpoint::Slots;
 use crate::task::exception::{After, Exception, ExceptionChannel};
-use crate::task::futex::FutexKey;
+use crate::task::page_wait::Then;
 use crate::task::process::{Process, ProcessState};
+use crate::task::restricted::Restricted;
 use crate::time::deadline::{Due, Whose};
 use crate::time::timer::Timer;
-
-/// What a thread waits for.
-pub(crate) enum Wait {
-    /// Nothing: it runs.
-    None,
-    /// A time (`nanosleep`).
-    Sleep,
-    /// Signals of objects.
-    Signals { observers: Vec<Key>, out: Observed },
-    /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
-    Sole { object: ObjectId, out: Observed, closed: bool },
-    /// A packet.
-    Port { port: Id<Port>, out: u64 },
-    /// A wake-up on an address.
-    Futex { key: FutexKey },
-    /// The answer to a call.
-    Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
-    /// Bytes from the host link, or room for them.
-    Serial(crate::device::debug::SerialWait),
-    /// An interrupt; when it came goes to this address, unless that is 0.
-    Interrupt { interrupt: Id<Interrupt>, out: u64 },
-    /// Pages that a pager supplies.
-    Page(Box<PageWait>),
-    /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::core::continuation`]).
-    Goes(Box<Going>),
-    /// A handler's decision about what the thread did.
-    Exception { exception: Id<Exception>, after: After, kind: u32 },
-}
+use abi::SyscallInfo;
 
 /// What waking a thread takes: the machine's thread, and in which turn it was noted.
 pub(crate) type AtHand = (Option<MachineThread>, u32);
@@ -75,6 +45,16 @@ pub enum ThreadState {
     Running,
     /// Ended.
     Dead,
+}
+
+/// A call under way that is traced.
+#[derive(Clone, Copy)]
+pub(crate) struct TracedCall {
+    pub(crate) info: &'static SyscallInfo,
+    pub(crate) words: [u64; 8],
+    pub(crate) process: u64,
+    pub(crate) thread: u64,
+    pub(crate) start: u64,
 }
 
 /// A thread.
@@ -117,22 +97,24 @@ pub struct Thread {
     /// The endpoints in its slots, if it has had any.
     pub(crate) endpoints: Option<Box<Slots>>,
     /// Its virtual processor.
-    pub(crate) vproc: Option<Id<Vproc>>,
+    pub(crate) vproc: Option<ObjectId>,
     /// Its restricted mode, if it has state bound.
     pub(crate) restricted: Option<Box<Restricted>>,
     /// It was kicked while it had none.
     pub(crate) kicked: bool,
     /// The call that it is blocked in, where calls are traced.
-    pub(crate) traced: Option<Box<trace::Call>>,
+    pub(crate) traced: Option<Box<TracedCall>>,
+}
+
+impl Noun for Thread {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_THREAD;
+    // With the kernel's record of it, its capabilities, and the page for its calls; and all that it can wait with at a time.
+    const BYTES: u64 = size_of::<Thread>() as u64 + 3 * PAGE + WAITS;
 }
 
 chain! {
     /// Threads of a process.
     Threads = Thread.siblings
-}
-chain! {
-    /// Threads that wait for the same thing in the order in which they came.
-    Waiters = Thread.queue
 }
 
 impl Thread {

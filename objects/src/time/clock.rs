@@ -21,6 +21,7 @@ use abi::{
 };
 
 use crate::containers::name::Name;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -51,6 +52,10 @@ pub struct Clock {
     generation: u32,
     /// The page that it is mapped by, if it can be.
     pub page: Option<Id<Vmo>>,
+}
+
+impl Noun for Clock {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_CLOCK;
 }
 
 /// What a started clock shows.

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TIMER_SLACK_EARLY, ZX_TIMER_SLACK_LATE};
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -21,6 +22,10 @@ pub struct Timer {
     /// When it fires: within the slack of the deadline.
     fires: i64,
     pub(crate) number: u32,
+}
+
+impl Noun for Timer {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_TIMER;
 }
 
 impl<M: Machine> Kernel<M> {

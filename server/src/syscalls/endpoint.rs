@@ -5,9 +5,9 @@ use abi::{
     HAFNON_ENDPOINT_SEND, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Rights, Status,
 };
 use objects::core::handle::HandleValue;
-use objects::guest::endpoint::Endpoint;
 use objects::ipc::channel::Channel;
 use objects::machine::{EndpointUse, Machine};
+use objects::task::endpoint::Endpoint;
 use objects::task::thread::Thread;
 
 use crate::cx::Cx;

@@ -1,9 +1,9 @@
 //! Handles.
 
 use abi::{Rights, Status, ZX_RIGHT_SAME_RIGHTS};
+use objects::core::continuation::Portion;
 use objects::core::continuation::Progress;
 use objects::core::handle::{Handle, HandleValue, INVALID};
-use objects::kernel::reaper::Portion;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

@@ -14,13 +14,13 @@ use abi::{
 use objects::Id;
 use objects::ObjectId;
 use objects::containers::name::Name;
+use objects::core::account::Counted;
 use objects::core::handle::HandleValue;
 use objects::ipc::socket::Socket;
 use objects::ipc::stream::Stream;
 use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::memory::vmo::Vmo;
-use objects::task::account::Counted;
 use objects::task::exception::Exception;
 use objects::task::job::Job;
 use objects::task::process::Process;

@@ -5,10 +5,10 @@ use abi::{
     ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
 };
 use objects::Id;
+use objects::core::continuation::Portion;
 use objects::core::handle::HandleValue;
 use objects::core::port::Port;
 use objects::guest::vproc::Vproc;
-use objects::kernel::reaper::Portion;
 use objects::machine::{Machine, PAGE, Perm};
 use objects::memory::vmar::{MapRequest, Place, Vmar};
 use objects::memory::vmo::Vmo;

@@ -65,11 +65,11 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(id)?.stopped {
             return Err(Status::BAD_STATE);
         }
-        let bound = self.objects.get(port)?.vproc;
+        let bound: Option<Id<Vproc>> = self.objects.get(port)?.vproc.map(Id::new);
         if bound.is_some_and(|other| self.objects.get(other).is_ok_and(|other| !other.stopped)) {
             return Err(Status::ALREADY_BOUND);
         }
-        self.objects.get_mut(port)?.vproc = Some(id);
+        self.objects.get_mut(port)?.vproc = Some(id.object());
         self.port_tells(port);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
     /// `NOT_FOUND`: it is not bound to this one.
     pub fn vproc_unbind(&mut self, id: Id<Vproc>, port: Id<Port>) -> Result<(), Status> {
         let port = self.objects.get_mut(port)?;
-        if port.vproc != Some(id) {
+        if port.vproc != Some(id.object()) {
             return Err(Status::NOT_FOUND);
         }
         port.vproc = None;
@@ -90,7 +90,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 2: makes the upcall that is due for a thread, if there is one, or sees to it that this is asked again.
     pub(crate) fn vproc_owner_ready(&mut self, owner: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(owner) else { return };
-        let Some(id) = thread.vproc else { return };
+        let Some(id) = thread.vproc.map(Id::new) else { return };
         let (ready, machine) = (thread.is_ready() && !thread.is_waiting(), thread.machine());
         if !ready && thread.state == ThreadState::Running {
             // Of no turn.
@@ -123,7 +123,7 @@ impl<M: Machine> Kernel<M> {
     pub fn vproc_answered(&mut self, key: u32, result: Option<i64>) -> bool {
         let Some(owner) = self.thread_at(key) else { return false };
         let Ok(thread) = self.objects.get_mut(owner) else { return false };
-        let (Some(id), Some(machine)) = (thread.vproc, thread.machine()) else { return false };
+        let (Some(id), Some(machine)) = (thread.vproc.map(Id::new), thread.machine()) else { return false };
         let (Some(result), false) = (result, thread.is_waiting()) else {
             thread.noted = 0;
             return false;
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
-    use crate::task::thread::Wait;
+    use crate::kernel::blocking::Wait;
 
     const ENTRY: u64 = 0x4000_0000;
     const STACK: u64 = 0x5000_0000;

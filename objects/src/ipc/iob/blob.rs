@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
     /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: one that keeps no blobs. `ACCESS_DENIED`: not by this end.
     /// `IO_DATA_INTEGRITY`: the region's memory was written to and makes no sense. `NO_MEMORY`: it is full, or there is
     /// no memory for the blob. `INVALID_ARGS`: the blob is no memory of the program's.
-    /// [`PAGE_WAIT`](crate::memory::vmo::PAGE_WAIT).
+    /// [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
     pub fn iob_allocate_id_portion(
         &mut self,
         id: Id<Iob>,

@@ -17,10 +17,10 @@ use abi::{
 
 use super::{Kind, Pager, Source};
 use crate::containers::slab::Key;
+use crate::core::continuation::Portion;
 use crate::core::continuation::{MAKES, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::Vmo;
 

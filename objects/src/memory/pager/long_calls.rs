@@ -7,10 +7,10 @@ use abi::{Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL};
 use super::dirty::whole_pages;
 use super::{Kind, Pager, Source};
 use crate::containers::slab::Key;
+use crate::core::continuation::Portion;
 use crate::core::continuation::{UNMAPS, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{NOTES, Vmo};
 

@@ -31,7 +31,6 @@ mod requests;
 mod runs;
 #[cfg(test)]
 mod tests;
-mod wait;
 
 use alloc::boxed::Box;
 
@@ -42,6 +41,7 @@ use abi::{
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::core::port::{PACKET_SIZE, Port};
 use crate::kernel::Kernel;
@@ -51,16 +51,18 @@ use crate::memory::vmo::{Beneath, SOURCE, Vmo};
 
 pub(crate) use dirty::Dirt;
 pub use dirty::DirtyQuery;
-pub(crate) use requests::Kind;
+pub(crate) use requests::{Kind, Wanted};
 use requests::{Requests, Told};
 pub(crate) use runs::Runs;
-pub use wait::Then;
-pub(crate) use wait::{PageWait, Wanted};
 
 /// A pager.
 #[derive(Default)]
 pub struct Pager {
     sources: List<Sources>,
+}
+
+impl Noun for Pager {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PAGER;
 }
 
 /// What a source's packet is used for.
@@ -93,14 +95,14 @@ pub(crate) struct Source {
     /// Pages must be asked for before they are written.
     traps: bool,
     /// Nothing more can be asked for.
-    detached: bool,
+    pub(crate) detached: bool,
     /// Once it is detached: up to which page its VMO has none any more that the pager has as they are.
     pub evicted: u64,
     /// What its VMO's pages are that are not clean.
     pub dirt: Runs<Dirt>,
     /// The VMO was changed since that was last to be forgotten.
     modified: bool,
-    requests: Requests,
+    pub(crate) requests: Requests,
     packet: Key,
     sent: Option<Sent>,
     complete: Complete,
@@ -227,7 +229,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The same from outside of the port's own doings: threads that wait for a packet get it.
-    fn source_tell_now(&mut self, key: Key) {
+    pub(crate) fn source_tell_now(&mut self, key: Key) {
         self.source_tell(key);
         if let Some(port) = self.sources.get(key).map(|source| source.port) {
             self.port_serve(port);
@@ -265,7 +267,7 @@ impl<M: Machine> Kernel<M> {
     // --- the ends of requests ---
 
     /// Ends a request: all that wait for it go on with `status`.
-    fn source_finish(&mut self, key: Key, kind: Kind, start: u64, status: Status) {
+    pub(crate) fn source_finish(&mut self, key: Key, kind: Kind, start: u64, status: Status) {
         let Some(source) = self.sources.get_mut(key) else { return };
         let Some(request) = source.requests.remove(kind, start) else { return };
         if request.told == Told::Queued {

@@ -9,7 +9,8 @@ use alloc::collections::BTreeMap;
 use core::ops::Range;
 
 use crate::containers::list::List;
-use crate::task::thread::Waiters;
+use crate::containers::slab::Key;
+use crate::kernel::blocking::Waiters;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -149,6 +150,17 @@ impl Requests {
         }
         Some(request)
     }
+}
+
+/// Pages that have to be waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// Where they come from.
+    pub source: Key,
+    /// What is wanted with them.
+    pub kind: Kind,
+    /// All that are wanted now; none of them is there, or may be written.
+    pub pages: Range<u64>,
 }
 
 #[cfg(test)]

@@ -12,11 +12,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::containers::name::Name;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::Handle;
 use crate::core::wait::Waiting;
 use crate::fake::FakeMachine;
+use crate::machine::Access;
 use crate::machine::Registers;
-use crate::memory::vmo::{Access, PAGE_WAIT};
+use crate::task::page_wait::Then;
 use crate::task::process::Process;
 use crate::task::thread::{Thread, ThreadState};
 

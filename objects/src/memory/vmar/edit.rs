@@ -4,10 +4,10 @@ use abi::Status;
 
 use super::{Child, Vmar};
 use crate::containers::slab::Key;
+use crate::core::continuation::Portion;
 use crate::core::continuation::{SHORT, UNMAPS, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 use crate::memory::vmo::CloneKind;

@@ -14,10 +14,12 @@ use alloc::boxed::Box;
 use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
+use crate::memory::aspace::MAPPING;
 use crate::memory::aspace::Mapping;
 use crate::memory::vmo::Vmo;
 pub(crate) use children::{Child, Children, Nodes};
@@ -53,6 +55,12 @@ pub struct Vmar {
     start: u64,
     /// From here on places are drawn first.
     hint: u64,
+}
+
+impl Noun for Vmar {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_VMAR;
+    // With its place in the region that it is in, and in its address space.
+    const BYTES: u64 = size_of::<Vmar>() as u64 + MAPPING;
 }
 
 impl Vmar {

@@ -4,13 +4,13 @@ use abi::Status;
 
 use super::Vmar;
 use crate::containers::slab::Key;
+use crate::core::continuation::Portion;
 use crate::core::continuation::{SHOWS, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
+use crate::machine::Access;
 use crate::machine::{LARGE_PAGES, Machine, PAGE};
 use crate::memory::aspace::Mapping;
-use crate::memory::vmo::Access;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,10 +4,10 @@ use abi::Status;
 
 use super::pages::Pages;
 use super::{Backing, Beneath, Kind, Vmo, round_up};
+use crate::core::continuation::Portion;
 use crate::core::continuation::{SHORT, UNMAPS, WORK};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
 use crate::machine::{Cache, Machine, PAGE};
 use crate::memory::pager::Runs;
 

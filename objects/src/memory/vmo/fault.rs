@@ -2,10 +2,11 @@
 
 use abi::Status;
 
-use super::{Access, Kind, Vmo};
+use super::{Kind, Vmo};
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 

@@ -53,11 +53,9 @@ use abi::{Signals, Status};
 pub(crate) use self::allocate_ahead::Ahead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
-pub use self::page_lookup::Access;
 pub(crate) use self::page_notes::{NOTES, SOURCE};
 pub(crate) use self::pages::Chunk;
 pub use self::pins::Pin;
-pub use self::source::PAGE_WAIT;
 
 use self::discard::Discard;
 use self::pages::Pages;
@@ -66,9 +64,10 @@ use crate::containers::interval_map::IntervalMap;
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
+use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
-use crate::ipc::iob::Iob;
+use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Cache, Frame, Machine, PAGE};
@@ -168,12 +167,21 @@ pub struct Vmo {
     /// How mappings of it are cached.
     pub cache: Cache,
     /// It is a window through which this end of an IOBuffer maps a region.
-    pub(crate) iob: Option<Id<Iob>>,
+    pub(crate) iob: Option<ObjectId>,
     /// It is the vDSO's: only exact executable mappings are allowed.
     pub is_vdso: bool,
     /// When it is gone but for its pages, the next one of which that is so ([`crate::kernel::reaper`]). Not dropped with it: that would be a
     /// recursion, and dearer for all others.
     pub(crate) left: Option<ManuallyDrop<Box<Vmo>>>,
+}
+
+impl Noun for Vmo {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_VMO;
+    const BYTES: u64 = size_of::<Vmo>() as u64;
+
+    fn held_bytes(&self) -> u64 {
+        self.own_pages().saturating_mul(PAGE).saturating_add(self.notes_paid)
+    }
 }
 
 /// Rounds a size up to whole pages.
@@ -311,7 +319,7 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn vmo_end(&mut self, mut vmo: Box<Vmo>) {
         if let Some(end) = vmo.iob {
-            self.iob_window_end(end);
+            self.iob_window_end(Id::new(end));
         }
         match vmo.beneath {
             Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => {}

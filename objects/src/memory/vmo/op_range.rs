@@ -2,10 +2,11 @@
 
 use abi::Status;
 
-use super::{Access, Beneath, Kind, Vmo, range};
+use super::{Beneath, Kind, Vmo, range};
 use crate::core::continuation::MAKES;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
 use crate::memory::pager::Dirt;
 

@@ -16,16 +16,8 @@ use super::pages::Entry;
 use super::{Beneath, Kind, Vmo};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE};
-
-/// What a page is wanted for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// To look at it.
-    Read,
-    /// To change it.
-    Write,
-}
 
 impl<M: Machine> Kernel<M> {
     /// The frame of a page of a VMO with pages of its own. To be read it may be missing, and then reads as zeroes; to be

@@ -9,11 +9,13 @@
 
 use abi::Status;
 
-use super::{Access, Backing, Beneath, PAGE_WAIT, Vmo};
+use super::{Backing, Beneath, Vmo};
+use crate::core::continuation::PAGE_WAIT;
+use crate::core::continuation::Portion;
 use crate::core::object::Id;
 use crate::core::port::Packet;
 use crate::kernel::Kernel;
-use crate::kernel::reaper::Portion;
+use crate::machine::Access;
 use crate::machine::{Machine, PAGE};
 use crate::memory::pager::{Kind, Source};
 

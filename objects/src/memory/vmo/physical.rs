@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use super::pages::Pages;
-use super::{Access, Backing, Beneath, Kind, Vmo, round_up};
+use super::{Backing, Beneath, Kind, Vmo, round_up};
 use crate::containers::growth::Grows;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Cache, DeviceError, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE};
 
 impl<M: Machine> Kernel<M> {

@@ -2,9 +2,10 @@
 
 use abi::Status;
 
-use super::{Access, Vmo, range};
+use super::{Vmo, range};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Machine, PAGE, PAGE_SIZE};
 
 impl<M: Machine> Kernel<M> {

@@ -4,12 +4,12 @@ use super::pages::Entry;
 use super::{Beneath, Vmo};
 use crate::containers::slab::{Key, Slab};
 use crate::core::continuation::GIVES_BACK;
-use crate::core::noun::Noun;
+use crate::core::noun::Variant;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE, Perm};
+use crate::memory::aspace::each_machine;
 use crate::memory::aspace::{AddressSpace, Mapping};
-use crate::task::shared_process::each_machine;
 
 /// Mappings of a VMO from which on less of it is given back at a time.
 const MANY_PLACES: u64 = 4;

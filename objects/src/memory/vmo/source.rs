@@ -12,17 +12,14 @@ use core::ops::Range;
 use abi::Status;
 
 use super::pages::Entry;
-use super::{Access, Beneath, Vmo};
+use super::{Beneath, Vmo};
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
+use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::pager::Kind;
-
-/// A page is not there yet, and who wants it is to wait for it. No program is ever told this status: what touches pages
-/// passes it up as it is, and the server has the thread wait and then serves its fault, or makes its call, once more.
-/// So nothing may be changed before the last page that a call needs is known to be there.
-pub const PAGE_WAIT: Status = Status(i32::MIN);
 
 impl<M: Machine> Kernel<M> {
     /// The frame of a page of a VMO with a source, as [`Kernel::vmo_page`] gives it; the page is within the VMO. Writing

@@ -2,12 +2,13 @@
 
 use abi::{Rights, Status};
 
-use super::{Access, CloneKind, Vmo};
+use super::{CloneKind, Vmo};
 use crate::Kernel;
 use crate::containers::name::Name;
 use crate::core::handle::Handle;
 use crate::core::object::Id;
 use crate::fake::FakeMachine;
+use crate::machine::Access;
 use crate::machine::{PAGE, PAGE_SIZE, Perm};
 use crate::memory::vmar::{MapRequest, Place};
 

@@ -6,6 +6,7 @@ use abi::Rights;
 use super::*;
 use crate::core::handle::Handle;
 use crate::fake::FakeMachine;
+use crate::machine::Aspace;
 use crate::machine::{PAGE, Perm, Registers};
 use crate::memory::tree_walk::{Node, Walk};
 use crate::memory::vmar::{MapRequest, Place};

@@ -9,10 +9,10 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::Id;
+use objects::core::continuation::PAGE_WAIT;
 use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::ipc::channel::Channel;
 use objects::machine::Machine;
-use objects::memory::vmo::PAGE_WAIT;
 use zerocopy::IntoBytes;
 
 use crate::cx::Cx;

@@ -8,8 +8,8 @@
 use abi::Status;
 use objects::Kernel;
 use objects::core::continuation;
+use objects::core::continuation::Portion;
 use objects::core::noun::Noun;
-use objects::kernel::reaper::Portion;
 use objects::machine::Machine;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -8,12 +8,12 @@ use abi::{
     zx_info_task_runtime_t, zx_info_thread_stats_t, zx_info_thread_t,
 };
 use objects::containers::list::{Chain, List};
+use objects::core::account::Counted;
 use objects::core::continuation;
 use objects::core::handle::HandleValue;
 use objects::core::object::Object;
 use objects::kernel::nouns::Body;
 use objects::machine::Machine;
-use objects::task::account::Counted;
 use objects::task::exception::Task;
 use objects::task::job::Job;
 use objects::task::process::{Process, ProcessState};

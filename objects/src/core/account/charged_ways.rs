@@ -11,6 +11,8 @@ use crate::machine::{Perm, USER_BASE};
 use crate::memory::pager::Pager;
 use crate::memory::vmar::{MapRequest, Place, Vmar};
 use crate::memory::vmo::{CloneKind, Vmo};
+use crate::task::job::Job;
+use crate::task::process::Process;
 use crate::time::clock::MAPPED_SIZE;
 use abi::{Rights, ZX_CLOCK_OPT_MAPPABLE, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_WRITEBACK_BEGIN};
 use std::vec;

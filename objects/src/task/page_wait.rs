@@ -1,4 +1,4 @@
-//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol in the description above.
+//! Threads that wait for pages: steps 1, 2, 5 and 6 of the protocol of [`crate::memory::pager`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,29 +6,19 @@ use core::ops::Range;
 
 use abi::{Status, ZX_TIME_INFINITE};
 
-use super::requests::Kind;
 use crate::containers::list::List;
 use crate::containers::slab::Key;
+use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::LEFT;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{CallBuffers, Message};
 use crate::kernel::Kernel;
+use crate::kernel::blocking::Wait;
+use crate::kernel::blocking::Waiters;
 use crate::machine::Machine;
-use crate::memory::vmo::PAGE_WAIT;
-use crate::task::thread::Waiters;
-use crate::task::thread::{Thread, Wait};
-
-/// Pages that have to be waited for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
-    /// Where they come from.
-    pub source: Key,
-    /// What is wanted with them.
-    pub kind: Kind,
-    /// All that are wanted now; none of them is there, or may be written.
-    pub pages: Range<u64>,
-}
+use crate::memory::pager::{Kind, Wanted};
+use crate::task::thread::Thread;
 
 /// What a thread goes on with when the pages are there.
 pub enum Then {
@@ -83,7 +73,7 @@ impl<M: Machine> Kernel<M> {
         self.wanted.as_ref().filter(|wanted| wanted.kind == kind).map(|wanted| wanted.pages.start)
     }
 
-    /// Step 2: blocks a thread whose call or fault ended with [`crate::memory::vmo::PAGE_WAIT`].
+    /// Step 2: blocks a thread whose call or fault ended with [`PAGE_WAIT`].
     ///
     /// # Errors
     /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
@@ -194,7 +184,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 5: all threads of a list are to go on.
-    pub(super) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
+    pub(crate) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
         while let Some(place) = waiters.pop(&mut self.objects.slab) {
             let thread = Id::<Thread>::new(ObjectId(place));
             if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {

@@ -1,94 +1,69 @@
-//! Counts: how many of some things each job has, and may have.
-//!
-//! Beside its bytes an account counts what is scarce in itself: there are only so many address spaces, each thread takes
-//! its part of whoever looks at all of them, and values of handles are numbers of a table. What a job has, all above it
-//! have; where one would pass its limit, the asker gets `NO_RESOURCES`, and nothing has changed.
-//!
-//! - A process counts from its creation to its end, a thread likewise, and a job as long as there is one.
-//! - Handles are counted as places in the tables of processes, [`CHUNK`] at a time: the table of a process grows by as many, and
-//!   stays as large as it was. So a handle that is made and closed changes no account.
-//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for on behalf of
-//!   their readers: both by steps ([`super::queue_charge`]).
+//! The accounts of jobs: what a job and the jobs below it have, and may have.
 
 use abi::Status;
 
-use super::{Accounts, UNLIMITED};
 use crate::containers::slab::Key;
+use crate::core::account::{Count, Counted};
 use crate::core::handle::{CHUNK, CHUNK_BYTES};
-use crate::core::object::Id;
+use crate::core::noun::Noun;
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::job::Job;
 use crate::task::process::Process;
 
-/// What is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Counted {
-    /// Jobs below a job.
-    Jobs,
-    /// Processes that have not ended.
-    Processes,
-    /// Threads that have not ended.
-    Threads,
-    /// Places for handles.
-    Handles,
-    /// Places for messages.
-    Messages,
-    /// Bytes in messages and sockets.
-    QueuedBytes,
-}
+impl<M: Machine> Kernel<M> {
+    /// The account of a new job below another.
+    pub(crate) fn account_new(&mut self, above: Option<Id<Job>>) -> Result<Key, Status> {
+        let above = match above {
+            Some(job) => Some(self.objects.get(job)?.account),
+            None => None,
+        };
+        self.accounts.new_below(above)
+    }
 
-/// Kinds of what is counted.
-pub(crate) const KINDS: usize = 6;
+    /// The account that a task is charged to, whoever made it: that of the job that it is in.
+    pub(crate) fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
+        Ok(match &self.objects.any(id)?.body {
+            Body::Process(process) => process.account,
+            Body::Thread(thread) => self.objects.get(thread.process)?.account,
+            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
+            _ => return Err(Status::INTERNAL),
+        })
+    }
 
-/// How many there are of something, and may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Count {
-    /// There are.
-    pub used: u64,
-    /// May be, or [`UNLIMITED`].
-    pub limit: u64,
-}
-
-impl Count {
-    pub(crate) const NONE: Count = Count { used: 0, limit: UNLIMITED };
-}
-
-impl Accounts {
-    /// So many more of something.
+    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
     ///
     /// # Errors
-    /// `NO_RESOURCES`: a job may not have so many.
-    pub(crate) fn count(&mut self, first: Key, what: Counted, more: u64) -> Result<(), Status> {
-        let mut fits = true;
-        let mut next = Some(first);
-        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
-            if let Some(count) = account.counts.get_mut(what as usize) {
-                count.used = count.used.saturating_add(more);
-                fits &= count.used <= count.limit;
-            }
-            next = account.above;
-        }
-        if fits {
-            return Ok(());
-        }
-        self.uncount(first, what, more);
-        Err(Status::NO_RESOURCES)
+    /// `NO_MEMORY`: the job may not have so much.
+    pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
+        let account = self.objects.get(process)?.account;
+        self.charge_new(account, id).map(|_| ())
     }
 
-    /// So many less of something.
-    pub(crate) fn uncount(&mut self, first: Key, what: Counted, less: u64) {
-        let mut next = Some(first);
-        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
-            if let Some(count) = account.counts.get_mut(what as usize) {
-                count.used = count.used.saturating_sub(less);
-            }
-            next = account.above;
-        }
+    /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_memory(&self, job: Id<Job>) -> Result<(u64, u64), Status> {
+        let key = self.objects.get(job)?.account;
+        let account = self.accounts.slab.get(key).ok_or(Status::INTERNAL)?;
+        Ok((self.accounts.used(key).ok_or(Status::INTERNAL)?, account.limit))
     }
-}
 
-impl<M: Machine> Kernel<M> {
+    /// Limits what a job and all below it may have. What they have already stays, also if it is more.
+    ///
+    /// # Errors
+    /// None that a caller can cause.
+    pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
+        let account = self.objects.get(job)?.account;
+        self.ahead_settle();
+        self.accounts.settle();
+        self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
+        Ok(())
+    }
+
     /// How many of something a job and all below it have, and may have.
     ///
     /// # Errors

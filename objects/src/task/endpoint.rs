@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 use abi::{HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, Signals, Status};
 
+use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -38,6 +39,10 @@ pub struct Endpoint {
     /// Who offered it has ended.
     closed: bool,
     minted: BTreeSet<(Id<Thread>, u8)>,
+}
+
+impl Noun for Endpoint {
+    const TYPE: u32 = abi::HAFNON_OBJ_TYPE_ENDPOINT;
 }
 
 impl From<EndpointError> for Status {

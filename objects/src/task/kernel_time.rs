@@ -12,22 +12,11 @@
 //! To look whether there was a tick is a comparison of two words, so a call costs no more for it. A tick counts
 //! whole: the sum is right over time, and says nothing of a single call.
 
-use super::{Accounts, Kernel};
-use crate::containers::slab::Key;
 use crate::core::object::Id;
+use crate::kernel::Kernel;
 use crate::machine::{Machine, ThreadKey};
 use crate::task::job::Job;
 use abi::Status;
-
-impl Accounts {
-    fn add_work(&mut self, first: Key, ticks: u64) {
-        let mut next = Some(first);
-        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
-            account.work = account.work.saturating_add(ticks);
-            next = account.above;
-        }
-    }
-}
 
 impl<M: Machine> Kernel<M> {
     /// An event has been dealt with: one of a thread, or of nobody.
@@ -48,16 +37,6 @@ impl<M: Machine> Kernel<M> {
             self.worked_on(account);
         }
         self.ticks_counted = self.machine.own_ticks();
-    }
-
-    /// What was done since was done for an account, if that is still there.
-    #[inline]
-    pub(crate) fn worked_on(&mut self, account: Key) {
-        let ticks = self.machine.own_ticks();
-        if ticks != self.ticks_counted && self.accounts.slab.get(account).is_some() {
-            self.accounts.add_work(account, ticks.wrapping_sub(self.ticks_counted));
-            self.ticks_counted = ticks;
-        }
     }
 
     /// Nanoseconds for which the kernel has worked for a job and all below it, those that have ended too.

@@ -26,15 +26,15 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
+use crate::core::account::Counted;
 use crate::core::object::Id;
 use crate::general_registers;
-use crate::guest::endpoint::Endpoint;
 use crate::kernel::Kernel;
 use crate::machine::{
     EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, PAGE, Registers, Runs, canonical,
 };
 use crate::memory::vmo::{Pin, Vmo};
-use crate::task::account::Counted;
+use crate::task::endpoint::Endpoint;
 use crate::task::thread::Thread;
 
 /// The flags of the processor that a program may set: those of arithmetic, the trap, direction, nested-task, alignment-check

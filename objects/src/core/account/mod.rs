@@ -33,15 +33,11 @@ use crate::containers::slab::{Key, Slab};
 use crate::core::noun::Noun;
 use crate::core::object::{Id, Object, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
-use crate::task::job::Job;
-use crate::task::process::Process;
 
 #[cfg(test)]
 mod charged_ways;
 mod counts;
-mod kernel_time;
 mod queue_charge;
 #[cfg(test)]
 mod tests;
@@ -66,15 +62,15 @@ pub(crate) struct Account {
     /// Bytes charged to it, and those that those below it have charged or hold as credit.
     used: u64,
     /// Bytes that may be.
-    limit: u64,
+    pub(crate) limit: u64,
     /// Bytes that those above count for it beyond `used`.
     credit: u64,
     /// The job, objects that are charged to it, and accounts below it.
     users: u64,
     /// How many it has of each [`Counted`].
-    counts: [Count; KINDS],
+    pub(crate) counts: [Count; KINDS],
     /// Ticks for which the kernel has worked for it and those below it.
-    work: u64,
+    pub(crate) work: u64,
 }
 
 impl Account {
@@ -110,7 +106,7 @@ impl Account {
 /// All accounts.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    slab: Slab<Account>,
+    pub(crate) slab: Slab<Account>,
     /// Those that may have credit.
     holders: [Option<Key>; HOLDERS],
     /// The holder that gives up its place next.
@@ -118,7 +114,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
+    pub(crate) fn new_below(&mut self, above: Option<Key>) -> Result<Key, Status> {
         let counts = [Count::NONE; KINDS];
         let account = Account { above, used: 0, limit: UNLIMITED, credit: 0, users: 1, counts, work: 0 };
         let key = self.slab.insert(account).map_err(|_| Status::NO_MEMORY)?;
@@ -139,6 +135,15 @@ impl Accounts {
                 self.return_credit(key);
                 next = self.slab.remove(key).and_then(|account| account.above);
             }
+        }
+    }
+
+    /// The kernel has worked so many ticks for an account and those above it.
+    fn add_work(&mut self, first: Key, ticks: u64) {
+        let mut next = Some(first);
+        while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
+            account.work = account.work.saturating_add(ticks);
+            next = account.above;
         }
     }
 
@@ -167,7 +172,7 @@ impl Accounts {
     }
 
     /// Step 4: all credit goes back.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for place in 0..HOLDERS {
             if let Some(holder) = self.holders.get_mut(place).and_then(Option::take) {
                 self.return_credit(holder);
@@ -188,7 +193,7 @@ impl Accounts {
     }
 
     /// Step 5: bytes charged to an account and to those below it.
-    fn used(&self, key: Key) -> Option<u64> {
+    pub(crate) fn used(&self, key: Key) -> Option<u64> {
         let account = self.slab.get(key)?;
         let credit = self.holders.iter().flatten().filter_map(|&holder| {
             let holder = self.slab.get(holder)?;
@@ -335,37 +340,11 @@ pub(crate) struct Charge {
 }
 
 /// Bytes that an object of a type takes by itself, including what the machine needs for it.
-const fn own_bytes(kind: u32) -> u64 {
-    let machine = match kind {
-        abi::ZX_OBJ_TYPE_PROCESS => SPACE,
-        // The kernel's record of a thread, its capabilities, and the page for its calls; and all that it can wait with at a time.
-        abi::ZX_OBJ_TYPE_THREAD => 3 * PAGE + crate::core::wait::WAITS,
-        _ => 0,
-    };
-    let body = match kind {
-        abi::ZX_OBJ_TYPE_VMO => size_of::<crate::memory::vmo::Vmo>(),
-        abi::ZX_OBJ_TYPE_PROCESS => size_of::<Process>(),
-        abi::ZX_OBJ_TYPE_THREAD => size_of::<crate::task::thread::Thread>(),
-        abi::ZX_OBJ_TYPE_JOB => size_of::<Job>(),
-        // Its place in the region that it is in, and in its address space.
-        abi::ZX_OBJ_TYPE_VMAR => size_of::<crate::memory::vmar::Vmar>() + crate::memory::aspace::MAPPING as usize,
-        abi::ZX_OBJ_TYPE_FIFO => crate::ipc::fifo::MAX_BYTES as usize,
-        // InlineMap are larger, and none by much.
-        _ => 128,
-    };
-    (size_of::<Object>() + body) as u64 + machine
+const fn own_bytes<T: Noun>() -> u64 {
+    size_of::<Object>() as u64 + T::BYTES
 }
 
 impl<M: Machine> Kernel<M> {
-    /// The account of a new job below another.
-    pub(crate) fn account_new(&mut self, above: Option<Id<Job>>) -> Result<Key, Status> {
-        let above = match above {
-            Some(job) => Some(self.objects.get(job)?.account),
-            None => None,
-        };
-        self.accounts.new_below(above)
-    }
-
     /// Somebody needs an account no more.
     pub(crate) fn account_leave(&mut self, account: Key) {
         self.accounts.leave(account);
@@ -406,25 +385,6 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The account that a task is charged to, whoever made it: that of the job that it is in.
-    fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
-        Ok(match &self.objects.any(id)?.body {
-            Body::Process(process) => process.account,
-            Body::Thread(thread) => self.objects.get(thread.process)?.account,
-            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
-            _ => return Err(Status::INTERNAL),
-        })
-    }
-
-    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
-    ///
-    /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
-    pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
-        let account = self.objects.get(process)?.account;
-        self.charge_new(account, id).map(|_| ())
-    }
-
     /// From now on an object just made is charged to an account, with what it holds already; a task to its own.
     ///
     /// # Errors
@@ -439,13 +399,8 @@ impl<M: Machine> Kernel<M> {
         };
         let object = self.objects.any_mut(id.object())?;
         if object.charge.account.is_none() {
-            let held = match &object.body {
-                Body::Vmo(vmo) if T::TYPE == abi::ZX_OBJ_TYPE_VMO => {
-                    vmo.own_pages().saturating_mul(PAGE).saturating_add(vmo.notes_paid)
-                }
-                _ => 0,
-            };
-            let bytes = const { own_bytes(T::TYPE) } + held;
+            let held = T::of(&object.body).map_or(0, T::held_bytes);
+            let bytes = own_bytes::<T>() + held;
             self.accounts.enter(account, 1, bytes)?;
             object.charge = Charge { account: Some(account), bytes };
         }
@@ -458,7 +413,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`: the job may not have so much.
     #[inline(always)]
     pub(crate) fn charge_pair<T: Noun>(&mut self, account: Key, pair: [Id<T>; 2]) -> Result<(), Status> {
-        let bytes = const { own_bytes(T::TYPE) };
+        let bytes = own_bytes::<T>();
         self.accounts.enter(account, pair.len() as u64, bytes)?;
         for id in pair {
             let object = self.objects.any_mut(id.object())?;
@@ -466,6 +421,16 @@ impl<M: Machine> Kernel<M> {
             object.handles += 1;
         }
         Ok(())
+    }
+
+    /// What was done since was done for an account, if that is still there.
+    #[inline]
+    pub(crate) fn worked_on(&mut self, account: Key) {
+        let ticks = self.machine.own_ticks();
+        if ticks != self.ticks_counted && self.accounts.slab.get(account).is_some() {
+            self.accounts.add_work(account, ticks.wrapping_sub(self.ticks_counted));
+            self.ticks_counted = ticks;
+        }
     }
 
     /// An object that was charged has been taken apart.
@@ -482,27 +447,5 @@ impl<M: Machine> Kernel<M> {
         if let Some(account) = charge.account {
             self.accounts.quit(account, charge.bytes);
         }
-    }
-
-    /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.
-    ///
-    /// # Errors
-    /// None that a caller can cause.
-    pub fn job_memory(&self, job: Id<Job>) -> Result<(u64, u64), Status> {
-        let key = self.objects.get(job)?.account;
-        let account = self.accounts.slab.get(key).ok_or(Status::INTERNAL)?;
-        Ok((self.accounts.used(key).ok_or(Status::INTERNAL)?, account.limit))
-    }
-
-    /// Limits what a job and all below it may have. What they have already stays, also if it is more.
-    ///
-    /// # Errors
-    /// None that a caller can cause.
-    pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
-        let account = self.objects.get(job)?.account;
-        self.ahead_settle();
-        self.accounts.settle();
-        self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
-        Ok(())
     }
 }

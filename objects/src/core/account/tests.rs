@@ -5,6 +5,8 @@ use crate::containers::name::Name;
 use crate::core::handle::Handle;
 use crate::fake::FakeMachine;
 use crate::memory::vmo::{CloneKind, Vmo};
+use crate::task::job::Job;
+use crate::task::process::Process;
 use abi::Rights;
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -168,10 +170,7 @@ proptest! {
             for (job, base) in base.iter().enumerate() {
                 let of = vmos.iter().filter(|(owner, ..)| *owner >= job);
                 let expected: u64 = of
-                    .map(|(_, vmo, _)| {
-                        let object = w.kernel.objects.any(vmo.object()).unwrap();
-                        own_bytes(object.body.object_type()) + w.kernel.vmo_committed(*vmo).unwrap()
-                    })
+                    .map(|(_, vmo, _)| own_bytes::<Vmo>() + w.kernel.vmo_committed(*vmo).unwrap())
                     .sum();
                 prop_assert_eq!(w.used(job), base + expected);
             }
