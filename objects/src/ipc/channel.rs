@@ -6,7 +6,7 @@
 //! 1. The caller's end notes number and thread ([`Channel::callers`]); the message goes to the peer's queue.
 //! 2. The thread is blocked.
 //! 3. A message written to the caller's end whose first four bytes are a number noted there goes straight to that
-//!    thread instead of into the queue. The peer's closing, the deadline and the closing of the handle end the wait too.
+//!    thread instead of into the queue ([`crate::task::channel_call`]). The peer's closing, the deadline and the closing of the handle end the wait too.
 //!
 //! An end has one handle, as nobody may duplicate it. If that lies in a message, and the end with the message in its queue
 //! has its handle in a message in turn, and so on, somebody must hold the last of them, or nobody could ever read any. So
@@ -21,23 +21,15 @@ use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES}
 
 use crate::containers::growth::Grows;
 use crate::containers::inline_map::InlineMap;
-use crate::containers::slab::Key;
 use crate::core::account::{Held, SPARE, STEP};
-use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::Handle;
 use crate::core::noun::Noun;
 use crate::core::noun::Variant;
 use crate::core::noun::peered;
-use crate::core::object::Id;
-use crate::core::wait::Waiting;
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::memory::usermem::Place;
-use crate::task::page_wait::Then;
-use crate::task::process::Process;
-use crate::task::thread::Thread;
 
 /// How deep ends may lie in messages of each other where one of them is written to.
 const MAX_DEPTH: usize = 1000;
@@ -84,8 +76,8 @@ pub struct Channel {
     paid: u64,
     /// What is counted for it.
     pub(crate) counted: Held,
-    callers: InlineMap<u32, Id<Thread>>,
-    next_txid: u32,
+    pub(crate) callers: InlineMap<u32, ObjectId>,
+    pub(crate) next_txid: u32,
     /// The end in whose queue its handle lies.
     within: Option<Id<Channel>>,
 }
@@ -111,11 +103,6 @@ pub struct CallBuffers {
     pub actual_bytes: u64,
     /// Where the number of handles goes.
     pub actual_handles: u64,
-}
-
-/// Bytes of a handle in a reader's array: of a `zx_handle_info_t`, or of the bare value.
-fn handle_size(etc: bool) -> usize {
-    if etc { 16 } else { 4 }
 }
 
 impl Channel {
@@ -198,7 +185,7 @@ impl<M: Machine> Kernel<M> {
         if !to.callers.is_empty()
             && let Some(thread) = message.txid().and_then(|txid| to.callers.remove(&txid))
         {
-            self.channel_answered(thread, message);
+            self.channel_answered(Id::new(thread), message);
             return Ok(());
         }
         if to.queue.len() >= MAX_QUEUED {
@@ -243,7 +230,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Handles lie in the queue of an end, or in none any more.
-    fn channel_note_within(&mut self, handles: &[Handle], end: Option<Id<Channel>>) {
+    pub(crate) fn channel_note_within(&mut self, handles: &[Handle], end: Option<Id<Channel>>) {
         for handle in handles {
             if let Ok(channel) = self.objects.typed::<Channel>(handle.object).and_then(|id| self.objects.get_mut(id)) {
                 channel.within = end;
@@ -351,186 +338,6 @@ impl<M: Machine> Kernel<M> {
         self.buffers.give_list(handles);
     }
 
-    /// `channel_call`: steps 1 and 2. The message's first four bytes are replaced by the transaction number.
-    ///
-    /// # Errors
-    /// Those of [`Kernel::channel_write`]; the message's handles are closed.
-    pub fn channel_call(
-        &mut self,
-        end: Id<Channel>,
-        thread: Id<Thread>,
-        mut message: Message,
-        deadline: i64,
-        buffers: CallBuffers,
-    ) -> Result<Waiting, Status> {
-        let channel = self.objects.get_mut(end)?;
-        // Numbers that the kernel chooses have the top bit set; those that callers may use by hand do not.
-        let txid = loop {
-            channel.next_txid = channel.next_txid.wrapping_add(1);
-            let txid = channel.next_txid | 0x8000_0000;
-            if !channel.callers.contains_key(&txid) {
-                break txid;
-            }
-        };
-        if let Some(bytes) = message.data.first_chunk_mut::<4>() {
-            *bytes = txid.to_le_bytes();
-        }
-        channel.callers.insert(txid, thread);
-        if let Err(status) = self.channel_write(end, message) {
-            self.channel_forget_caller(end, txid);
-            return Err(status);
-        }
-        let blocked = self.block(thread, Wait::Call { channel: end, txid, buffers }, deadline);
-        if blocked != Ok(Waiting::Blocked) {
-            self.channel_forget_caller(end, txid);
-        }
-        blocked
-    }
-
-    pub(crate) fn channel_forget_caller(&mut self, end: Id<Channel>, txid: u32) {
-        if let Ok(channel) = self.objects.get_mut(end) {
-            channel.callers.remove(&txid);
-        }
-    }
-
-    /// Step 3: the answer goes to the thread that waits for it, whose number was noted no longer.
-    fn channel_answered(&mut self, id: Id<Thread>, message: Message) {
-        if !message.handles.is_empty() {
-            self.channel_note_within(&message.handles, None);
-        }
-        let Ok(thread) = self.objects.get_mut(id) else { return self.drop_message(message) };
-        let Wait::Call { buffers, .. } = thread.wait else { return self.drop_message(message) };
-        let (process, aspace, machine) = (thread.holder, thread.aspace, thread.at_hand());
-        if thread.over() {
-            self.disarm();
-        }
-        // Mostly it is bytes alone, and there is room for them.
-        if let Some(aspace) = aspace
-            && message.handles.is_empty()
-            && self.check_delivery(aspace, process, &message, buffers).is_ok()
-        {
-            self.buffers.give(message.data);
-            return self.wake_machine(id, machine, i64::from(Status::OK.0));
-        }
-        self.channel_deliver(id, message, buffers);
-    }
-
-    /// The same, for a thread that no longer waits for the answer. It may have to wait for the memory that it goes to.
-    pub(crate) fn channel_deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) {
-        match self.deliver(thread, message, buffers) {
-            Ok(()) => self.wake(thread, Status::OK),
-            Err((PAGE_WAIT, Some(message))) => {
-                self.page_wait_or_wake(thread, Then::Answer(Box::new((message, buffers))));
-            }
-            Err((status, message)) => {
-                if let Some(message) = message {
-                    self.drop_message(message);
-                }
-                self.wake(thread, status);
-            }
-        }
-    }
-
-    /// Writes a message into the memory and the handle table of the thread that asked for it.
-    ///
-    /// # Errors
-    /// Those of [`Kernel::check_delivery`], with the message.
-    fn deliver(
-        &mut self,
-        thread: Id<Thread>,
-        message: Message,
-        buffers: CallBuffers,
-    ) -> Result<(), (Status, Option<Message>)> {
-        let found = self.objects.get(thread).map(|thread| thread.holder);
-        let found = found.and_then(|process| Ok((process, self.aspace_of_thread(thread)?)));
-        let checked = found.and_then(|(process, aspace)| {
-            Ok(((process, aspace), self.check_delivery(aspace, process, &message, buffers)?))
-        });
-        let (receiver, to) = match checked {
-            Ok(checked) => checked,
-            Err(status) => return Err((status, Some(message))),
-        };
-        let Message { data, handles } = message;
-        self.buffers.give(data);
-        if handles.is_empty() {
-            return Ok(());
-        }
-        self.deliver_handles(receiver, handles, to, buffers.etc).map_err(|status| (status, None))
-    }
-
-    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles. Says where they go.
-    fn check_delivery(
-        &mut self,
-        aspace: Key,
-        process: Id<Process>,
-        message: &Message,
-        buffers: CallBuffers,
-    ) -> Result<Place, Status> {
-        let (bytes, handles) = (message.data.len(), message.handles.len());
-        self.copy_out(aspace, buffers.actual_bytes, &(bytes as u32).to_le_bytes())?;
-        self.copy_out(aspace, buffers.actual_handles, &(handles as u32).to_le_bytes())?;
-        if bytes > buffers.num_bytes as usize || handles > buffers.num_handles as usize {
-            return Err(Status::BUFFER_TOO_SMALL);
-        }
-        let mut to = Place::NOWHERE;
-        if handles > 0 {
-            to = self.user_place(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
-            self.reserve_handles(process, handles)?;
-        }
-        self.copy_out(aspace, buffers.bytes, &message.data)?;
-        Ok(to)
-    }
-
-    /// Puts a message's handles into a process's table and their values, or descriptions, into an array in an address
-    /// space.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`, `INVALID_ARGS` (memory not writable); what could not be delivered is closed then.
-    #[inline(never)]
-    pub fn deliver_handles(
-        &mut self,
-        receiver: (Id<Process>, Key),
-        mut handles: Vec<Handle>,
-        to: Place,
-        etc: bool,
-    ) -> Result<(), Status> {
-        let mut result = Ok(());
-        for (i, &handle) in handles.iter().enumerate() {
-            result = result.and(self.deliver_handle(receiver, handle, to.on(i * handle_size(etc)), etc));
-        }
-        handles.clear();
-        self.buffers.give_list(handles);
-        result
-    }
-
-    #[inline(always)]
-    fn deliver_handle(
-        &mut self,
-        (process, aspace): (Id<Process>, Key),
-        handle: Handle,
-        to: Place,
-        etc: bool,
-    ) -> Result<(), Status> {
-        let value = self.objects.get_mut(process).and_then(|receiver| receiver.handles.insert(handle));
-        let value = value.inspect_err(|_| self.drop_handle(handle))?;
-        let written = if etc {
-            let kind = self.objects.any(handle.object)?.body.object_type();
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&value.to_le_bytes());
-            bytes[4..8].copy_from_slice(&kind.to_le_bytes());
-            bytes[8..12].copy_from_slice(&handle.rights.bits().to_le_bytes());
-            self.fill_place(aspace, to, &bytes)
-        } else {
-            self.fill_place(aspace, to, &value.to_le_bytes())
-        };
-        if let Err(status) = written {
-            let handle = self.take(process, value)?;
-            self.drop_handle(handle);
-            return Err(status);
-        }
-        Ok(())
-    }
-
     pub(crate) fn channel_unreachable(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         if !channel.callers.is_empty() {
@@ -578,7 +385,7 @@ impl<M: Machine> Kernel<M> {
     fn channel_callers_end(&mut self, end: Id<Channel>, status: Status) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         for thread in core::mem::take(&mut channel.callers).into_values() {
-            self.finish_wait(thread, status);
+            self.finish_wait(Id::new(thread), status);
         }
     }
 }

@@ -21,6 +21,7 @@ use abi::{
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
+use crate::core::account::Payer;
 use crate::core::noun::Noun;
 use crate::core::noun::peered;
 use crate::core::object::Id;
@@ -29,7 +30,6 @@ use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::vmo::Vmo;
-use crate::task::process::Process;
 
 mod blob;
 
@@ -146,7 +146,11 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: no whole pages. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
-    pub fn iob_create_shared_region(&mut self, process: Id<Process>, size: u64) -> Result<Id<IobSharedRegion>, Status> {
+    pub fn iob_create_shared_region<P: Payer>(
+        &mut self,
+        process: Id<P>,
+        size: u64,
+    ) -> Result<Id<IobSharedRegion>, Status> {
         if size == 0 || !size.is_multiple_of(PAGE) {
             return Err(Status::INVALID_ARGS);
         }
@@ -180,7 +184,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The memory of a region, which the caller keeps in being or lets go.
-    fn iob_region(&mut self, process: Id<Process>, spec: RegionSpec) -> Result<Region, Status> {
+    fn iob_region<P: Payer>(&mut self, process: Id<P>, spec: RegionSpec) -> Result<Region, Status> {
         let (vmo, size) = match spec.source {
             Source::Shared(region) => {
                 let region = self.objects.get(region)?;
@@ -205,7 +209,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: a region cannot be so. `OUT_OF_RANGE`: one is too large. `NO_MEMORY`.
-    pub fn iob_create(&mut self, process: Id<Process>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
+    pub fn iob_create<P: Payer>(&mut self, process: Id<P>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
         specs.iter().try_for_each(|spec| self.iob_check(spec))?;
         let mut regions = Vec::new();
         regions.room_exact(specs.len())?;
@@ -286,9 +290,9 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: no such region. `NO_MEMORY`.
-    pub fn iob_window(
+    pub fn iob_window<P: Payer>(
         &mut self,
-        process: Id<Process>,
+        process: Id<P>,
         id: Id<Iob>,
         index: u32,
     ) -> Result<(Id<Vmo>, u64, Perm), Status> {

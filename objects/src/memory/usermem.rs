@@ -8,6 +8,7 @@
 use abi::Status;
 
 use crate::containers::slab::Key;
+use crate::core::account::Payer;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -15,7 +16,6 @@ use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::memory::aspace::Mapping;
 use crate::memory::vmo::Beneath;
-use crate::task::process::Process;
 
 /// Where a few bytes are going to be written, which has been seen to be possible: so they need not be looked for again.
 #[derive(Clone, Copy)]
@@ -300,9 +300,9 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::copy_in_forced`]. `ACCESS_DENIED`: it cannot be copied.
-    pub fn copy_out_forced(
+    pub fn copy_out_forced<P: Payer>(
         &mut self,
-        caller: Id<Process>,
+        caller: Id<P>,
         aspace: Key,
         address: u64,
         data: &[u8],

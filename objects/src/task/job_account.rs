@@ -5,7 +5,6 @@ use abi::Status;
 use crate::containers::slab::Key;
 use crate::core::account::{Count, Counted};
 use crate::core::handle::{CHUNK, CHUNK_BYTES};
-use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -31,15 +30,6 @@ impl<M: Machine> Kernel<M> {
             Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
             _ => return Err(Status::INTERNAL),
         })
-    }
-
-    /// From now on an object just made is charged to the job of a process, as [`Kernel::charge_new`].
-    ///
-    /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
-    pub(crate) fn charge_to<T: Noun>(&mut self, process: Id<Process>, id: Id<T>) -> Result<(), Status> {
-        let account = self.objects.get(process)?.account;
-        self.charge_new(account, id).map(|_| ())
     }
 
     /// How much a job and all below it have, and may have; [`UNLIMITED`] if there is no limit.

@@ -1,6 +1,7 @@
 //! Jobs, processes and threads: their lives, exceptions, scheduling, and accounts.
 
 pub(crate) mod call_stack_pointer;
+pub(crate) mod channel_call;
 pub mod endpoint;
 pub mod exception;
 pub(crate) mod exception_report;

@@ -9,6 +9,7 @@ use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::account::Counted;
+use crate::core::account::Payer;
 use crate::core::account::SPACE;
 use crate::core::handle::{Handle, HandleTable};
 use crate::core::noun::Noun;
@@ -133,6 +134,12 @@ impl Noun for Process {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PROCESS;
     // With the uppermost tables of its address space.
     const BYTES: u64 = size_of::<Process>() as u64 + SPACE;
+}
+
+impl Payer for Process {
+    fn account(&self) -> Key {
+        self.account
+    }
 }
 
 chain! {

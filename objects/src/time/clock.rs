@@ -21,13 +21,13 @@ use abi::{
 };
 
 use crate::containers::name::Name;
+use crate::core::account::Payer;
 use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Conversion, Machine, PAGE};
 use crate::memory::vmo::Vmo;
-use crate::task::process::Process;
 use zerocopy::IntoBytes;
 
 const MILLION: u32 = 1_000_000;
@@ -195,9 +195,9 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub fn clock_create(
+    pub fn clock_create<P: Payer>(
         &mut self,
-        process: Option<Id<Process>>,
+        process: Option<Id<P>>,
         options: u64,
         backstop: i64,
         started: Option<i64>,
@@ -221,7 +221,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// A page for a clock, which is there from the start.
-    fn clock_page(&mut self, process: Option<Id<Process>>) -> Result<Id<Vmo>, Status> {
+    fn clock_page<P: Payer>(&mut self, process: Option<Id<P>>) -> Result<Id<Vmo>, Status> {
         let page = self.vmo_create(MAPPED_SIZE, false)?;
         let charged = process.map_or(Ok(()), |process| self.charge_to(process, page));
         charged.inspect_err(|_| self.doom(page.object()))?;

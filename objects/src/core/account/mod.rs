@@ -339,6 +339,12 @@ pub(crate) struct Charge {
     bytes: u64,
 }
 
+/// A noun with an account, which others of its making are charged to.
+pub trait Payer: Noun {
+    /// Its account.
+    fn account(&self) -> Key;
+}
+
 /// Bytes that an object of a type takes by itself, including what the machine needs for it.
 const fn own_bytes<T: Noun>() -> u64 {
     size_of::<Object>() as u64 + T::BYTES
@@ -383,6 +389,15 @@ impl<M: Machine> Kernel<M> {
         if let Ok(object) = self.objects.any_mut(id) {
             self.accounts.charge_less(object, bytes);
         }
+    }
+
+    /// From now on an object just made is charged to the account of another, as [`Kernel::charge_new`].
+    ///
+    /// # Errors
+    /// `NO_MEMORY`: the job may not have so much.
+    pub(crate) fn charge_to<P: Payer, T: Noun>(&mut self, payer: Id<P>, id: Id<T>) -> Result<(), Status> {
+        let account = self.objects.get(payer)?.account();
+        self.charge_new(account, id).map(|_| ())
     }
 
     /// From now on an object just made is charged to an account, with what it holds already; a task to its own.

@@ -4,6 +4,7 @@ use abi::Status;
 
 use super::{Child, Vmar};
 use crate::containers::slab::Key;
+use crate::core::account::Payer;
 use crate::core::continuation::Portion;
 use crate::core::continuation::{SHORT, UNMAPS, WORK};
 use crate::core::object::Id;
@@ -11,7 +12,6 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 use crate::memory::vmo::CloneKind;
-use crate::task::process::Process;
 
 /// A length in whole pages.
 fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
@@ -50,7 +50,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `ACCESS_DENIED`: its memory is of a kind that has no copies. `NO_MEMORY`.
-    pub(crate) fn mapping_copy(&mut self, caller: Id<Process>, aspace: Key, at: u64) -> Result<(), Status> {
+    pub(crate) fn mapping_copy<P: Payer>(&mut self, caller: Id<P>, aspace: Key, at: u64) -> Result<(), Status> {
         let aspace = self.space_of(aspace, at);
         let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {
