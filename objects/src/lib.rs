@@ -4,16 +4,16 @@
 //! [`Kernel`] say what can be done with it. Objects have numbers ([`Id`]), not pointers: there are no cycles to collect,
 //! no borrow outlives a call, and an object that is gone is found to be gone.
 //!
-//! A family uses those above it in this list:
+//! A family uses those above it in this list, besides a few names that `docs/architecture.md` gives with the reasons:
 //! - [`containers`]: storage, lists and maps that know nothing of the kernel;
 //! - [`machine`]: what the objects ask of the computer beneath;
-//! - [`core`](crate::core): identity, handles, signals, waits and ports;
-//! - [`time`]: deadlines, timers and clocks;
+//! - [`core`](crate::core): identity, handles, signals, waits, ports and accounts;
 //! - [`memory`]: VMOs, VMARs, pagers, and access to a program's memory;
-//! - [`task`]: jobs, processes and threads, with exceptions, scheduling and accounts;
+//! - [`time`]: deadlines, timers and clocks;
 //! - [`ipc`]: channels, sockets, FIFOs, streams and IOBuffers;
+//! - [`task`]: jobs, processes and threads, with exceptions, scheduling and restricted mode;
 //! - [`device`]: interrupts, DMA, I/O ports and resources;
-//! - [`guest`]: virtual processors, restricted mode, native endpoints and components;
+//! - [`guest`]: virtual processors and native components;
 //! - [`kernel`]: all of it together.
 //!
 //! Nothing here knows of seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` would mean that the

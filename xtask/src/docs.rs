@@ -1,5 +1,5 @@
 //! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, the table of what of
-//! Rust's `std` works, and what was measured.
+//! Rust's `std` works, what was measured, and the families of objects.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use std_table::{Entry, Proof, Status, TABLE};
 
 use crate::bench::page;
+use crate::families;
 use crate::files::write_if_changed;
 use crate::paths::Paths;
 use crate::trusted_base;
@@ -70,6 +71,7 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
     pages.extend(page::pages(paths)?);
+    pages.push((families::PAGE, families::page(paths)?));
     pages.push((trusted_base::PAGE, trusted_base::page(paths)?));
     Ok(pages)
 }

@@ -1,4 +1,4 @@
-//! What all objects share: identity, handles, signals, waits and ports.
+//! What all objects share: identity, handles, signals, waits, ports and accounts.
 
 pub mod account;
 pub mod continuation;

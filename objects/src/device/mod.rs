@@ -1,4 +1,4 @@
-//! Devices: interrupts, DMA, I/O ports, the serial link, and the right to use them.
+//! Devices: interrupts, DMA, I/O ports, the host link, and the right to use them.
 
 pub mod bti;
 pub mod debug;

@@ -1,4 +1,4 @@
-//! Communication: objects with two ends, and streams.
+//! Communication: channels, sockets, FIFOs, event pairs, streams and IOBuffers.
 
 pub mod buffer_pool;
 pub mod channel;

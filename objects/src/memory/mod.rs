@@ -1,4 +1,4 @@
-//! Memory: VMOs, the VMARs that they are mapped in, pagers, and access to a program's memory.
+//! Memory: VMOs, VMARs, pagers, and access to a program's memory.
 
 pub mod aspace;
 pub(crate) mod copy;

@@ -1,4 +1,4 @@
-//! Jobs, processes and threads: their lives, exceptions, scheduling, and accounts.
+//! Jobs, processes and threads: their lives, exceptions, scheduling, endpoints and restricted mode.
 
 pub(crate) mod call_stack_pointer;
 pub(crate) mod channel_call;

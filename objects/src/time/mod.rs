@@ -1,4 +1,4 @@
-//! Time: deadlines, and the objects that show it.
+//! Time: deadlines, timers and clocks.
 
 pub mod clock;
 pub(crate) mod deadline;
