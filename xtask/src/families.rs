@@ -52,7 +52,7 @@ const AGAINST: &[Against] = &[
         why: "A new object is a variant of `Body`: an enum, because a look-up must not cost an indirect call.",
     },
     Against {
-        from: &["core", "task", "device"],
+        from: &["task", "device"],
         name: "kernel::blocking::Wait",
         why: "A thread's state of waiting is an enum of all that threads can wait for.",
     },
@@ -61,12 +61,6 @@ const AGAINST: &[Against] = &[
         name: "kernel::blocking::Waiters",
         why: "A queue of waiting threads goes through a field of the thread.",
     },
-    Against {
-        from: &["core"],
-        name: "task::process::Process",
-        why: "A handle belongs to a process, and a wait goes through a handle.",
-    },
-    Against { from: &["core"], name: "task::thread::Thread", why: "A wait and a continuation belong to a thread." },
 ];
 
 /// A use of a name: from which family, and the name as a path that begins with its family.

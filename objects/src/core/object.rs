@@ -98,9 +98,6 @@ impl<T> core::fmt::Debug for Id<T> {
 }
 
 impl<T> Id<T> {
-    /// None comes before it in order.
-    pub(crate) const FIRST: Self = Id { raw: ObjectId::FIRST, noun: PhantomData };
-
     pub(crate) fn new(raw: ObjectId) -> Self {
         Id { raw, noun: PhantomData }
     }

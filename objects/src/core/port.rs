@@ -12,19 +12,14 @@ use abi::{
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
-use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::HandleValue;
 use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
-use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::kernel::blocking::Waiters;
 use crate::kernel::nouns::Body;
 use crate::machine::Access;
 use crate::machine::Machine;
-use crate::task::process::Process;
-use crate::task::thread::Thread;
 
 /// Packets that programs may queue before `port_queue` refuses.
 const MAX_QUEUED: usize = 4096;
@@ -45,7 +40,7 @@ const SPARE: usize = 4 * STEP;
 pub const PACKET_SIZE: usize = 48;
 
 /// The handle that a wait was asked for through.
-pub(crate) type Through = (Id<Process>, HandleValue);
+pub(crate) type Through = (ObjectId, HandleValue);
 
 /// What the packets of waits are found by.
 type Name = (u64, Through);
@@ -115,7 +110,7 @@ pub struct Port {
     bound: usize,
     /// Packets for which it is charged: at least those of programs, and [`WAIT`] for each wait.
     paid: usize,
-    waiters: List<Waiters>,
+    pub(crate) waiters: List<Waiters>,
     /// The packets of waits, queued or not, by key and handle.
     waits: BTreeMap<Name, List<Alike>>,
     /// The virtual processor for which packets are events.
@@ -172,12 +167,9 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::SHOULD_WAIT);
         }
         // While a thread waits there is no packet before this one.
-        if let Some(thread) = p.waiters.first().map(|thread| Id::new(ObjectId(thread)))
-            && let Ok(&Thread { wait: Wait::Port { out, .. }, .. }) = self.objects.get(thread)
+        if let Some(thread) = p.waiters.first()
+            && self.port_hand_at_once(port, Id::new(ObjectId(thread)), &bytes)
         {
-            self.port_forget_waiter(port, thread);
-            self.end_wait(thread);
-            self.port_deliver(thread, out, &bytes);
             return Ok(());
         }
         if !self.objects.get(port)?.has_paid(1) {
@@ -254,35 +246,15 @@ impl<M: Machine> Kernel<M> {
         while self.objects.get(port).is_ok_and(|p| !p.queue.is_empty() || !p.urgent.is_empty())
             && let Some(thread) = self.port_first_waiter(port)
         {
-            self.port_hand_over(port, thread);
+            self.port_hand_over(port, Id::new(thread));
         }
     }
 
-    fn port_first_waiter(&self, port: Id<Port>) -> Option<Id<Thread>> {
-        self.objects.after(self.objects.get(port).ok()?.waiters, None).map(Id::new)
+    fn port_first_waiter(&self, port: Id<Port>) -> Option<ObjectId> {
+        self.objects.after(self.objects.get(port).ok()?.waiters, None)
     }
 
-    /// Gives the first packet to a thread that waits.
-    fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) {
-        let Some(Wait::Port { out, .. }) = self.take_wait(thread) else {
-            self.port_forget_waiter(port, thread);
-            return;
-        };
-        match self.port_pop(port) {
-            Some(packet) => self.port_deliver(thread, out, &packet),
-            None => self.wake(thread, Status::INTERNAL),
-        }
-    }
-
-    /// A thread's wait is over: with a packet, which goes to `out`.
-    fn port_deliver(&mut self, thread: Id<Thread>, out: u64, packet: &[u8; PACKET_SIZE]) {
-        match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, packet)) {
-            Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
-            written => self.wake(thread, written.err().unwrap_or(Status::OK)),
-        }
-    }
-
-    fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
+    pub(crate) fn port_pop(&mut self, port: Id<Port>) -> Option<[u8; PACKET_SIZE]> {
         let p = self.objects.get(port).ok()?;
         let key = p.urgent.first().or(p.queue.first())?;
         let bytes = self.packets.get(key)?.bytes;
@@ -327,35 +299,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `port_wait`: the packet, or the thread is blocked until there is one; it is then written to `out`.
-    ///
-    /// # Errors
-    /// `TIMED_OUT`, `NO_MEMORY`.
-    pub fn port_wait(
-        &mut self,
-        port: Id<Port>,
-        thread: Id<Thread>,
-        deadline: i64,
-        out: u64,
-    ) -> Result<Option<[u8; PACKET_SIZE]>, Status> {
-        if let Some(packet) = self.port_pop(port) {
-            return Ok(Some(packet));
-        }
-        if deadline <= self.machine.now() {
-            return Err(Status::TIMED_OUT);
-        }
-        self.objects.enlist(port, |p| &mut p.waiters, thread.object());
-        match self.block(thread, Wait::Port { port, out }, deadline) {
-            Ok(Waiting::Blocked) => Ok(None),
-            Ok(Waiting::Over(status)) | Err(status) => {
-                self.port_forget_waiter(port, thread);
-                Err(status)
-            }
-        }
-    }
-
-    pub(crate) fn port_forget_waiter(&mut self, port: Id<Port>, thread: Id<Thread>) {
-        self.objects.delist(port, |p| &mut p.waiters, thread.object());
+    pub(crate) fn port_forget_waiter(&mut self, port: Id<Port>, thread: ObjectId) {
+        self.objects.delist(port, |p| &mut p.waiters, thread);
     }
 
     /// The packet of a wait, which is queued when the wait is satisfied.
@@ -570,7 +515,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NOT_FOUND`.
     pub fn port_cancel_key(&mut self, port: Id<Port>, key: u64, done: u64) -> Result<Option<u64>, Status> {
-        self.packets_cancel(port, (key, (Id::FIRST, 0)), done, |name| name.0 == key)
+        self.packets_cancel(port, (key, (ObjectId::FIRST, 0)), done, |name| name.0 == key)
     }
 
     /// Ends some of the waits from those of a name on, as long as the name is right.
@@ -604,7 +549,7 @@ impl<M: Machine> Kernel<M> {
     /// Something of what a port holds that nobody has any more goes. Says whether there was anything.
     pub(crate) fn port_let_go(&mut self, port: Id<Port>) -> bool {
         if let Some(thread) = self.port_first_waiter(port) {
-            self.finish_wait(thread, Status::CANCELED);
+            self.finish_wait(Id::new(thread), Status::CANCELED);
             self.port_forget_waiter(port, thread);
             return true;
         }

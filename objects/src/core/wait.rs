@@ -32,23 +32,15 @@
 
 use alloc::vec::Vec;
 
-use abi::{
-    Signals, Status, ZX_TIME_INFINITE, ZX_WAIT_ASYNC_BOOT_TIMESTAMP, ZX_WAIT_ASYNC_EDGE, ZX_WAIT_ASYNC_TIMESTAMP,
-};
+use abi::{Signals, Status};
 
-use crate::containers::growth::Grows;
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
-use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::HandleValue;
 use crate::core::object::{Id, Object, ObjectId};
-use crate::core::port::Port;
 use crate::core::sole_waiter::SoleWaiter;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::machine::Machine;
-use crate::task::process::Process;
-use crate::task::thread::Thread;
 
 /// Observers that are told at once.
 const AT_ONCE: usize = 64;
@@ -64,10 +56,10 @@ pub(crate) const WAITS: u64 =
 
 /// Signals of an object, any of which some wait for.
 pub(crate) struct Interest {
-    object: ObjectId,
+    pub(crate) object: ObjectId,
     signals: Signals,
     /// The object's signals when one of these was set, if not all observers have been told yet (step 4).
-    settled: Option<Signals>,
+    pub(crate) settled: Option<Signals>,
     observers: List<Alike>,
     link: Link,
 }
@@ -76,22 +68,22 @@ pub(crate) struct Interest {
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     /// The thread's wait ends.
-    Thread(Id<Thread>),
+    Thread(ObjectId),
     /// The packet is queued on its port.
     Packet(Key),
 }
 
 /// One that waits.
 pub(crate) struct Observer {
-    interest: Key,
+    pub(crate) interest: Key,
     /// How many observers there had been, with this one: who has more came later.
     number: u64,
-    target: Target,
+    pub(crate) target: Target,
     /// The handle that the wait went through.
-    process: Id<Process>,
-    handle: HandleValue,
+    pub(crate) process: ObjectId,
+    pub(crate) handle: HandleValue,
     /// That handle is gone, which is what ends the wait (3C).
-    closed: bool,
+    pub(crate) closed: bool,
     alike: Link,
     through: Link,
 }
@@ -99,7 +91,7 @@ pub(crate) struct Observer {
 #[cfg(any(test, feature = "fake"))]
 impl Observer {
     /// Whether it is a thread's.
-    pub fn is_thread(&self, id: Id<Thread>) -> bool {
+    pub fn is_thread(&self, id: ObjectId) -> bool {
         matches!(self.target, Target::Thread(thread) if thread == id)
     }
 
@@ -108,7 +100,8 @@ impl Observer {
         let waits = match self.target {
             Target::Packet(packet) => kernel.packets.get(packet).is_some(),
             Target::Thread(thread) => {
-                kernel.objects.get(thread).is_ok_and(|thread| matches!(thread.wait, Wait::Signals { .. }))
+                let thread = kernel.objects.get::<crate::task::thread::Thread>(Id::new(thread));
+                thread.is_ok_and(|thread| matches!(thread.wait, crate::kernel::blocking::Wait::Signals { .. }))
             }
         };
         waits && kernel.interests.get(self.interest).is_some()
@@ -226,7 +219,7 @@ impl<M: Machine> Kernel<M> {
         self.interests.remove(key);
     }
 
-    fn observe(&mut self, item: WaitItem, target: Target, process: Id<Process>) -> Result<Key, Status> {
+    pub(crate) fn observe(&mut self, item: WaitItem, target: Target, process: ObjectId) -> Result<Key, Status> {
         let interest = self.interest(item.object, item.signals)?;
         self.observed += 1;
         let observer = Observer {
@@ -246,7 +239,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(interest) = self.interests.get_mut(interest) {
             interest.observers.push_first(&mut self.observers, key);
         }
-        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(item.handle)) {
+        if let Some(watchers) = self.objects.handles_mut(process).and_then(|handles| handles.watchers(item.handle)) {
             watchers.push(&mut self.observers, key);
         }
         Ok(key)
@@ -263,7 +256,7 @@ impl<M: Machine> Kernel<M> {
             self.reaper.cancelled.remove(&mut self.observers, key);
         } else {
             // Step 5: if that handle is gone, this is a list of others, which such an observer is not the first of, or of nobody.
-            let watchers = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle));
+            let watchers = self.objects.handles_mut(process).and_then(|handles| handles.watchers(handle));
             watchers.unwrap_or(&mut List::default()).remove(&mut self.observers, key);
         }
         self.observers.remove(key);
@@ -277,30 +270,15 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Ends the wait of an observer for which there will be no signal; that of one that was to be told as if it had been (step 4).
-    fn cancel_observer(&mut self, key: Key) {
+    pub(crate) fn cancel_observer(&mut self, key: Key) {
         let Some(&Observer { target, interest, .. }) = self.observers.get(key) else { return };
         match (target, self.interests.get(interest).and_then(|interest| interest.settled)) {
             (Target::Packet(_), Some(now)) => self.satisfy_one(key, now),
             (Target::Packet(packet), None) => self.packet_drop(packet),
-            (Target::Thread(thread), _) => self.finish_wait(thread, Status::CANCELED),
+            (Target::Thread(thread), _) => self.finish_wait(Id::new(thread), Status::CANCELED),
         }
         // The wait's end has taken it off; nothing is left to be done.
         self.unobserve(key);
-    }
-
-    /// The same if it is because its handle is gone. A thread may have waited for several things through that.
-    fn cancel_closed(&mut self, key: Key) {
-        let Some(&Observer { target, process, handle, .. }) = self.observers.get(key) else { return };
-        if let Target::Thread(thread) = target
-            && let Ok(Thread { wait: Wait::Signals { observers, .. }, .. }) = self.objects.get(thread)
-        {
-            for &key in observers {
-                if let Some(observer) = self.observers.get_mut(key) {
-                    observer.closed |= (observer.process, observer.handle) == (process, handle);
-                }
-            }
-        }
-        self.cancel_observer(key);
     }
 
     /// Ends the wait of one that still observes an object which nobody has any more; says whether there was one.
@@ -406,7 +384,7 @@ impl<M: Machine> Kernel<M> {
         let Some(target) = self.observers.get(key).map(|observer| observer.target) else { return };
         match target {
             Target::Thread(thread) => {
-                self.finish_wait(thread, Status::OK);
+                self.finish_wait(Id::new(thread), Status::OK);
                 self.unobserve(key);
             }
             Target::Packet(packet) => {
@@ -433,143 +411,27 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The first wait that goes through a handle.
-    fn watcher(&mut self, process: Id<Process>, handle: HandleValue) -> Option<Key> {
-        self.objects.get_mut(process).ok()?.handles.watchers(handle)?.first()
+    fn watcher(&mut self, process: ObjectId, handle: HandleValue) -> Option<Key> {
+        self.objects.handles_mut(process)?.watchers(handle)?.first()
     }
 
     /// Ends the waits (3C) that go through a handle which is about to leave its process's table.
-    pub(crate) fn cancel_waits_through(&mut self, process: Id<Process>, handle: HandleValue) {
+    pub(crate) fn cancel_waits_through(&mut self, process: ObjectId, handle: HandleValue) {
         self.sole_cancel_through(process, handle);
         for _ in 0..AT_ONCE {
             let Some(key) = self.watcher(process, handle) else { return };
             self.cancel_closed(key);
         }
         // Step 5.
-        if let Some(watchers) = self.objects.get_mut(process).ok().and_then(|p| p.handles.watchers(handle)) {
+        if let Some(watchers) = self.objects.handles_mut(process).and_then(|handles| handles.watchers(handle)) {
             self.reaper.cancelled.append(&mut self.observers, core::mem::take(watchers));
             self.tell_first();
         }
     }
 
-    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. What was observed is written to the user's memory at
-    /// `out`: one word of signals, or the `pending` field of each item.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`.
-    pub fn wait(
-        &mut self,
-        thread: Id<Thread>,
-        items: &[WaitItem],
-        deadline: i64,
-        out: Observed,
-    ) -> Result<Waiting, Status> {
-        if items.iter().any(|item| self.signals(item.object).intersects(item.signals)) {
-            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
-            return Ok(Waiting::Over(found));
-        }
-        if deadline != ZX_TIME_INFINITE && deadline <= self.machine.now() {
-            let found = self.write_observed(thread, items.iter().map(|i| (i.object, Signals::NONE)), out);
-            return Ok(Waiting::Over(if found == Status::OK { Status::TIMED_OUT } else { found }));
-        }
-        let process = self.objects.get(thread)?.holder;
-        if let [item] = items
-            && self.sole_begin(thread, process, item)
-        {
-            return self.block(thread, Wait::Sole { object: item.object, out, closed: false }, deadline);
-        }
-        let mut observers = Vec::new();
-        observers.room_exact(items.len())?;
-        for item in items {
-            match self.observe(*item, Target::Thread(thread), process) {
-                Ok(key) => observers.push(key),
-                Err(status) => {
-                    self.unobserve_all(observers);
-                    return Err(status);
-                }
-            }
-        }
-        self.block(thread, Wait::Signals { observers, out }, deadline)
-    }
-
-    /// Writes what a wait found of each object, and what it has met beside that.
-    fn write_observed(
-        &mut self,
-        thread: Id<Thread>,
-        objects: impl Iterator<Item = (ObjectId, Signals)>,
-        out: Observed,
-    ) -> Status {
-        let Ok(aspace) = self.aspace_of_thread(thread) else { return Status::OK };
-        for (i, (object, met)) in objects.enumerate() {
-            let Some(address) = out.place(i) else { return Status::OK };
-            let signals = self.found(object, met);
-            if let Err(status) = self.copy_out(aspace, address, &signals.to_le_bytes()) {
-                return status;
-            }
-        }
-        Status::OK
-    }
-
     /// What a wait finds of an object, which has met these signals, too.
     pub(crate) fn found(&self, object: ObjectId, met: Signals) -> u32 {
         (self.signals(object) | met).bits()
-    }
-
-    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
-    /// for it must be waited for, what is to be written there.
-    pub(crate) fn signals_wait_over(
-        &mut self,
-        thread: Id<Thread>,
-        observers: Vec<Key>,
-        out: Observed,
-        status: Status,
-    ) -> Result<Status, Vec<(u64, Vec<u8>)>> {
-        let mut objects = Vec::new();
-        let mut status = status;
-        if objects.room_exact(observers.len()).is_ok() {
-            let found = |observer: &Observer| {
-                let interest = self.interests.get(observer.interest)?;
-                if interest.settled.is_some() && matches!(status, Status::TIMED_OUT | Status::CANCELED) {
-                    status = Status::OK;
-                }
-                Some((interest.object, met(observer.closed) | interest.settled.unwrap_or(Signals::NONE)))
-            };
-            objects.extend(observers.iter().filter_map(|&key| self.observers.get(key)).filter_map(found));
-        }
-        self.unobserve_all(observers);
-        match self.write_observed(thread, objects.iter().copied(), out) {
-            PAGE_WAIT => {
-                let one = |(i, &(object, met)): (usize, &(ObjectId, Signals))| {
-                    Some((out.place(i)?, self.found(object, met).to_le_bytes().to_vec()))
-                };
-                Err(objects.iter().enumerate().filter_map(one).collect())
-            }
-            written => Ok(if status == Status::OK { written } else { status }),
-        }
-    }
-
-    /// `object_wait_async`. Says whether more waits are bound to the port than anybody needs.
-    ///
-    /// # Errors
-    /// `NO_MEMORY`.
-    pub fn wait_async(
-        &mut self,
-        process: Id<Process>,
-        item: WaitItem,
-        port: Id<Port>,
-        key: u64,
-        options: u32,
-    ) -> Result<bool, Status> {
-        debug_assert!(options & !(ZX_WAIT_ASYNC_EDGE | ZX_WAIT_ASYNC_TIMESTAMP | ZX_WAIT_ASYNC_BOOT_TIMESTAMP) == 0);
-        let packet = self.packet_promise(port, key, item.signals, (process, item.handle), options)?;
-        let now = self.signals(item.object);
-        if options & ZX_WAIT_ASYNC_EDGE == 0 && now.intersects(item.signals) {
-            self.packet_satisfied(packet, now);
-            return Ok(false);
-        }
-        let observer = self.observe(item, Target::Packet(packet), process);
-        let observer = observer.inspect_err(|_| self.packet_drop(packet))?;
-        self.packet_observes(packet, observer);
-        Ok(self.port_is_overwatched(port))
     }
 }
 

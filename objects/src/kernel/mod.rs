@@ -357,12 +357,12 @@ impl<M: Machine> Kernel<M> {
     /// [`Kernel::handle_to`] what is wrong otherwise.
     #[inline(always)]
     pub fn known_handle_to<T: Noun>(&self, process: Id<Process>, value: HandleValue, rights: Rights) -> Option<Id<T>> {
-        self.handle_lookaside.find(process, value)?.to_with(rights)
+        self.handle_lookaside.find(process.object(), value)?.to_with(rights)
     }
 
     #[inline(always)]
     fn find_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
-        match self.handle_lookaside.find(process, value) {
+        match self.handle_lookaside.find(process.object(), value) {
             Some(found) => Ok(found),
             None => self.look_up_handle(process, value),
         }
@@ -372,7 +372,7 @@ impl<M: Machine> Kernel<M> {
     fn look_up_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
         let handle = self.objects.get(process)?.handles.get(value)?;
         let kind = self.objects.any(handle.object)?.body.object_type();
-        Ok(self.handle_lookaside.keep(process, value, handle, kind))
+        Ok(self.handle_lookaside.keep(process.object(), value, handle, kind))
     }
 
     /// Takes a handle out of a process's table, if nothing waits through it.
@@ -398,7 +398,7 @@ impl<M: Machine> Kernel<M> {
     #[cold]
     #[inline(never)]
     fn take_waited(&mut self, process: Id<Process>, value: HandleValue) -> Result<Handle, Status> {
-        self.cancel_waits_through(process, value);
+        self.cancel_waits_through(process.object(), value);
         self.remove_handle(process, value)
     }
 

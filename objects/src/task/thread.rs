@@ -628,7 +628,7 @@ impl<M: Machine> Kernel<M> {
         match wait {
             Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
             Wait::Sole { object, .. } => self.sole_end(object),
-            Wait::Port { port, .. } => self.port_forget_waiter(port, id),
+            Wait::Port { port, .. } => self.port_forget_waiter(port, id.object()),
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(ref wait) => self.serial_forget(wait, id),

@@ -253,11 +253,11 @@ fn waits_are_cancelled_in_portions() {
     w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0);
     w.carry_out();
     let mut done = 0;
-    while let Some(more) = w.kernel.port_cancel(w.port, (w.process, value), 7, done).unwrap() {
+    while let Some(more) = w.kernel.port_cancel(w.port, (w.process.object(), value), 7, done).unwrap() {
         assert!(more > done);
         done = more;
     }
-    assert_eq!(w.kernel.port_cancel(w.port, (w.process, value), 7, 0), Err(Status::NOT_FOUND));
+    assert_eq!(w.kernel.port_cancel(w.port, (w.process.object(), value), 7, 0), Err(Status::NOT_FOUND));
     let mut done = 0;
     while let Some(more) = w.kernel.port_cancel_key(w.port, 7, done).unwrap() {
         done = more;
@@ -306,7 +306,7 @@ fn who_came_last_is_told_first() {
             w.kernel.wait_async(w.process, item, w.port, n as u64, 0).unwrap();
         }
         if let Some(n) = cancelled {
-            assert_eq!(w.kernel.port_cancel(w.port, (w.process, value), n, 0), Ok(None));
+            assert_eq!(w.kernel.port_cancel(w.port, (w.process.object(), value), n, 0), Ok(None));
         }
         w.kernel.signal(event.object(), Signals::NONE, Signals::USER_0 | Signals::USER_1);
         let told: Vec<u64> = w.packets().into_iter().map(|(key, _)| key).collect();

@@ -325,8 +325,8 @@ fn ports_queue_what_was_asked_for() {
     assert_eq!(w.kernel.port_wait(port, w.threads[0], 0, USER_BASE), Err(Status::TIMED_OUT));
     // A wait that was cancelled leaves no packet.
     w.kernel.wait_async(w.process, item, port, 43, 0).unwrap();
-    assert_eq!(w.kernel.port_cancel(port, (w.process, value), 43, 0), Ok(None));
-    assert_eq!(w.kernel.port_cancel(port, (w.process, value), 43, 0), Err(Status::NOT_FOUND));
+    assert_eq!(w.kernel.port_cancel(port, (w.process.object(), value), 43, 0), Ok(None));
+    assert_eq!(w.kernel.port_cancel(port, (w.process.object(), value), 43, 0), Err(Status::NOT_FOUND));
     assert_eq!(w.kernel.port_wait(port, w.threads[0], 0, USER_BASE), Err(Status::TIMED_OUT));
 }
 

@@ -88,7 +88,7 @@ pub fn port_cancel<M: Machine>(
     if work.done == 0 {
         cx.get_any(source, Rights::WAIT)?;
     }
-    let goes_on = cx.kernel.port_cancel(work.object, (cx.process, source), key, work.done)?;
+    let goes_on = cx.kernel.port_cancel(work.object, (cx.process.object(), source), key, work.done)?;
     cx.worked(&work, goes_on)
 }
 

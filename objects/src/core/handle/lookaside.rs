@@ -13,7 +13,6 @@ use abi::Rights;
 use super::{FIXED_BITS, Handle, HandleValue};
 use crate::core::noun::Noun;
 use crate::core::object::{Id, ObjectId};
-use crate::task::process::Process;
 
 /// Entries; a power of two.
 const ENTRIES: usize = 64;
@@ -22,7 +21,7 @@ const ENTRIES: usize = 64;
 #[repr(align(32))]
 pub(crate) struct Found {
     value: Cell<HandleValue>,
-    process: Cell<Id<Process>>,
+    process: Cell<ObjectId>,
     object: Cell<ObjectId>,
     rights: Cell<Rights>,
     kind: Cell<u32>,
@@ -33,7 +32,7 @@ impl Found {
     fn none() -> Self {
         Found {
             value: Cell::new(super::INVALID),
-            process: Cell::new(Id::FIRST),
+            process: Cell::new(ObjectId::FIRST),
             object: Cell::new(ObjectId::FIRST),
             rights: Cell::new(Rights::NONE),
             kind: Cell::new(0),
@@ -78,14 +77,14 @@ impl HandleLookaside {
 
     /// What a handle of a process stands for, if that is known; otherwise who finds it out may keep it there.
     #[inline(always)]
-    pub fn find(&self, process: Id<Process>, value: HandleValue) -> Option<&Found> {
+    pub fn find(&self, process: ObjectId, value: HandleValue) -> Option<&Found> {
         let found = self.place(value);
         (found.value.get() == value && found.process.get() == process).then_some(found)
     }
 
     /// Keeps what was found.
     #[inline]
-    pub fn keep(&self, process: Id<Process>, value: HandleValue, handle: Handle, kind: u32) -> &Found {
+    pub fn keep(&self, process: ObjectId, value: HandleValue, handle: Handle, kind: u32) -> &Found {
         let found = self.place(value);
         found.value.set(value);
         found.process.set(process);
@@ -100,14 +99,14 @@ impl HandleLookaside {
     pub fn forget(&self, value: HandleValue) {
         let found = self.place(value);
         if found.value.get() == value {
-            found.process.set(Id::FIRST);
+            found.process.set(ObjectId::FIRST);
         }
     }
 
     /// All that is known: process, value, handle, type.
     #[cfg(any(test, feature = "fake"))]
-    pub fn known(&self) -> impl Iterator<Item = (Id<Process>, HandleValue, Handle, u32)> + '_ {
-        let known = self.0.iter().filter(|found| found.process.get() != Id::FIRST);
+    pub fn known(&self) -> impl Iterator<Item = (ObjectId, HandleValue, Handle, u32)> + '_ {
+        let known = self.0.iter().filter(|found| found.process.get() != ObjectId::FIRST);
         known.map(|found| (found.process.get(), found.value.get(), found.handle(), found.kind.get()))
     }
 }

@@ -390,12 +390,13 @@ mod tests {
     use alloc::collections::BTreeMap;
 
     use super::*;
+    use crate::core::object::ObjectId;
     use proptest::prelude::*;
 
     const END: u64 = 1010;
 
     fn child(base: u64, len: u64) -> Child {
-        Child::Vmar(Id::FIRST, base * PAGE, (base + len) * PAGE)
+        Child::Vmar(Id::new(ObjectId::FIRST), base * PAGE, (base + len) * PAGE)
     }
 
     fn node(base: u64, len: u64, rank: u32) -> Box<Node> {

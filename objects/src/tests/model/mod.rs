@@ -402,8 +402,11 @@ impl World {
                     return Ok(());
                 };
                 let Home::Table(value) = self.things[&asked.thing].place else { return Ok(()) };
-                prop_assert_eq!(self.kernel.port_cancel(self.port, (self.process, value), asked.key, 0), Ok(None));
-                let again = self.kernel.port_cancel(self.port, (self.process, value), asked.key, 0);
+                prop_assert_eq!(
+                    self.kernel.port_cancel(self.port, (self.process.object(), value), asked.key, 0),
+                    Ok(None)
+                );
+                let again = self.kernel.port_cancel(self.port, (self.process.object(), value), asked.key, 0);
                 prop_assert_eq!(again, Err(Status::NOT_FOUND));
             }
             Op::Packet => {
