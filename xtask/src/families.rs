@@ -51,16 +51,6 @@ const AGAINST: &[Against] = &[
         name: "kernel::nouns::Body",
         why: "A new object is a variant of `Body`: an enum, because a look-up must not cost an indirect call.",
     },
-    Against {
-        from: &["task", "device"],
-        name: "kernel::blocking::Wait",
-        why: "A thread's state of waiting is an enum of all that threads can wait for.",
-    },
-    Against {
-        from: &["core", "memory", "task", "device"],
-        name: "kernel::blocking::Waiters",
-        why: "A queue of waiting threads goes through a field of the thread.",
-    },
 ];
 
 /// A use of a name: from which family, and the name as a path that begins with its family.

@@ -61,6 +61,13 @@ macro_rules! chain {
         $(#[$doc])*
         pub struct $chain;
 
+        crate::core::noun::linked!($chain = $noun.$field);
+    };
+}
+
+/// The field of a noun through which a list goes that was declared elsewhere.
+macro_rules! linked {
+    ($chain:ident = $noun:ident.$field:ident) => {
         impl crate::containers::list::Chain for $chain {
             type Entry = crate::core::object::Object;
             fn link(object: &Self::Entry) -> Option<&crate::containers::list::Link> {
@@ -73,4 +80,4 @@ macro_rules! chain {
     };
 }
 
-pub(crate) use {chain, peered};
+pub(crate) use {chain, linked, peered};

@@ -101,7 +101,7 @@ impl Observer {
             Target::Packet(packet) => kernel.packets.get(packet).is_some(),
             Target::Thread(thread) => {
                 let thread = kernel.objects.get::<crate::task::thread::Thread>(Id::new(thread));
-                thread.is_ok_and(|thread| matches!(thread.wait, crate::kernel::blocking::Wait::Signals { .. }))
+                thread.is_ok_and(|thread| matches!(thread.wait, crate::task::blocking::Wait::Signals { .. }))
             }
         };
         waits && kernel.interests.get(self.interest).is_some()
@@ -135,6 +135,9 @@ chains! {
     /// Observers through one handle.
     Through = Observer.through;
 }
+
+/// Threads that wait for the same thing in the order in which they came.
+pub struct Waiters;
 
 /// What one waits for, in `object_wait_many`.
 #[derive(Clone, Copy)]

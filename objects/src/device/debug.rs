@@ -14,11 +14,12 @@ use abi::{Status, ZX_TIME_INFINITE, nr};
 use crate::containers::list::List;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
+use crate::core::wait::Waiters;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
-use crate::kernel::blocking::Waiters;
 use crate::machine::Machine;
+use crate::task::blocking::SerialWait;
+use crate::task::blocking::Wait;
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
@@ -27,14 +28,6 @@ pub const WRITES: usize = 256;
 
 /// The most that one read returns.
 const READ_MAX: usize = 4096;
-
-/// What a thread waits for.
-pub(crate) enum SerialWait {
-    /// Bytes, for `len` of which there is room at `out`; their number goes to `actual`.
-    Read { out: u64, len: u64, actual: u64 },
-    /// All bytes to be taken; the first `taken` are.
-    Write { data: Vec<u8>, taken: usize },
-}
 
 #[derive(Default)]
 pub(crate) struct Serial {

@@ -24,9 +24,9 @@ use crate::core::port::Port;
 use crate::core::wait::Waiting;
 use crate::device::msi::Message;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::{DeviceError, Irq, IrqKey, IrqSource, Machine};
+use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
 
 /// Where an interrupt is between coming and being dealt with.
@@ -211,7 +211,7 @@ impl<M: Machine> Kernel<M> {
             self.interrupt_open(id);
         }
         self.interrupt_show(id);
-        match self.block(thread, Wait::Interrupt { interrupt: id, out }, ZX_TIME_INFINITE)? {
+        match self.block(thread, Wait::Interrupt { interrupt: id.object(), out }, ZX_TIME_INFINITE)? {
             Waiting::Blocked => Ok(None),
             Waiting::Over(status) => Err(status),
         }

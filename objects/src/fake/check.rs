@@ -8,11 +8,11 @@ use super::FakeMachine;
 use crate::containers::slab::Key;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::{Frame, PAGE};
 use crate::memory::aspace::AddressSpace;
 use crate::memory::vmar::{Child, Vmar};
+use crate::task::blocking::Wait;
 use crate::task::thread::{Thread, ThreadState};
 
 impl Kernel<FakeMachine> {

@@ -13,11 +13,11 @@ use abi::Status;
 use crate::containers::list::List;
 use crate::containers::slab::Key;
 use crate::core::object::{Id, ObjectId};
+use crate::core::wait::Waiters;
 use crate::core::wait::Waiting;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
-use crate::kernel::blocking::Waiters;
 use crate::machine::{Machine, USER_BASE, USER_TOP};
+use crate::task::blocking::Wait;
 use crate::task::thread::{Thread, ThreadState};
 
 /// Which futex: address space and address.

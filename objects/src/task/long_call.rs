@@ -7,8 +7,8 @@ use abi::{Rights, Status, ZX_TIME_INFINITE};
 use crate::core::continuation::{Going, Progress};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::machine::Machine;
+use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
 
 impl<M: Machine> Kernel<M> {

@@ -1,5 +1,6 @@
 //! Jobs, processes and threads: their lives, exceptions, scheduling, endpoints and restricted mode.
 
+pub(crate) mod blocking;
 pub(crate) mod call_stack_pointer;
 pub(crate) mod channel_call;
 pub mod endpoint;

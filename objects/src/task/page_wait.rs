@@ -11,13 +11,13 @@ use crate::containers::slab::Key;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::LEFT;
 use crate::core::object::{Id, ObjectId};
+use crate::core::wait::Waiters;
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{CallBuffers, Message};
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
-use crate::kernel::blocking::Waiters;
 use crate::machine::Machine;
 use crate::memory::pager::{Kind, Wanted};
+use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
 
 /// What a thread goes on with when the pages are there.

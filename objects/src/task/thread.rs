@@ -20,10 +20,10 @@ use crate::core::object::{Id, ObjectId};
 use crate::core::wait::WAITS;
 use crate::core::wait::{Observed, Waiting};
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::kernel::nouns::Body;
 use crate::machine::PAGE;
 use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
+use crate::task::blocking::Wait;
 use crate::task::endpoint::Slots;
 use crate::task::exception::{After, Exception, ExceptionChannel};
 use crate::task::page_wait::Then;
@@ -632,7 +632,7 @@ impl<M: Machine> Kernel<M> {
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
-            Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(interrupt),
+            Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(Id::new(interrupt)),
             Wait::Page(ref wait) => self.page_forget(id, wait),
             Wait::Goes(ref going) => {
                 self.drop_ref(going.progress.object);

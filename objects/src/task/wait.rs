@@ -15,8 +15,8 @@ use crate::core::object::{Id, ObjectId, Objects};
 use crate::core::port::{PACKET_SIZE, Port};
 use crate::core::wait::{Observed, Observer, Target, WaitItem, Waiting, met};
 use crate::kernel::Kernel;
-use crate::kernel::blocking::Wait;
 use crate::machine::Machine;
+use crate::task::blocking::Wait;
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
-    use crate::kernel::blocking::Wait;
+    use crate::task::blocking::Wait;
 
     const ENTRY: u64 = 0x4000_0000;
     const STACK: u64 = 0x5000_0000;

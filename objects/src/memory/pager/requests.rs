@@ -10,7 +10,7 @@ use core::ops::Range;
 
 use crate::containers::list::List;
 use crate::containers::slab::Key;
-use crate::kernel::blocking::Waiters;
+use crate::core::wait::Waiters;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,15 +1,14 @@
-//! What threads wait for: one kind of wait for each family that can block a thread.
+//! What threads wait for: one kind of wait for each thing that can block a thread.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::containers::slab::Key;
 use crate::core::continuation::Going;
-use crate::core::noun::chain;
+use crate::core::noun::linked;
 use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
-use crate::core::wait::Observed;
-use crate::device::interrupt::Interrupt;
+use crate::core::wait::{Observed, Waiters};
 use crate::ipc::channel::{CallBuffers, Channel};
 use crate::task::exception::{After, Exception};
 use crate::task::futex::FutexKey;
@@ -33,9 +32,9 @@ pub(crate) enum Wait {
     /// The answer to a call.
     Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
     /// Bytes from the host link, or room for them.
-    Serial(crate::device::debug::SerialWait),
+    Serial(SerialWait),
     /// An interrupt; when it came goes to this address, unless that is 0.
-    Interrupt { interrupt: Id<Interrupt>, out: u64 },
+    Interrupt { interrupt: ObjectId, out: u64 },
     /// Pages that a pager supplies.
     Page(Box<PageWait>),
     /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::core::continuation`]).
@@ -44,7 +43,12 @@ pub(crate) enum Wait {
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
 
-chain! {
-    /// Threads that wait for the same thing in the order in which they came.
-    Waiters = Thread.queue
+/// What a thread waits for.
+pub(crate) enum SerialWait {
+    /// Bytes, for `len` of which there is room at `out`; their number goes to `actual`.
+    Read { out: u64, len: u64, actual: u64 },
+    /// All bytes to be taken; the first `taken` are.
+    Write { data: Vec<u8>, taken: usize },
 }
+
+linked!(Waiters = Thread.queue);
