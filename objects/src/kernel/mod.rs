@@ -97,7 +97,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
     pub(crate) reaper: Reaper,
-    /// What the event leaves behind: [`LEFT`], [`WOKEN`].
+    /// What the event leaves behind: [`LEFT`], [`WOKEN`](crate::core::object::WOKEN).
     pub(crate) unsettled: u8,
     /// An upcall may be due for the thread whose call is being handled: see [`crate::guest::vproc`].
     pub(crate) upcall: bool,

@@ -5,9 +5,9 @@
 //! until its last packet has been taken, and its pager until its VMO ends. The wait for a page goes so:
 //!
 //! 1. The look-up of a page finds that it must be waited for, notes which pages of which source ([`Wanted`]) and fails
-//!    with [`PAGE_WAIT`], which everything above passes up unchanged. A call that ends so has changed nothing.
+//!    with [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which everything above passes up unchanged. A call that ends so has changed nothing.
 //! 2. At the top, whoever handled the event blocks the thread ([`Kernel::page_wait`]), in a request that there is
-//!    already or a new one ([`requests`]), and keeps what the thread was at ([`Then`]): the words of its call as they
+//!    already or a new one ([`requests`]), and keeps what the thread was at ([`Then`](crate::task::page_wait::Then)): the words of its call as they
 //!    were first read, or its fault, which is not answered.
 //! 3. The source is told of its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is
 //!    free again when it has been taken out of the port. A port that nobody has a handle to takes everything and tells

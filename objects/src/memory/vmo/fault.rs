@@ -19,7 +19,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
-    /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](super::PAGE_WAIT): it is to be called
+    /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT): it is to be called
     /// again when the page is there.
     pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;

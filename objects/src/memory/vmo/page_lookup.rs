@@ -26,7 +26,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. `NOT_FOUND`: the content was discarded. `ACCESS_DENIED`: the
-    /// device has nothing to be written there. [`PAGE_WAIT`](super::PAGE_WAIT), and what a source fails with.
+    /// device has nothing to be written there. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), and what a source fails with.
     #[inline]
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
