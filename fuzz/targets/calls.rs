@@ -6,15 +6,14 @@
 #![no_main]
 
 use abi::Rights;
-use objects::Kernel;
+use objects::containers::name::Name;
+use objects::core::handle::Handle;
+use objects::core::object::ObjectId;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
 use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::name::Name;
-use objects::object::ObjectId;
-use objects::process::Process;
-use objects::vmar::{MapRequest, Place};
-use objects::Id;
+use objects::memory::vmar::{MapRequest, Place};
+use objects::task::process::Process;
+use objects::{Id, Kernel};
 use server::Server;
 
 /// Bytes with which a process's memory begins.

@@ -1,18 +1,23 @@
 //! Zircon's kernel objects as plain Rust over an abstract machine.
 //!
-//! There is one file per noun. A struct holds the state of a noun; the operations on it are methods on [`Kernel`], the
-//! single root of all state, and are defined in the noun's file. Objects refer to each other by number ([`Id`]), not by
-//! pointer: there are no reference cycles, no borrow outlives a call, and a stale number is detected.
+//! Each family of objects has a folder, and each noun a file in it: a struct holds what a noun is, and methods on
+//! [`Kernel`] say what can be done with it. Objects have numbers ([`Id`]), not pointers: there are no cycles to collect,
+//! no borrow outlives a call, and an object that is gone is found to be gone.
 //!
-//! The other modules are shared by all nouns:
-//! - [`object`]: identity, signals, and destruction of objects;
-//! - [`handle`]: a process's numbers for objects;
-//! - [`wait`]: observers of signals, and the protocol of a wait;
-//! - [`usermem`]: the only access to a program's memory;
-//! - [`machine`]: the interface to the machine below.
+//! A family uses those above it in this list, besides a few names that `docs/architecture.md` gives with the reasons:
+//! - [`containers`]: storage, lists and maps that know nothing of the kernel;
+//! - [`machine`]: what the objects ask of the computer beneath;
+//! - [`core`](crate::core): identity, handles, signals, waits, ports and accounts;
+//! - [`memory`]: VMOs, VMARs, pagers, and access to a program's memory;
+//! - [`time`]: deadlines, timers and clocks;
+//! - [`ipc`]: channels, sockets, FIFOs, streams and IOBuffers;
+//! - [`task`]: jobs, processes and threads, with exceptions, scheduling and restricted mode;
+//! - [`device`]: interrupts, DMA, I/O ports and resources;
+//! - [`guest`]: virtual processors and native components;
+//! - [`kernel`]: all of it together.
 //!
-//! Nothing here depends on seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` means that the
-//! kernel's own bookkeeping is wrong.
+//! Nothing here knows of seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` would mean that the
+//! kernel itself lost count of something.
 #![no_std]
 #![forbid(unsafe_code)]
 // No input of a program may panic the server.
@@ -25,88 +30,20 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod account;
-pub mod aspace;
-pub mod bti;
-pub mod buffers;
-pub mod channel;
-pub mod clock;
-pub mod component;
-mod copy;
-pub mod counter;
-mod deadline;
-pub mod debug;
-pub mod debuglog;
-#[cfg(test)]
-mod endless_tests;
-pub mod endpoint;
-pub mod ends;
-pub mod event;
-pub mod eventpair;
-pub mod exception;
-#[cfg(test)]
-mod exception_tests;
+pub mod containers;
+pub mod core;
+pub mod device;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
-mod few;
-pub mod fifo;
-mod frames;
-pub mod futex;
-pub mod handle;
-mod in_call;
-pub mod interrupt;
-pub mod iob;
-pub mod iommu;
-pub mod ioports;
-pub mod job;
+pub mod guest;
+pub mod ipc;
 pub mod kernel;
-pub mod list;
 pub mod machine;
-#[cfg(test)]
-mod many_tests;
-pub mod maps;
-#[cfg(test)]
-mod marks_tests;
-#[cfg(test)]
-mod model;
-pub mod msi;
-pub mod name;
-mod noun;
-pub mod object;
-pub mod pager;
-pub mod policy;
-pub mod port;
-pub mod portions;
-pub mod pressure;
-pub mod process;
-pub mod profile;
-mod recent;
-pub mod refusal;
-mod report;
-pub mod resource;
-pub mod restricted;
-mod ring;
-pub mod shared;
-pub mod slab;
-pub mod socket;
-mod sole;
-mod spans;
-#[cfg(test)]
-mod starved_tests;
-pub mod stream;
-pub mod suspend_token;
+pub mod memory;
+pub mod task;
 #[cfg(test)]
 mod tests;
-pub mod thread;
-pub mod timer;
-mod trace;
-mod turns;
-pub mod user_registers;
-pub mod usermem;
-pub mod vmar;
-pub mod vmo;
-pub mod vproc;
-pub mod wait;
+pub mod time;
 
-pub use kernel::Kernel;
-pub use object::{Id, ObjectId};
+pub use crate::core::object::{Id, ObjectId};
+pub use crate::kernel::Kernel;

@@ -5,9 +5,9 @@ use abi::{
 };
 use component_boot::Connection;
 use objects::Kernel;
-use objects::component::Joined;
+use objects::guest::component::Joined;
 use objects::machine::{Machine, PAGE, Perm, Registers};
-use objects::vmar::{MapRequest, Place};
+use objects::memory::vmar::{MapRequest, Place};
 use zerocopy::IntoBytes;
 
 /// Bytes of the VMO for the buffers of the component's calls: a message of maximum size, its handles, and some more.

@@ -3,18 +3,18 @@
 use alloc::vec::Vec;
 
 use abi::{Rights, Status, ZX_POL_ACTION_ALLOW};
-use objects::handle::{Handle, HandleValue};
+use objects::containers::growth::Grows;
+use objects::containers::slab::Key;
+use objects::core::continuation::PAGE_WAIT;
+use objects::core::continuation::Progress;
+use objects::core::handle::{Handle, HandleValue};
+use objects::core::noun::Noun;
+use objects::core::wait::Waiting;
 use objects::kernel::Caller;
 use objects::machine::{Machine, MachineThread, ThreadKey};
-use objects::object::Noun;
-use objects::portions::Progress;
-use objects::process::Process;
-use objects::refusal::Grows;
-use objects::slab::Key;
-use objects::thread::Thread;
-use objects::usermem::Place;
-use objects::vmo::PAGE_WAIT;
-use objects::wait::Waiting;
+use objects::memory::usermem::Place;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use objects::{Id, Kernel};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

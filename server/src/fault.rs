@@ -1,22 +1,22 @@
-//! Faults of programs' threads.
+//! Faults: what a thread did that the processor could not do for it.
 //!
-//! A page fault on mapped memory is served: the server commits and maps the page. The server carries out the access to
-//! an I/O port that the process was granted ([`objects::ioports`]). Everything else becomes an exception
-//! ([`objects::exception`]).
+//! A page fault on memory that is mapped is served: the page is committed and mapped. The use of an I/O port that the
+//! process was granted is carried out ([`objects::device::ioports`]). Everything else becomes an exception
+//! ([`objects::task::exception`]).
 
 use abi::{
     Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_GENERAL, ZX_EXCP_HW_BREAKPOINT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL,
     ZX_EXCP_POLICY_ERROR, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION,
     zx_exception_report_t,
 };
-use objects::exception::{page_fault, synthetic};
-use objects::ioports::PortFault;
+use objects::containers::slab::Key;
+use objects::core::continuation::PAGE_WAIT;
+use objects::core::wait::Waiting;
+use objects::device::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
-use objects::pager::Then;
-use objects::slab::Key;
-use objects::thread::{Thread, ThreadState};
-use objects::vmo::PAGE_WAIT;
-use objects::wait::Waiting;
+use objects::task::exception::{page_fault, synthetic};
+use objects::task::page_wait::Then;
+use objects::task::thread::{Thread, ThreadState};
 use objects::{Id, Kernel};
 
 use crate::Answer;

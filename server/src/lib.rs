@@ -30,10 +30,10 @@ pub mod user;
 
 use abi::Status;
 use objects::Kernel;
+use objects::containers::failure_injection;
+use objects::core::continuation::PAGE_WAIT;
+use objects::core::continuation::{GOES_ON, Progress};
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
-use objects::portions::{GOES_ON, Progress};
-use objects::refusal;
-use objects::vmo::PAGE_WAIT;
 
 pub use start::{Boot, StartError};
 
@@ -74,7 +74,7 @@ impl<M: Machine> Server<M> {
         let answer = if self.kernel.is_refusing() {
             self.kernel.refusal_heed(thread.0);
             let answer = fault::handle(&mut self.kernel, thread, fault);
-            refusal::heed(false);
+            failure_injection::heed(false);
             answer
         } else {
             fault::handle(&mut self.kernel, thread, fault)
@@ -186,7 +186,7 @@ fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) ->
         true if cx.kernel.trace_is_on() => traced(cx, number, args),
         true => make_here(cx, number, args),
     };
-    refusal::heed(false);
+    failure_injection::heed(false);
     answer
 }
 

@@ -1,11 +1,11 @@
-//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol in [`objects::pager`].
+//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::memory::pager`] tells.
 
 use abi::Status;
 use objects::Kernel;
+use objects::containers::failure_injection;
+use objects::core::wait::Waiting;
 use objects::machine::{Machine, ThreadKey};
-use objects::pager::Then;
-use objects::refusal;
-use objects::wait::Waiting;
+use objects::task::page_wait::Then;
 
 use crate::cx::Cx;
 use crate::{Answer, again, fault};
@@ -49,7 +49,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
             }
             Then::Hand { .. } | Then::Answer(_) => kernel.page_deliver(thread, then, result),
         }
-        refusal::heed(false);
+        failure_injection::heed(false);
         kernel.refusal_of_ends(Kernel::reap);
     }
     if kernel.page_waits_over() {

@@ -1,12 +1,13 @@
-//! Long calls: steps 2, 4 and 5 of the protocol in [`objects::portions`].
+//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::core::continuation`] tells.
 
 use abi::{Rights, Status};
-use objects::handle::HandleValue;
+use objects::containers::failure_injection;
+use objects::core::continuation::{Kept, Progress};
+use objects::core::handle::HandleValue;
+use objects::core::noun::Noun;
 use objects::machine::{Machine, ThreadKey};
-use objects::object::Noun;
-use objects::portions::{Kept, Progress};
-use objects::process::Process;
-use objects::{Id, Kernel, ObjectId, refusal};
+use objects::task::process::Process;
+use objects::{Id, Kernel, ObjectId};
 
 use crate::cx::Cx;
 use crate::{Answer, again, attended};
@@ -76,10 +77,10 @@ impl<M: Machine> Cx<'_, M> {
         Ok((work, other))
     }
 
-    /// The end of a slice: the call is over, or continues (step 1) with `goes_on` as the work done so far.
+    /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::portions::GOES_ON).
+    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
         let Work { with, rights, kept, .. } = *work;
         let object = work.object.object();
@@ -88,10 +89,10 @@ impl<M: Machine> Cx<'_, M> {
 }
 
 impl<M: Machine> Cx<'_, M> {
-    /// Delays a call until the reaper's backlog is empty, for a call that reports what exists and has done nothing yet.
+    /// Goes on when nothing is left of what has ended, for a call that tells what there is and has done nothing yet.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::portions::GOES_ON).
+    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn when_nothing_is_left(&mut self) -> Result<(), Status> {
         self.progress = None;
         let object = self.process.object();
@@ -101,11 +102,11 @@ impl<M: Machine> Cx<'_, M> {
         Ok(())
     }
 
-    /// Passes on the result of a call that has changed nothing. If it failed for lack of memory and the reaper has a
-    /// backlog, the call is made again when the backlog is smaller.
+    /// What a call wanted that has changed nothing; if there was no memory for it, it is made again when less is left of what has
+    /// ended.
     ///
     /// # Errors
-    /// As `made`, and [`GOES_ON`](objects::portions::GOES_ON).
+    /// As `made`, and [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn or_when_less_is_left<T>(&mut self, made: Result<T, Status>) -> Result<T, Status> {
         self.progress = None;
         let object = self.process.object();
@@ -132,7 +133,7 @@ pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, an
     }
 }
 
-/// Step 2: saves the call.
+/// Step 2: what is on the lists is left.
 #[cold]
 pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
     let [a, b, c, d] = args;
@@ -168,7 +169,7 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, ar
         kernel.refusal_heed(key.0);
     }
     let answer = again(kernel, key, number, going.args, Some(going.progress));
-    refusal::heed(false);
+    failure_injection::heed(false);
     match answer {
         Answer::Done(result) => kernel.going_over(thread, result),
         Answer::Yield => kernel.going_over(thread, i64::from(Status::OK.0)),

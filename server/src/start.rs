@@ -13,13 +13,14 @@ use abi::{
     ZX_DEFAULT_JOB_RIGHTS, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS,
     ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
-use objects::channel::Message;
-use objects::debuglog::{Level, Speaker};
-use objects::handle::Handle;
+use objects::containers::name::Name;
+use objects::core::debuglog::{Level, Speaker};
+use objects::core::handle::Handle;
+use objects::ipc::channel::Message;
 use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE, Perm};
-use objects::name::Name;
-use objects::vmar::{MapRequest, Place, Vmar, VmarFlags};
-use objects::vmo::Vmo;
+use objects::memory::vmar::{MapRequest, Place, Vmar, VmarFlags};
+use objects::memory::vmo::Vmo;
+use objects::task::process::Process;
 use objects::{Id, Kernel, ObjectId};
 use processargs::{Builder, HandleInfo};
 use zerocopy::IntoBytes;
@@ -96,7 +97,9 @@ impl<M: Machine> Server<M> {
         let resource = kernel.resource_root().at("make the root resource")?;
         let date = kernel.machine.utc_offset();
         let options = ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS;
-        let utc = kernel.clock_create(None, options, 0, Some(date)).at("make the clock with the time of day")?;
+        let utc = kernel
+            .clock_create(None::<Id<Process>>, options, 0, Some(date))
+            .at("make the clock with the time of day")?;
         let job = kernel.root_job().at("find the root job")?;
         let (process, vmar) = kernel.process_create(job, Name::new(b"userboot")).at("create the first process")?;
         let thread = kernel.thread_create(process, Name::new(b"main")).at("create the first thread")?;

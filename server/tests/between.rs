@@ -16,16 +16,16 @@ use abi::{
     ZX_VMAR_OP_ZERO, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_OP_COMMIT,
     ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO, nr,
 };
+use objects::containers::name::Name;
+use objects::core::handle::Handle;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
-use objects::job::Job;
 use objects::machine::{PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::maps::{Node, Walk};
-use objects::name::Name;
-use objects::process::Process;
-use objects::thread::Thread;
-use objects::vmar::{MapRequest, Place, Vmar, VmarFlags};
-use objects::vmo::Vmo;
+use objects::memory::tree_walk::{Node, Walk};
+use objects::memory::vmar::{MapRequest, Place, Vmar, VmarFlags};
+use objects::memory::vmo::Vmo;
+use objects::task::job::Job;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use objects::{Id, Kernel};
 use server::{Answer, Server};
 

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use abi::{
     Rights, Signals, ZX_INFO_HANDLE_TABLE, ZX_INFO_JOB_PROCESSES, ZX_INFO_PROCESS_THREADS, ZX_TIME_INFINITE, nr,
 };
-use objects::channel::Message;
+use objects::containers::name::Name;
+use objects::core::handle::Handle;
+use objects::core::object::ObjectId;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
-use objects::job::Job;
+use objects::ipc::channel::Message;
 use objects::machine::{PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::name::Name;
-use objects::object::ObjectId;
-use objects::process::Process;
-use objects::thread::Thread;
-use objects::vmar::{MapRequest, Place};
+use objects::memory::vmar::{MapRequest, Place};
+use objects::task::job::Job;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use objects::{Id, Kernel};
 use server::{Answer, Server};
 
@@ -239,7 +239,7 @@ const EVENTS: &[(&str, Event)] = &[
     ("send some elsewhere", |w| {
         for number in [5, CROWD + 5, 2 * CROWD + 5] {
             let kernel = &mut w.server.kernel;
-            let Ok(token) = kernel.task_suspend(objects::suspend_token::Held::Thread(w.crowd[number])) else {
+            let Ok(token) = kernel.task_suspend(objects::task::suspend_token::Held::Thread(w.crowd[number])) else {
                 continue;
             };
             let handle = kernel.another(Handle { object: token.object(), rights: Rights::NONE });

@@ -12,15 +12,15 @@ use abi::{
     ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_DISCARDABLE, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
 };
 use abi_gen::{Arg, Support, Syscall, Via};
+use objects::containers::failure_injection::Plan;
+use objects::containers::name::Name;
+use objects::core::handle::Handle;
+use objects::core::object::ObjectId;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
-use objects::job::Job;
 use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE, USER_TOP};
-use objects::name::Name;
-use objects::object::ObjectId;
-use objects::process::Process;
-use objects::refusal::Plan;
-use objects::vmar::{MapRequest, Place};
+use objects::memory::vmar::{MapRequest, Place};
+use objects::task::job::Job;
+use objects::task::process::Process;
 use objects::{Id, Kernel};
 use server::{Answer, Server};
 

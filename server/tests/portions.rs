@@ -1,16 +1,16 @@
 //! Long calls run in slices, and other events happen between two slices.
 
 use abi::{Rights, Signals, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, nr};
-use objects::channel::Message;
+use objects::containers::name::Name;
+use objects::core::handle::Handle;
 use objects::fake::FakeMachine;
-use objects::handle::Handle;
-use objects::job::Job;
+use objects::ipc::channel::Message;
 use objects::machine::{Fault, PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::name::Name;
-use objects::process::Process;
-use objects::thread::Thread;
-use objects::vmar::{MapRequest, Place, VmarFlags};
-use objects::vmo::Vmo;
+use objects::memory::vmar::{MapRequest, Place, VmarFlags};
+use objects::memory::vmo::Vmo;
+use objects::task::job::Job;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use objects::{Id, Kernel, ObjectId};
 use server::{Answer, Server};
 

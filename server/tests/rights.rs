@@ -10,13 +10,13 @@ use abi::{
     ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_OP_ZERO, nr,
     zx_handle_disposition_t, zx_iovec_t,
 };
+use objects::containers::name::Name;
 use objects::fake::FakeMachine;
 use objects::machine::{PAGE, Perm, Registers, ThreadKey, USER_BASE};
-use objects::name::Name;
-use objects::process::Process;
-use objects::thread::Thread;
-use objects::vmar::{MapRequest, Place};
-use objects::vmo::Vmo;
+use objects::memory::vmar::{MapRequest, Place};
+use objects::memory::vmo::Vmo;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use objects::{Id, Kernel, ObjectId};
 use server::{Answer, Server};
 use zerocopy::IntoBytes;

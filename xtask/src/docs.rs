@@ -1,5 +1,5 @@
-//! `docs`: pages that are generated from other files of the tree: the system calls' definitions, the table of the
-//! support for Rust's `std`, and the measurements.
+//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, the table of what of
+//! Rust's `std` works, what was measured, and the families of objects.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use std_table::{Entry, Proof, Status, TABLE};
 
 use crate::bench::page;
+use crate::families;
 use crate::files::write_if_changed;
 use crate::kernel_patches;
 use crate::paths::Paths;
@@ -71,6 +72,7 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
     pages.extend(page::pages(paths)?);
+    pages.push((families::PAGE, families::page(paths)?));
     pages.push((kernel_patches::PAGE, kernel_patches::page(paths)?));
     pages.push((trusted_base::PAGE, trusted_base::page(paths)?));
     Ok(pages)

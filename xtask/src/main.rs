@@ -17,6 +17,7 @@ mod disk;
 mod docs;
 mod ecosystem;
 mod elf;
+mod families;
 mod fetch;
 mod files;
 mod fuzz;

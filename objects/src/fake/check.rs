@@ -5,13 +5,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::FakeMachine;
-use crate::aspace::AddressSpace;
+use crate::containers::slab::Key;
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
 use crate::machine::{Frame, PAGE};
-use crate::object::{Body, Id, ObjectId};
-use crate::slab::Key;
-use crate::thread::{Thread, ThreadState, Wait};
-use crate::vmar::{Child, Vmar};
+use crate::memory::aspace::AddressSpace;
+use crate::memory::vmar::{Child, Vmar};
+use crate::task::blocking::Wait;
+use crate::task::thread::{Thread, ThreadState};
 
 impl Kernel<FakeMachine> {
     /// Each frame has as many owners as there are VMOs with it, and no other frame is in use. Every mapped page is in a
@@ -86,14 +88,14 @@ impl Kernel<FakeMachine> {
         for (key, object) in self.objects.slab.iter() {
             let id = ObjectId(key);
             if let Some(sole) = object.sole {
-                let thread = self.objects.get(sole.thread).expect("who waits alone is there");
+                let thread = self.objects.get::<Thread>(Id::new(sole.thread)).expect("who waits alone is there");
                 let waits = matches!(thread.wait, Wait::Sole { object, .. } if object == id);
                 assert!(
                     waits && thread.state == ThreadState::Running,
                     "one who waits alone for {} doesn't",
                     object.koid
                 );
-                let marked = self.objects.get(sole.process).ok().and_then(|process| process.handles.sole(sole.handle));
+                let marked = self.objects.handles(sole.process).and_then(|handles| handles.sole(sole.handle));
                 assert_eq!(marked, Some(id), "the handle of a sole wait is not marked");
             }
             match &object.body {
@@ -104,7 +106,7 @@ impl Kernel<FakeMachine> {
                         assert_eq!(marked, handle.object);
                         let sole = self.objects.any(marked).ok().and_then(|object| object.sole);
                         let place = sole.map(|sole| (sole.process, sole.handle));
-                        assert_eq!(place, Some((Id::new(id), value)), "a handle is marked through which nobody waits");
+                        assert_eq!(place, Some((id, value)), "a handle is marked through which nobody waits");
                     }
                 }
                 _ => {}
@@ -126,10 +128,14 @@ impl Kernel<FakeMachine> {
         match &thread.wait {
             Wait::Sole { object, .. } => {
                 let sole = self.objects.any(*object).ok().and_then(|object| object.sole);
-                assert_eq!(sole.map(|sole| sole.thread), Some(id), "an object does not know who waits for it alone");
+                assert_eq!(
+                    sole.map(|sole| sole.thread),
+                    Some(id.object()),
+                    "an object does not know who waits for it alone"
+                );
             }
             Wait::Signals { observers, .. } => {
-                let of = |key: &Key| self.observers.get(*key).is_some_and(|observer| observer.is_thread(id));
+                let of = |key: &Key| self.observers.get(*key).is_some_and(|observer| observer.is_thread(id.object()));
                 assert!(observers.iter().all(of), "a thread waits for signals by observers that are not there");
             }
             Wait::Futex { key } => assert!(self.futex_has(*key, id), "a futex does not know who waits on it"),
@@ -184,13 +190,13 @@ impl Kernel<FakeMachine> {
 
     /// Lookaside caches contain what a look-up would find.
     fn check_recent(&self) {
-        for (process, value, handle, kind) in self.recent_handles.known() {
-            let process = self.objects.get(process).expect("a process whose handle is remembered is there");
-            assert_eq!(process.handles.get(value), Ok(handle), "{value:#x} is remembered as another handle");
+        for (process, value, handle, kind) in self.handle_lookaside.known() {
+            let handles = self.objects.handles(process).expect("a process whose handle is remembered is there");
+            assert_eq!(handles.get(value), Ok(handle), "{value:#x} is remembered as another handle");
             let object = self.objects.any(handle.object).expect("an object with a handle is there");
             assert_eq!(object.body.object_type(), kind, "{value:#x} is remembered as of another type");
         }
-        for (aspace, address, frame, writable) in self.frames.recent.known() {
+        for (aspace, address, frame, writable) in self.frames.lookaside.known() {
             let space = self.aspaces.get(aspace).expect("an address space that is remembered is there");
             if space.root.is_none() {
                 // It has no users any more.

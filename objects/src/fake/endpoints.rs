@@ -3,7 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::machine::{EndpointError, EndpointUse, MachineEndpoint, OutOfMemory};
+use crate::containers::growth::OutOfMemory;
+use crate::machine::{EndpointError, EndpointUse, MachineEndpoint};
 
 /// See the module's description.
 #[derive(Default)]

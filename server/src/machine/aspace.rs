@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Range;
 
-use objects::machine::{Cache, Frame, OutOfMemory, PAGE, Perm};
-use objects::refusal::Grows;
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{Cache, Frame, PAGE, Perm};
 
 use server_boot::cspace::{ASID_POOLS, LEAF_BITS};
 

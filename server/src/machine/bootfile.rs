@@ -5,8 +5,8 @@
 
 use alloc::vec::Vec;
 
-use objects::machine::{Frame, Machine, OutOfMemory, PAGE, PAGE_SIZE};
-use objects::refusal::Grows;
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use server_boot::layout::{BOOT_FILE, CHUNK};
 use server_boot::service;
 

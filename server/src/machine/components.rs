@@ -14,7 +14,8 @@
 //!    the server, and the kernel unmaps them from the component's address space.
 
 use component_boot::layout;
-use objects::machine::{Aspace, COMPONENT_BASE, KEPT, MachineThread, OutOfMemory, ThreadKey};
+use objects::containers::growth::OutOfMemory;
+use objects::machine::{Aspace, COMPONENT_BASE, KEPT, MachineThread, ThreadKey};
 use server_boot::service;
 
 use super::aspace::Space;

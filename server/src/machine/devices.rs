@@ -12,7 +12,8 @@
 use alloc::collections::BTreeMap;
 use core::ptr;
 
-use objects::machine::{DeviceError, DeviceFrame, Frame, OutOfMemory, PAGE, PortWidth};
+use objects::containers::growth::OutOfMemory;
+use objects::machine::{DeviceError, DeviceFrame, Frame, PAGE, PortWidth};
 use server_boot::cspace::{DEVICES_AT, PORT_RESET, PORT_RTC, PORTS_AT, SOURCES_LEAF, TIMER_PAGE, leaf_slot, root_slot};
 use server_boot::layout::SCRATCH;
 use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};

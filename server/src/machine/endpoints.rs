@@ -7,7 +7,8 @@
 
 use alloc::vec::Vec;
 
-use objects::machine::{EndpointError, EndpointUse, MachineEndpoint, MachineThread, OutOfMemory};
+use objects::containers::growth::OutOfMemory;
+use objects::machine::{EndpointError, EndpointUse, MachineEndpoint, MachineThread};
 use server_boot::service::{self, Offered};
 
 use super::Sel4;

@@ -9,10 +9,8 @@
 //!
 //! The server frees all of it when memory is short ([`Sel4::with_all`]), and does not count it as in use.
 
-use objects::machine::{
-    Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, OutOfMemory, PAGE_SIZE, ThreadKey, USER_TOP,
-};
-use objects::refusal::Grows;
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, PAGE_SIZE, ThreadKey, USER_TOP};
 
 use super::aspace::Space;
 use super::memory::thread_objects::THREAD_UNITS;

@@ -15,8 +15,8 @@
 
 use alloc::vec::Vec;
 
-use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock, OutOfMemory};
-use objects::refusal::Grows;
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock};
 use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, VECTOR_BASE};
 

@@ -19,8 +19,9 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use objects::machine::{Frame, Held, OutOfMemory};
-use objects::refusal::{Grows, Want, refused};
+use objects::containers::failure_injection::{Want, refused};
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::{Frame, Held};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, STRIP_LEAVES, leaf_slot, loose_slots};
 use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 

@@ -53,10 +53,11 @@ use alloc::vec::Vec;
 use core::arch::asm;
 use core::ptr;
 
+use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::{
     Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
     IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock,
-    OutOfMemory, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
+    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -69,7 +70,7 @@ use endpoints::Endpoints;
 use idle::{IDLE_SPACES, IDLE_THREADS};
 use interrupts::Interrupts;
 use memory::Memory;
-use objects::refusal::{Grows, Want, refused};
+use objects::containers::failure_injection::{Want, refused};
 use random::Random;
 use runners::Runners;
 use serial::Link;

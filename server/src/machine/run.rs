@@ -6,10 +6,10 @@ use core::convert::Infallible;
 use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
-use objects::debuglog;
-use objects::exception::page_fault;
+use objects::containers::growth::Grows;
+use objects::core::debuglog;
 use objects::machine::{Fault, Machine, ThreadKey};
-use objects::refusal::Grows;
+use objects::task::exception::page_fault;
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};
 use server_boot::{BootInfo, MAGIC, service};

@@ -7,12 +7,11 @@
 
 use alloc::vec::Vec;
 
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, OutOfMemory, Priority,
-    Registers, Runs,
+    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, Priority, Registers, Runs,
 };
-use objects::refusal::Grows;
-use objects::user_registers::UserRegisters;
 
 use super::Sel4;
 use super::memory::Unit;

@@ -5,8 +5,8 @@
 //! nothing about it, and the object stays with its owner.
 
 use objects::general_registers;
+use objects::machine::user_registers::UserRegisters;
 use objects::machine::{EndpointUse, Priority, Registers, Runs};
-use objects::user_registers::UserRegisters;
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
     Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,

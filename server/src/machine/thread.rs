@@ -36,9 +36,9 @@
 use alloc::vec::Vec;
 use core::ptr;
 
-use objects::machine::{FpuRegisters, Frame, MachineThread, OutOfMemory, PAGE, Priority, Registers, ThreadKey};
-use objects::refusal::Grows;
-use objects::user_registers::UserRegisters;
+use objects::containers::growth::{Grows, OutOfMemory};
+use objects::machine::user_registers::UserRegisters;
+use objects::machine::{FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey};
 
 use sel4::Message;
 

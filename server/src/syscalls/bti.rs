@@ -5,11 +5,11 @@ use abi::{
     ZX_DEFAULT_BTI_RIGHTS, ZX_DEFAULT_PMT_RIGHTS,
 };
 use objects::Id;
-use objects::bti::{Bti, Pmt};
-use objects::handle::HandleValue;
-use objects::iommu::Iommu;
+use objects::core::handle::HandleValue;
+use objects::device::bti::{Bti, Pmt};
+use objects::device::iommu::Iommu;
 use objects::machine::{Machine, PAGE};
-use objects::vmo::Vmo;
+use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
 use crate::user::Out;

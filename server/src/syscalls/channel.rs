@@ -8,12 +8,12 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::Id;
-use objects::channel::{CallBuffers, Channel, Message};
-use objects::handle::HandleValue;
+use objects::containers::growth::Grows;
+use objects::core::handle::HandleValue;
+use objects::core::wait::Waiting;
+use objects::ipc::channel::{CallBuffers, Channel, Message};
 use objects::machine::Machine;
-use objects::refusal::Grows;
-use objects::usermem::Place;
-use objects::wait::Waiting;
+use objects::memory::usermem::Place;
 
 use crate::Answer;
 use crate::cx::{Cx, IntoAnswer};

@@ -7,10 +7,10 @@ use abi::{
     ZX_CLOCK_UPDATE_OPTION_REFERENCE_VALUE_VALID, ZX_CLOCK_UPDATE_OPTION_SYNTHETIC_VALUE_VALID,
     ZX_DEFAULT_CLOCK_RIGHTS, zx_clock_create_args_v1_t, zx_clock_update_args_v1_t, zx_clock_update_args_v2_t,
 };
-use objects::clock::{Clock, ClockUpdate};
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::core::wait::Waiting;
 use objects::machine::Machine;
-use objects::wait::Waiting;
+use objects::time::clock::{Clock, ClockUpdate};
 
 use crate::Answer;
 use crate::cx::Cx;

@@ -1,8 +1,8 @@
 //! Counters.
 
 use abi::{Rights, Status, ZX_DEFAULT_COUNTER_RIGHTS};
-use objects::counter::Counter;
-use objects::handle::HandleValue;
+use objects::core::counter::Counter;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

@@ -4,13 +4,13 @@ use alloc::format;
 use alloc::string::String;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
-use objects::debug::WRITES;
-use objects::debuglog::{Level, Speaker};
-use objects::handle::HandleValue;
+use objects::containers::failure_injection::{Made, Plan, Want};
+use objects::core::continuation::{GOES_ON, Progress};
+use objects::core::debuglog::{Level, Speaker};
+use objects::core::handle::HandleValue;
+use objects::core::wait::Waiting;
+use objects::device::debug::WRITES;
 use objects::machine::{Held, Machine};
-use objects::portions::{GOES_ON, Progress};
-use objects::refusal::{Made, Plan, Want};
-use objects::wait::Waiting;
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::debuglog::speaker;
@@ -66,11 +66,10 @@ pub fn debug_read<M: Machine>(
 /// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 64;
 
-/// Carries out a command; its answer goes to the debug log. `census` reports the resources in use, with which tests
-/// check that a program's resources come back. `types` reports the number of objects of each type. `link` gives the
-/// caller exclusive use of the host link. `refuse KIND FIRST COUNT TASK` refuses memory to a task by a
-/// [plan](objects::refusal); with `on` appended, the plan also covers everything that follows in the same event.
-/// `refuse` alone ends the plan and reports the outcome.
+/// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
+/// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
+/// refuses memory to a task by a [plan](objects::containers::failure_injection), with `on` behind it all that follows in the same event, too;
+/// `refuse` alone ends that and tells what came of it.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -4,8 +4,8 @@ use abi::{
     Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_SYSTEM_DEBUGLOG_BASE,
     zx_log_record_t,
 };
-use objects::debuglog::{Debuglog, Level, MAX_TEXT, Speaker};
-use objects::handle::{HandleValue, INVALID};
+use objects::core::debuglog::{Debuglog, Level, MAX_TEXT, Speaker};
+use objects::core::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
 use zerocopy::IntoBytes;
 

@@ -4,11 +4,11 @@ use abi::{
     HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE,
     HAFNON_ENDPOINT_SEND, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Rights, Status,
 };
-use objects::channel::Channel;
-use objects::endpoint::Endpoint;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::ipc::channel::Channel;
 use objects::machine::{EndpointUse, Machine};
-use objects::thread::Thread;
+use objects::task::endpoint::Endpoint;
+use objects::task::thread::Thread;
 
 use crate::cx::Cx;
 use crate::syscalls::resource::need_system;

@@ -1,9 +1,9 @@
 //! Exceptions, as handlers see them.
 
 use abi::{Rights, Status};
-use objects::exception::Exception;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
+use objects::task::exception::Exception;
 
 use crate::cx::Cx;
 use crate::user::Out;

@@ -1,8 +1,8 @@
 //! FIFOs.
 
 use abi::{Rights, Status, ZX_DEFAULT_FIFO_RIGHTS};
-use objects::fifo::Fifo;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::ipc::fifo::Fifo;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

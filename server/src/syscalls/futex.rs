@@ -2,11 +2,11 @@
 
 use abi::{Rights, Status};
 use objects::Id;
-use objects::futex::{AT_ONCE, Left, NewOwner, Requeue};
-use objects::handle::{HandleValue, INVALID};
+use objects::core::handle::{HandleValue, INVALID};
+use objects::core::wait::Waiting;
 use objects::machine::Machine;
-use objects::thread::{Thread, ThreadState};
-use objects::wait::Waiting;
+use objects::task::futex::{AT_ONCE, Left, NewOwner, Requeue};
+use objects::task::thread::{Thread, ThreadState};
 
 use crate::cx::Cx;
 use crate::user::{In, Out};

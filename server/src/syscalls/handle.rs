@@ -1,10 +1,10 @@
 //! Handles.
 
 use abi::{Rights, Status, ZX_RIGHT_SAME_RIGHTS};
-use objects::ends::Portion;
-use objects::handle::{Handle, HandleValue, INVALID};
+use objects::core::continuation::Portion;
+use objects::core::continuation::Progress;
+use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
-use objects::portions::Progress;
 
 use crate::cx::Cx;
 use crate::user::{In, Out};

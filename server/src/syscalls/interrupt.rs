@@ -6,11 +6,11 @@ use abi::{
     ZX_INTERRUPT_MODE_LEVEL_LOW, ZX_INTERRUPT_MODE_MASK, ZX_INTERRUPT_REMAP_IRQ, ZX_INTERRUPT_TIMESTAMP_MONO,
     ZX_INTERRUPT_UNBIND, ZX_INTERRUPT_VIRTUAL, ZX_INTERRUPT_WAKE_VECTOR, ZX_RSRC_KIND_IRQ,
 };
-use objects::handle::HandleValue;
-use objects::interrupt::Interrupt;
+use objects::core::handle::HandleValue;
+use objects::core::port::Port;
+use objects::core::wait::Waiting;
+use objects::device::interrupt::Interrupt;
 use objects::machine::{IrqSource, Machine};
-use objects::port::Port;
-use objects::wait::Waiting;
 
 use crate::cx::Cx;
 use crate::syscalls::resource::need_range;

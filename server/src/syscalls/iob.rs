@@ -9,12 +9,12 @@ use abi::{
     ZX_IOB_REGION_TYPE_SHARED, ZX_VM_MAP_RANGE, ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
     ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE, zx_iob_discipline_t, zx_iob_region_t, zx_iovec_t,
 };
-use objects::handle::HandleValue;
-use objects::iob::{Blob, Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
+use objects::containers::growth::Grows;
+use objects::core::handle::HandleValue;
+use objects::ipc::iob::{Blob, Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
+use objects::ipc::stream::Part;
 use objects::machine::{Machine, PAGE};
-use objects::refusal::Grows;
-use objects::stream::Part;
-use objects::vmar::Vmar;
+use objects::memory::vmar::Vmar;
 
 use crate::cx::Cx;
 use crate::syscalls::stream::parts;

@@ -1,7 +1,7 @@
 //! IOMMUs.
 
 use abi::{Status, ZX_DEFAULT_IOMMU_RIGHTS, ZX_IOMMU_TYPE_STUB, ZX_RSRC_SYSTEM_IOMMU_BASE};
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

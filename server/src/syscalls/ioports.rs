@@ -1,7 +1,7 @@
 //! I/O ports.
 
 use abi::{Status, ZX_RSRC_KIND_IOPORT};
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

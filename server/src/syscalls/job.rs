@@ -6,10 +6,10 @@ use abi::{
     ZX_POL_OVERRIDE_DENY, zx_policy_basic_v1_t, zx_policy_basic_v2_t, zx_policy_timer_slack_t,
 };
 use alloc::vec::Vec;
-use objects::handle::HandleValue;
-use objects::job::Job;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
-use objects::process::Process;
+use objects::task::job::Job;
+use objects::task::process::Process;
 
 use crate::cx::Cx;
 use crate::user::{In, Out};

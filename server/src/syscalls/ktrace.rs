@@ -6,10 +6,10 @@ use abi::{
     KTRACE_ACTION_REWIND, KTRACE_ACTION_START, KTRACE_ACTION_START_CIRCULAR, KTRACE_ACTION_STOP, Rights, Status,
     ZX_RSRC_SYSTEM_TRACING_BASE,
 };
-use objects::handle::HandleValue;
-use objects::job::Job;
+use objects::containers::growth::Grows;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
-use objects::refusal::Grows;
+use objects::task::job::Job;
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::resource::need_system;

@@ -3,10 +3,10 @@
 use abi::{
     Rights, Status, ZX_DEFAULT_INTERRUPT_RIGHTS, ZX_DEFAULT_MSI_RIGHTS, ZX_MSI_MODE_MSI_X, ZX_RSRC_SYSTEM_MSI_BASE,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::device::msi::{Msi, Registers};
 use objects::machine::Machine;
-use objects::msi::{Msi, Registers};
-use objects::vmo::Vmo;
+use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
 use crate::syscalls::resource::need_system;

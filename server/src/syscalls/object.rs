@@ -6,12 +6,12 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
-use objects::handle::{Handle, HandleValue};
+use objects::containers::growth::Grows;
+use objects::core::handle::{Handle, HandleValue};
+use objects::core::port::Port;
+use objects::core::wait::{Observed, WaitItem, Waiting};
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
-use objects::object::Body;
-use objects::port::Port;
-use objects::refusal::Grows;
-use objects::wait::{Observed, WaitItem, Waiting};
 
 use crate::Answer;
 use crate::cx::{Cx, IntoAnswer};

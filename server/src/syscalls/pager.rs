@@ -7,12 +7,12 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::ObjectId;
-use objects::handle::HandleValue;
+use objects::containers::growth::Grows;
+use objects::core::handle::HandleValue;
+use objects::core::port::Port;
 use objects::machine::Machine;
-use objects::pager::{DirtyQuery, Pager};
-use objects::port::Port;
-use objects::refusal::Grows;
-use objects::vmo::Vmo;
+use objects::memory::pager::{DirtyQuery, Pager};
+use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
 use crate::user::Out;
@@ -46,10 +46,10 @@ pub fn pager_create_vmo<M: Machine>(
     cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
     let traps = options & ZX_VMO_TRAP_DIRTY != 0;
     let vmo = if unbounded {
-        if size > objects::vmo::MAX_SIZE {
+        if size > objects::memory::vmo::MAX_SIZE {
             return Err(Status::OUT_OF_RANGE);
         }
-        let vmo = cx.kernel.pager_create_vmo(pager, (port, key), objects::vmo::MAX_SIZE, false, traps)?;
+        let vmo = cx.kernel.pager_create_vmo(pager, (port, key), objects::memory::vmo::MAX_SIZE, false, traps)?;
         cx.kernel.vmo_note_content_size(vmo, size)?;
         vmo
     } else {

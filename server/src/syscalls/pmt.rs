@@ -1,8 +1,8 @@
 //! Pinned memory.
 
 use abi::Status;
-use objects::bti::Pmt;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::device::bti::Pmt;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

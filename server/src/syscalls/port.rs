@@ -5,10 +5,10 @@ use abi::{
     ZX_PORT_BIND_TO_INTERRUPT, zx_port_packet_t,
 };
 use objects::Id;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::core::port::{PACKET_SIZE, Port};
+use objects::core::wait::Waiting;
 use objects::machine::Machine;
-use objects::port::{PACKET_SIZE, Port};
-use objects::wait::Waiting;
 use zerocopy::IntoBytes;
 
 use crate::Answer;
@@ -88,7 +88,7 @@ pub fn port_cancel<M: Machine>(
     if work.done == 0 {
         cx.get_any(source, Rights::WAIT)?;
     }
-    let goes_on = cx.kernel.port_cancel(work.object, (cx.process, source), key, work.done)?;
+    let goes_on = cx.kernel.port_cancel(work.object, (cx.process.object(), source), key, work.done)?;
     cx.worked(&work, goes_on)
 }
 

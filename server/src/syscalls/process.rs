@@ -2,15 +2,15 @@
 
 use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_PROCESS_SHARED};
 use alloc::vec::Vec;
-use objects::handle::{Handle, HandleValue, INVALID};
-use objects::job::Job;
+use objects::containers::growth::Grows;
+use objects::containers::slab::Key;
+use objects::core::continuation::COPIES;
+use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Machine, canonical};
-use objects::portions::COPIES;
-use objects::process::{Process, ProcessState};
-use objects::refusal::Grows;
-use objects::slab::Key;
-use objects::thread::{Thread, ThreadState};
-use objects::vmar::Vmar;
+use objects::memory::vmar::Vmar;
+use objects::task::job::Job;
+use objects::task::process::{Process, ProcessState};
+use objects::task::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};

@@ -3,11 +3,11 @@
 use abi::{
     Rights, Status, ZX_DEFAULT_PROFILE_RIGHTS, ZX_POL_NEW_PROFILE, ZX_RSRC_SYSTEM_PROFILE_BASE, zx_profile_info_t,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
-use objects::object::Body;
-use objects::profile::Profile;
-use objects::thread::Thread;
+use objects::task::profile::Profile;
+use objects::task::thread::Thread;
 
 use crate::cx::Cx;
 use crate::syscalls::resource::need_system;

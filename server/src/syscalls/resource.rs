@@ -4,9 +4,9 @@ use abi::{
     Rights, Status, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_MMIO,
     ZX_RSRC_KIND_ROOT, ZX_RSRC_KIND_SYSTEM,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::device::resource::Resource;
 use objects::machine::Machine;
-use objects::resource::Resource;
 
 use crate::cx::Cx;
 use crate::syscalls::thread::read_name;

@@ -4,11 +4,11 @@ use abi::{
     HAFNON_RESTRICTED_STOP_EXCEPTION, HAFNON_RESTRICTED_STOP_KICK, HAFNON_RESTRICTED_STOP_PAGE_FAULT, Rights, Status,
     ZX_DEFAULT_VMO_RIGHTS, ZX_RESTRICTED_REASON_EXCEPTION, ZX_RESTRICTED_REASON_KICK, zx_exception_report_t,
 };
-use objects::exception::page_fault;
-use objects::handle::HandleValue;
+use objects::core::continuation::PAGE_WAIT;
+use objects::core::handle::HandleValue;
 use objects::machine::{Machine, PAGE, canonical};
-use objects::thread::Thread;
-use objects::vmo::PAGE_WAIT;
+use objects::task::exception::page_fault;
+use objects::task::thread::Thread;
 
 use crate::Answer;
 use crate::cx::Cx;

@@ -5,9 +5,9 @@ use abi::{
     ZX_SOCKET_DISPOSITION_WRITE_ENABLED, ZX_SOCKET_PEEK,
 };
 use objects::Id;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::ipc::socket::{CAPACITY, Socket};
 use objects::machine::Machine;
-use objects::socket::{CAPACITY, Socket};
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::user::{In, Out};

@@ -6,12 +6,12 @@ use abi::{
     Rights, Status, ZX_DEFAULT_STREAM_RIGHTS, ZX_STREAM_APPEND, ZX_STREAM_CREATE_MASK, ZX_STREAM_MODE_READ,
     ZX_STREAM_MODE_WRITE, zx_iovec_t,
 };
-use objects::handle::HandleValue;
+use objects::containers::growth::Grows;
+use objects::core::handle::HandleValue;
+use objects::ipc::stream::{Carried, Moves, Part, Run, Stream, Where};
 use objects::machine::Machine;
-use objects::refusal::Grows;
-use objects::stream::{Carried, Moves, Part, Run, Stream, Where};
-use objects::usermem::Place;
-use objects::vmo::Vmo;
+use objects::memory::usermem::Place;
+use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
 use crate::portions::Work;

@@ -4,10 +4,10 @@ use abi::{
     Rights, Status, ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS, ZX_RSRC_SYSTEM_POWER_BASE, ZX_SYSTEM_POWERCTL_REBOOT,
     ZX_SYSTEM_POWERCTL_SHUTDOWN,
 };
-use objects::handle::HandleValue;
-use objects::job::Job;
+use objects::core::handle::HandleValue;
 use objects::machine::{Machine, Power};
-use objects::pressure::Level;
+use objects::memory::pressure::Level;
+use objects::task::job::Job;
 
 use crate::cx::Cx;
 use crate::syscalls::resource::need_system;

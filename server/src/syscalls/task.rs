@@ -5,14 +5,14 @@ use abi::{
     ZX_TASK_RETCODE_SYSCALL_KILL,
 };
 use objects::Id;
-use objects::exception::Task;
-use objects::handle::HandleValue;
-use objects::job::Job;
+use objects::core::handle::HandleValue;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
-use objects::object::Body;
-use objects::process::Process;
-use objects::suspend_token::Held;
-use objects::thread::Thread;
+use objects::task::exception::Task;
+use objects::task::job::Job;
+use objects::task::process::Process;
+use objects::task::suspend_token::Held;
+use objects::task::thread::Thread;
 
 use crate::Answer;
 use crate::cx::Cx;

@@ -6,14 +6,14 @@ use abi::{
     ZX_THREAD_STATE_VECTOR_REGS, ZX_THREAD_X86_REGISTER_FS, ZX_THREAD_X86_REGISTER_GS, zx_exception_context_t,
     zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t,
 };
+use objects::containers::name::Name;
+use objects::core::handle::HandleValue;
+use objects::core::wait::Waiting;
 use objects::general_registers;
-use objects::handle::HandleValue;
+use objects::machine::user_registers::USER_FLAGS;
 use objects::machine::{FpuRegisters, Machine, Registers, canonical};
-use objects::name::Name;
-use objects::process::Process;
-use objects::thread::Thread;
-use objects::user_registers::USER_FLAGS;
-use objects::wait::Waiting;
+use objects::task::process::Process;
+use objects::task::thread::Thread;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Answer;

@@ -4,9 +4,9 @@ use abi::{
     Rights, Status, ZX_CLOCK_BOOT, ZX_CLOCK_MONOTONIC, ZX_DEFAULT_TIMER_RIGHTS, ZX_TIMER_SLACK_CENTER,
     ZX_TIMER_SLACK_EARLY, ZX_TIMER_SLACK_LATE,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
-use objects::timer::Timer;
+use objects::time::timer::Timer;
 
 use crate::cx::Cx;
 use crate::user::Out;

@@ -9,12 +9,12 @@ use abi::{
     ZX_VMAR_OP_MAP_RANGE, ZX_VMAR_OP_PREFETCH, ZX_VMAR_OP_ZERO,
 };
 use objects::Id;
-use objects::clock::{Clock, MAPPED_SIZE};
-use objects::handle::HandleValue;
+use objects::core::continuation::SHORT;
+use objects::core::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
-use objects::portions::SHORT;
-use objects::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
-use objects::vmo::Vmo;
+use objects::memory::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
+use objects::memory::vmo::Vmo;
+use objects::time::clock::{Clock, MAPPED_SIZE};
 
 use crate::cx::Cx;
 use crate::portions::Work;

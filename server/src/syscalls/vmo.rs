@@ -10,11 +10,11 @@ use abi::{
     ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
 use objects::Id;
-use objects::bti::Bti;
-use objects::handle::{Handle, HandleValue, INVALID};
+use objects::core::continuation::COPIES;
+use objects::core::handle::{Handle, HandleValue, INVALID};
+use objects::device::bti::Bti;
 use objects::machine::{Cache, Machine, PAGE};
-use objects::portions::COPIES;
-use objects::vmo::{CloneKind, Vmo};
+use objects::memory::vmo::{CloneKind, Vmo};
 
 use crate::cx::Cx;
 use crate::portions::Work;
@@ -30,10 +30,10 @@ pub fn vmo_create<M: Machine>(cx: &mut Cx<'_, M>, size: u64, options: u32, out: 
     cx.may(abi::ZX_POL_NEW_VMO)?;
     let resizable = options & ZX_VMO_RESIZABLE != 0;
     let vmo = if options & ZX_VMO_UNBOUNDED != 0 {
-        if size > objects::vmo::MAX_SIZE {
+        if size > objects::memory::vmo::MAX_SIZE {
             return Err(Status::OUT_OF_RANGE);
         }
-        let vmo = cx.kernel.vmo_create(objects::vmo::MAX_SIZE, false)?;
+        let vmo = cx.kernel.vmo_create(objects::memory::vmo::MAX_SIZE, false)?;
         cx.kernel.vmo_set_content_size(vmo, size)?;
         vmo
     } else {
@@ -346,7 +346,7 @@ pub fn vmo_create_physical<M: Machine>(
     out: Out<u32>,
 ) -> Result<(), Status> {
     cx.may(abi::ZX_POL_NEW_VMO)?;
-    let rounded = objects::vmo::round_up(size as u64)?;
+    let rounded = objects::memory::vmo::round_up(size as u64)?;
     need_pages(cx, resource, address as u64, rounded)?;
     let vmo = cx.kernel.vmo_create_physical(address as u64, size as u64)?;
     cx.hand_out(vmo, ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE, out)

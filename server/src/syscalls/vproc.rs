@@ -5,14 +5,14 @@ use abi::{
     ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
 };
 use objects::Id;
-use objects::ends::Portion;
-use objects::handle::HandleValue;
+use objects::core::continuation::Portion;
+use objects::core::handle::HandleValue;
+use objects::core::port::Port;
+use objects::guest::vproc::Vproc;
 use objects::machine::{Machine, PAGE, Perm};
-use objects::port::Port;
-use objects::process::Process;
-use objects::vmar::{MapRequest, Place, Vmar};
-use objects::vmo::Vmo;
-use objects::vproc::Vproc;
+use objects::memory::vmar::{MapRequest, Place, Vmar};
+use objects::memory::vmo::Vmo;
+use objects::task::process::Process;
 
 use crate::cx::Cx;
 use crate::syscalls::vmar::{perm, perm_of};

@@ -54,7 +54,13 @@ struct Change {
 
 const ROOT_TASK: &str = "target/hafnon/root/release/root.elf";
 const CHANGES: [Change; 3] = [
-    Change { what: "a line in objects/", file: "objects/src/event.rs", folder: ".", args: &["build"], made: ROOT_TASK },
+    Change {
+        what: "a line in objects/",
+        file: "objects/src/core/event.rs",
+        folder: ".",
+        args: &["build"],
+        made: ROOT_TASK,
+    },
     Change {
         what: "a line in server/",
         file: "server/src/syscalls/event.rs",

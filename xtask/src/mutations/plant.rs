@@ -239,11 +239,7 @@ impl<'a> Plant<'a> {
 /// Tests get no faults, and neither does code that only reports to the host, because it does not affect calls.
 fn of_tests(name: &str) -> bool {
     let name = name.strip_prefix("objects/src/").unwrap_or(name);
-    name.starts_with("tests")
-        || name.ends_with("_tests.rs")
-        || name.starts_with("fake")
-        || name.starts_with("model")
-        || name == "debug.rs"
+    name.starts_with("tests/") || name.starts_with("fake/") || name == "device/debug.rs"
 }
 
 /// The file's text with its faults, and the position of each.

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{Context, Test, tail};
 use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use crate::docs;
+use crate::families;
 use crate::kernel::{self, Variant};
 use crate::setup;
 
@@ -80,6 +81,10 @@ pub fn tests() -> Vec<Test> {
         }),
         check("check.unsafe-only-where-allowed", unsafe_code),
         check("check.registers-in-one-place", registers),
+        check("check.families", |context| {
+            let faults = families::faults(context.paths)?;
+            if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
+        }),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {

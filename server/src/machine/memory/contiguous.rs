@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use objects::refusal::Grows;
+use objects::containers::growth::Grows;
 
 /// Number of chunks with room that are searched for a run before a new chunk is allocated.
 const SEARCHED: usize = 16;

@@ -7,7 +7,7 @@
 //! chunk has been cut anew meanwhile, the copies are gone, and are made again when they are needed.
 
 use super::*;
-use objects::refusal::Grows;
+use objects::containers::growth::Grows;
 
 /// Slots of a strip.
 const STRIP: u32 = 16;

@@ -3,7 +3,7 @@
 //! If a TCB takes half a unit, both fit into one unit. On a kernel that is configured for AVX and keeps the vector
 //! registers in the TCB, a TCB fills a unit, and the CNode is in a second one.
 
-use objects::machine::OutOfMemory;
+use objects::containers::growth::OutOfMemory;
 
 use super::{Memory, Unit};
 use crate::machine::sys::{Object, THREAD_BITS};

@@ -9,10 +9,10 @@ use abi::{
 };
 use alloc::vec::Vec;
 use objects::Id;
-use objects::channel::Channel;
-use objects::handle::{Handle, HandleValue, INVALID};
+use objects::core::continuation::PAGE_WAIT;
+use objects::core::handle::{Handle, HandleValue, INVALID};
+use objects::ipc::channel::Channel;
 use objects::machine::Machine;
-use objects::vmo::PAGE_WAIT;
 use zerocopy::IntoBytes;
 
 use crate::cx::Cx;

@@ -1,12 +1,12 @@
 //! Topics about drivers' objects.
 
 use abi::{Rights, Status, zx_info_bti_t, zx_info_interrupt_t, zx_info_msi_t};
-use objects::bti::Bti;
-use objects::handle::HandleValue;
-use objects::interrupt::Interrupt;
-use objects::iommu::Iommu;
+use objects::core::handle::HandleValue;
+use objects::device::bti::Bti;
+use objects::device::interrupt::Interrupt;
+use objects::device::iommu::Iommu;
+use objects::device::msi::Msi;
 use objects::machine::Machine;
-use objects::msi::Msi;
 
 use super::sink::Sink;
 use crate::cx::Cx;

@@ -4,9 +4,9 @@ use abi::{
     Rights, Status, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t,
     zx_info_process_handle_stats_t,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
-use objects::process::{Process, ProcessState};
+use objects::task::process::{Process, ProcessState};
 use objects::{Id, Kernel};
 
 use super::sink::{Lists, Sink, Step};

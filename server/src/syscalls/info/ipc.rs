@@ -4,13 +4,13 @@ use abi::{
     Rights, Status, ZX_CLOCK_MONOTONIC, ZX_STREAM_MODE_APPEND, zx_info_iob_t, zx_info_socket_t, zx_info_stream_t,
     zx_info_timer_t, zx_iob_region_info_t,
 };
-use objects::clock::{Clock, MAPPED_SIZE};
-use objects::handle::HandleValue;
-use objects::iob::Iob;
+use objects::core::handle::HandleValue;
+use objects::ipc::iob::Iob;
+use objects::ipc::socket::{CAPACITY, Socket};
+use objects::ipc::stream::Stream;
 use objects::machine::Machine;
-use objects::socket::{CAPACITY, Socket};
-use objects::stream::Stream;
-use objects::timer::Timer;
+use objects::time::clock::{Clock, MAPPED_SIZE};
+use objects::time::timer::Timer;
 use objects::{Id, Kernel};
 
 use super::sink::{Lists, Sink, Step};

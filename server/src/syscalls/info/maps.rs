@@ -8,15 +8,15 @@ use abi::{
     zx_info_maps_t, zx_info_task_stats_t, zx_info_vmar_t,
 };
 use alloc::string::String;
-use objects::aspace::Mapping;
-use objects::handle::HandleValue;
+use objects::containers::name::Name;
+use objects::core::continuation;
+use objects::core::handle::HandleValue;
 use objects::machine::{Machine, PAGE, USER_BASE, USER_TOP};
-use objects::maps::{Node, Walk};
-use objects::name::Name;
-use objects::portions;
-use objects::process::Process;
-use objects::vmar::Vmar;
-use objects::vmo::{FRACTION, Memory};
+use objects::memory::aspace::Mapping;
+use objects::memory::tree_walk::{Node, Walk};
+use objects::memory::vmar::Vmar;
+use objects::memory::vmo::{FRACTION, Memory};
+use objects::task::process::Process;
 use objects::{Id, Kernel};
 
 use super::sink::{Kept, Lists, Sink, Step};
@@ -64,11 +64,11 @@ struct Place {
 }
 
 impl Kept for Place {
-    fn of(&[begun, vmar, from, ..]: &portions::Kept) -> Self {
+    fn of(&[begun, vmar, from, ..]: &continuation::Kept) -> Self {
         Place { begun: begun != 0, walk: [vmar, from] }
     }
 
-    fn words(&self) -> portions::Kept {
+    fn words(&self) -> continuation::Kept {
         let [vmar, from] = self.walk;
         [self.begun.into(), vmar, from, 0, 0, 0, 0]
     }

@@ -14,7 +14,7 @@ mod task;
 mod vmo;
 
 use abi::*;
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
 use objects::machine::Machine;
 
 use crate::cx::Cx;

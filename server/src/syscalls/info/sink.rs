@@ -1,17 +1,16 @@
-//! Writes the records of a topic.
+//! Where the records of a topic go.
 //!
-//! Every topic is an array of records; most arrays have length one. As many whole records as fit are written; `actual`
-//! is their number, `avail` the number of records that exist. Records are written as they are made, so no array,
-//! however long, needs memory of the server, and a long array is made in slices ([`objects::portions`]). The listed
-//! objects change between two slices: an entry that appears or disappears meanwhile may be listed or not; an entry that
-//! exists all the time is listed once.
+//! Every topic is an array of records, most of them of length one. As many whole records as fit are written; `actual`
+//! is how many, `avail` how many there are. Records are written as they are made, so that no array, however long, needs
+//! memory of the kernel's own, and a long one is made in portions ([`objects::core::continuation`]). What is told changes between two of
+//! them, so what comes or goes meanwhile may be among it or not; what is there all the time is told once.
 
 use abi::Status;
 use objects::Kernel;
-use objects::ends::Portion;
+use objects::core::continuation;
+use objects::core::continuation::Portion;
+use objects::core::noun::Noun;
 use objects::machine::Machine;
-use objects::object::Noun;
-use objects::portions;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::cx::Cx;
@@ -74,14 +73,13 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
-    /// Writes a topic of many records. `list` returns the record at a place. The call works on the listed object, and
-    /// continues at the place where it stopped.
+    /// A topic of many records, of which `list` says what is at a place. The call works on what is listed, and goes on from the
+    /// place where it stopped.
     ///
-    /// Writing a record can commit pages of the caller's memory but does not change anything that a place may point
-    /// into.
+    /// Writing a record can commit pages of the caller's memory but changes nothing that a place may point into.
     ///
     /// # Errors
-    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::portions::GOES_ON).
+    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn many<M: Machine, N: Noun, L: Lists<M>>(
         &self,
         cx: &mut Cx<'_, M>,
@@ -116,12 +114,12 @@ impl Sink {
         }
     }
 
-    /// Writes a topic of one record that is a sum over many entries. It is summed up in the caller's buffer, so it may
-    /// have any size and be made in slices. A program that changes the buffer meanwhile harms only itself. `add` adds
-    /// the entry at a place and returns whether there was one.
+    /// A topic of one record that is summed up over many things, in the place where it goes to: so it may be of any size, and
+    /// be made in portions. Who changes it there meanwhile is told what is wrong, and is the only one. `add` adds what is at a place and
+    /// moves the place on, and says whether there was anything.
     ///
     /// # Errors
-    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::portions::GOES_ON).
+    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::core::continuation::GOES_ON).
     pub fn sum<M: Machine, N: Noun, T: FromBytes + IntoBytes + Immutable>(
         &self,
         cx: &mut Cx<'_, M>,
@@ -161,26 +159,26 @@ pub enum Step<T> {
 /// A place in a list, which is saved between slices.
 pub trait Kept {
     /// Restores a saved place; zeroes give the first place.
-    fn of(words: &portions::Kept) -> Self;
+    fn of(words: &continuation::Kept) -> Self;
 
     /// The place in the form in which it is saved.
-    fn words(&self) -> portions::Kept;
+    fn words(&self) -> continuation::Kept;
 }
 
 /// An index into a table.
 impl Kept for usize {
-    fn of(words: &portions::Kept) -> usize {
+    fn of(words: &continuation::Kept) -> usize {
         words[0] as usize
     }
 
-    fn words(&self) -> portions::Kept {
+    fn words(&self) -> continuation::Kept {
         [*self as u64, 0, 0, 0, 0, 0, 0]
     }
 }
 
 /// A list that a topic reports.
 pub trait Lists<M: Machine> {
-    /// A place in the list.
+    /// Offset in that VMO.
     type Place: Kept;
     /// The record of an entry.
     type Record: IntoBytes + Immutable;

@@ -5,9 +5,9 @@ use abi::{
     zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_memory_stall_t,
     zx_info_resource_t,
 };
-use objects::handle::HandleValue;
+use objects::core::handle::HandleValue;
+use objects::device::resource::Resource;
 use objects::machine::Machine;
-use objects::resource::Resource;
 
 use super::sink::Sink;
 use crate::cx::Cx;

@@ -7,16 +7,17 @@ use abi::{
     ZX_INFO_PROCESS_FLAG_STARTED, hafnon_info_job_usage_t, zx_exception_report_t, zx_info_job_t, zx_info_process_t,
     zx_info_task_runtime_t, zx_info_thread_stats_t, zx_info_thread_t,
 };
-use objects::account::Counted;
-use objects::exception::Task;
-use objects::handle::HandleValue;
-use objects::job::Job;
-use objects::list::{Chain, List};
+use objects::containers::list::{Chain, List};
+use objects::core::account::Counted;
+use objects::core::continuation;
+use objects::core::handle::HandleValue;
+use objects::core::object::Object;
+use objects::kernel::nouns::Body;
 use objects::machine::Machine;
-use objects::object::{Body, Object};
-use objects::portions;
-use objects::process::{Process, ProcessState};
-use objects::thread::{Thread, ThreadState};
+use objects::task::exception::Task;
+use objects::task::job::Job;
+use objects::task::process::{Process, ProcessState};
+use objects::task::thread::{Thread, ThreadState};
 use objects::{Kernel, ObjectId};
 
 use super::sink::{Kept, Lists, Sink, Step};
@@ -78,11 +79,11 @@ struct Last {
 }
 
 impl Kept for Last {
-    fn of(words: &portions::Kept) -> Self {
+    fn of(words: &continuation::Kept) -> Self {
         Last { koid: words[0], at: None }
     }
 
-    fn words(&self) -> portions::Kept {
+    fn words(&self) -> continuation::Kept {
         [self.koid, 0, 0, 0, 0, 0, 0]
     }
 }

@@ -7,14 +7,14 @@ use abi::{
     ZX_INFO_VMO_PAGER_BACKED, ZX_INFO_VMO_RESIZABLE, ZX_INFO_VMO_TYPE_PAGED, ZX_INFO_VMO_VIA_HANDLE,
     ZX_INFO_VMO_VIA_IOB_HANDLE, ZX_INFO_VMO_VIA_MAPPING, zx_info_vmo_t,
 };
-use objects::handle::HandleValue;
-use objects::iob::Iob;
+use objects::core::continuation;
+use objects::core::handle::HandleValue;
+use objects::ipc::iob::Iob;
 use objects::machine::Machine;
-use objects::maps::{Node, Walk};
-use objects::portions;
-use objects::process::Process;
-use objects::vmar::Vmar;
-use objects::vmo::{Kind, Vmo};
+use objects::memory::tree_walk::{Node, Walk};
+use objects::memory::vmar::Vmar;
+use objects::memory::vmo::{Kind, Vmo};
+use objects::task::process::Process;
 use objects::{Id, Kernel};
 
 use super::sink::{Kept, Lists, Sink, Step};
@@ -91,11 +91,11 @@ struct Place {
 }
 
 impl Kept for Place {
-    fn of(&[handle, region, vmar, from, ..]: &portions::Kept) -> Self {
+    fn of(&[handle, region, vmar, from, ..]: &continuation::Kept) -> Self {
         Place { handle: handle as usize, region: region as usize, walk: [vmar, from] }
     }
 
-    fn words(&self) -> portions::Kept {
+    fn words(&self) -> continuation::Kept {
         let [vmar, from] = self.walk;
         [self.handle as u64, self.region as u64, vmar, from, 0, 0, 0]
     }

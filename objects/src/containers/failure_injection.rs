@@ -1,0 +1,218 @@
+//! Requests for memory that are refused on purpose, to see that each of them may be.
+//!
+//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is
+//! refused unless somebody has set a [`Plan`]:
+//!
+//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether those that follow
+//!    in the same event are, too.
+//! 2. At the start of an event it is said whether its requests count ([`heed`]): those of one task's calls and faults do in
+//!    the running system ([`Kernel::refusal_plan`](crate::Kernel::refusal_plan)), all do in the objects' own tests.
+//! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
+//! 4. At the end of the event its requests count no more. What ends then gets nothing at all while there is a plan
+//!    ([`Kernel::refusal_of_ends`](crate::Kernel::refusal_of_ends)): to end must take no memory.
+//! 5. Who set the plan asks what has come of it ([`made`]).
+//!
+//! This is the one thing that is not a part of the kernel: containers ask, too, and know nothing of it.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+
+/// Kinds of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// A page, or several contiguous ones.
+    Frame,
+    /// A chunk of memory, from which the machine takes pages and everything else.
+    Chunk,
+    /// Memory for a kernel object of seL4.
+    Unit,
+    /// A capability slot.
+    Slot,
+    /// Heap memory, where the caller handles a failure.
+    Heap,
+    /// The reserve for a call's small allocations, which cannot fail.
+    Reserve,
+}
+
+impl Want {
+    /// All of them, with their names in commands.
+    pub const ALL: [(Want, &str); 6] = [
+        (Want::Frame, "frame"),
+        (Want::Chunk, "chunk"),
+        (Want::Unit, "unit"),
+        (Want::Slot, "slot"),
+        (Want::Heap, "heap"),
+        (Want::Reserve, "reserve"),
+    ];
+
+    const fn bit(self) -> u64 {
+        1 << self as u64
+    }
+}
+
+/// A failure injection plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The kind that counts; all if none.
+    pub want: Option<Want>,
+    /// The number of the first refused request.
+    pub first: u64,
+    /// How many are refused.
+    pub count: u64,
+    /// All later requests of the same event are refused, too.
+    pub on: bool,
+}
+
+/// Results of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Made {
+    /// Number of requests that counted.
+    pub made: u64,
+    /// Number of those that were refused.
+    pub refused: u64,
+}
+
+/// Requests do not count.
+const OFF: u8 = 0;
+/// Step 2: requests count.
+const HEEDED: u8 = 1;
+/// Step 4: requests are refused, and do not count.
+const ENDING: u8 = 2;
+
+struct State {
+    mode: AtomicU8,
+    wants: AtomicU64,
+    first: AtomicU64,
+    count: AtomicU64,
+    on: AtomicBool,
+    /// A request was refused in this event.
+    running: AtomicBool,
+    made: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl State {
+    const fn new() -> State {
+        State {
+            mode: AtomicU8::new(OFF),
+            wants: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            on: AtomicBool::new(false),
+            running: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Step 3.
+    #[cold]
+    #[inline(never)]
+    fn next(&self, want: Want) -> bool {
+        if self.wants.load(Relaxed) & want.bit() == 0 {
+            return false;
+        }
+        if self.mode.load(Relaxed) == ENDING {
+            return true;
+        }
+        let number = self.made.fetch_add(1, Relaxed);
+        let after = number.checked_sub(self.first.load(Relaxed));
+        let planned = after.is_some_and(|after| after < self.count.load(Relaxed));
+        let refused = planned || self.running.load(Relaxed);
+        if refused {
+            self.refused.fetch_add(1, Relaxed);
+            self.running.store(self.on.load(Relaxed), Relaxed);
+        }
+        refused
+    }
+}
+
+#[cfg(not(test))]
+fn with<T>(look: impl FnOnce(&State) -> T) -> T {
+    static STATE: State = State::new();
+    look(&STATE)
+}
+
+/// Tests run in parallel, and each has its own plan.
+#[cfg(test)]
+fn with<T>(look: impl FnOnce(&State) -> T) -> T {
+    std::thread_local! {
+        static STATE: State = const { State::new() };
+    }
+    STATE.with(look)
+}
+
+/// Step 1. No request counts until [`heed`] is called.
+pub fn plan(plan: Plan) {
+    with(|state| {
+        let all = Want::ALL.iter().fold(0, |all, (want, _)| all | want.bit());
+        state.wants.store(plan.want.map_or(all, Want::bit), Relaxed);
+        state.first.store(plan.first, Relaxed);
+        state.count.store(plan.count, Relaxed);
+        state.on.store(plan.on, Relaxed);
+        state.made.store(0, Relaxed);
+        state.refused.store(0, Relaxed);
+    });
+    heed(false);
+}
+
+/// Steps 2 and 4: sets whether requests count. Says whether they did.
+pub fn heed(on: bool) -> bool {
+    with(|state| {
+        state.running.store(false, Relaxed);
+        state.mode.swap(if on { HEEDED } else { OFF }, Relaxed) == HEEDED
+    })
+}
+
+/// Step 3: whether a request is to be refused.
+#[inline]
+pub fn refused(want: Want) -> bool {
+    with(|state| state.mode.load(Relaxed) != OFF && state.next(want))
+}
+
+/// Runs code whose requests are not refused, because its memory is known to be available.
+pub fn granted<T>(make: impl FnOnce() -> T) -> T {
+    let before = with(|state| state.mode.swap(OFF, Relaxed));
+    let made = make();
+    with(|state| state.mode.store(before, Relaxed));
+    made
+}
+
+/// Step 4: requests of something that ends are refused.
+pub(crate) fn refused_all<T>(end: impl FnOnce() -> T) -> T {
+    let before = with(|state| state.mode.swap(ENDING, Relaxed));
+    let ended = end();
+    with(|state| state.mode.store(before, Relaxed));
+    ended
+}
+
+/// Step 5.
+pub fn made() -> Made {
+    with(|state| Made { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAP: Plan = Plan { want: Some(Want::Heap), first: 1, count: 1, on: false };
+
+    #[test]
+    fn one_request_is_refused() {
+        plan(HEAP);
+        assert!(!refused(Want::Heap), "it does not count yet");
+        heed(true);
+        assert!(!refused(Want::Frame), "another kind");
+        assert_eq!([(); 3].map(|()| refused(Want::Heap)), [false, true, false]);
+        assert_eq!(made(), Made { made: 3, refused: 1 });
+    }
+
+    #[test]
+    fn all_that_follow_in_the_event_are_refused() {
+        plan(Plan { on: true, ..HEAP });
+        heed(true);
+        assert_eq!([(); 4].map(|()| refused(Want::Heap)), [false, true, true, true]);
+        heed(true);
+        assert!(!refused(Want::Heap), "another event");
+    }
+}

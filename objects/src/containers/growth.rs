@@ -1,0 +1,80 @@
+//! Growth of the heap's containers, which may fail.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+
+use abi::Status;
+
+use crate::containers::failure_injection::{Want, refused};
+
+/// There is no memory (or, in the machine, no slot or address-space number) left. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory;
+
+impl From<OutOfMemory> for Status {
+    fn from(_: OutOfMemory) -> Self {
+        Status::NO_MEMORY
+    }
+}
+
+/// Containers that can be asked to make room, and may say no.
+pub trait Grows {
+    /// Makes room for so many more, and some to spare.
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn room(&mut self, more: usize) -> Result<(), OutOfMemory>;
+    /// Makes room for so many more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory>;
+}
+
+macro_rules! grows {
+    ($($container:ident<$T:ident $(: $bound:ident)?>)*) => {$(
+        impl<$T $(: $bound)?> Grows for $container<$T> {
+            #[inline]
+            fn room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+                if self.capacity() - self.len() >= more {
+                    return Ok(());
+                }
+                if refused(Want::Heap) {
+                    return Err(OutOfMemory);
+                }
+                self.try_reserve(more).map_err(|_| OutOfMemory)
+            }
+
+            #[inline]
+            fn room_exact(&mut self, more: usize) -> Result<(), OutOfMemory> {
+                if self.capacity() - self.len() >= more {
+                    return Ok(());
+                }
+                if refused(Want::Heap) {
+                    return Err(OutOfMemory);
+                }
+                self.try_reserve_exact(more).map_err(|_| OutOfMemory)
+            }
+        }
+    )*};
+}
+
+grows! { Vec<T> VecDeque<T> BinaryHeap<T: Ord> }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::containers::failure_injection::{Plan, heed, plan};
+
+    #[test]
+    fn containers_that_have_room_do_not_ask() {
+        plan(Plan { want: Some(Want::Heap), first: 0, count: u64::MAX, on: false });
+        let mut list: Vec<u8> = Vec::with_capacity(1);
+        heed(true);
+        assert_eq!(list.room(1), Ok(()));
+        assert_eq!(list.room(2), Err(OutOfMemory));
+        assert_eq!(list.room_exact(2), Err(OutOfMemory));
+        heed(false);
+        assert_eq!(list.room(2), Ok(()));
+    }
+}

@@ -1,0 +1,194 @@
+//! Life cycle of virtual processors.
+
+use super::*;
+use crate::containers::name::Name;
+use crate::core::handle::Handle;
+use crate::fake::{FakeMachine, RUNNER_RAN};
+
+struct World {
+    kernel: Kernel<FakeMachine>,
+    thread: Id<Thread>,
+    vproc: Id<Vproc>,
+    handle: Handle,
+}
+
+fn world() -> World {
+    let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
+    let job = kernel.root_job().unwrap();
+    let (process, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
+    let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
+    kernel.process_begin(process, None).unwrap();
+    kernel.thread_start(thread, &Registers::default()).unwrap();
+    let (vproc, _, _) = kernel.vproc_create(thread).unwrap();
+    let rights = abi::HAFNON_DEFAULT_VPROC_RIGHTS;
+    let handle = kernel.another(Handle { object: vproc.object(), rights });
+    World { kernel, thread, vproc, handle }
+}
+
+impl World {
+    fn domain(&mut self) -> Id<Process> {
+        let job = self.kernel.root_job().unwrap();
+        let (process, _) = self.kernel.process_create(job, Name::new(b"d")).unwrap();
+        self.kernel.another(Handle { object: process.object(), rights: abi::Rights::NONE });
+        process
+    }
+
+    fn enter(&mut self, process: Id<Process>) -> Result<(), Status> {
+        self.kernel.vproc_enter(self.vproc, self.thread, process)
+    }
+
+    /// Number of runners, and of those that run.
+    fn runners(&self) -> (usize, usize) {
+        let all = &self.kernel.machine.runners;
+        (all.len(), all.values().filter(|runs| **runs).count())
+    }
+}
+
+#[test]
+fn one_of_the_runners_runs() {
+    let mut world = world();
+    assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
+    assert_eq!(world.kernel.vproc_state(world.vproc, world.thread), Err(Status::BAD_STATE));
+    let (a, b) = (world.domain(), world.domain());
+    world.enter(a).unwrap();
+    world.enter(a).unwrap();
+    assert_eq!(world.runners(), (1, 1));
+    world.enter(b).unwrap();
+    assert_eq!(world.runners(), (2, 1));
+    world.enter(a).unwrap();
+    assert_eq!(world.runners(), (2, 1));
+    world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+    assert_eq!(world.runners(), (2, 0));
+    world.kernel.vproc_event(world.vproc).unwrap();
+    assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
+    world.kernel.close(world.handle);
+    world.kernel.reap();
+    assert_eq!((world.runners(), world.kernel.machine.bells.len()), ((0, 0), 0));
+    assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
+    let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+    assert_ne!(again, world.vproc);
+}
+
+#[test]
+fn a_process_that_ends_leaves_the_runner_that_was_entered_last() {
+    let mut world = world();
+    let (a, b) = (world.domain(), world.domain());
+    world.enter(a).unwrap();
+    world.enter(b).unwrap();
+    world.kernel.process_kill(a, 0);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (1, 1));
+    assert_eq!(world.enter(a), Err(Status::BAD_STATE));
+    world.kernel.process_kill(b, 0);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (1, 1));
+    assert_eq!(world.enter(b), Err(Status::BAD_STATE));
+    let c = world.domain();
+    world.enter(c).unwrap();
+    assert_eq!(world.runners(), (1, 1));
+    world.kernel.thread_kill(world.thread);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (0, 0));
+    assert_eq!(world.kernel.vproc_event(world.vproc), Err(Status::BAD_STATE));
+    assert!(world.kernel.machine.endpoints.own.len() == 1, "its object is there as long as the handle");
+    world.kernel.close(world.handle);
+    world.kernel.reap();
+    assert!(world.kernel.machine.endpoints.own.is_empty());
+}
+
+#[test]
+fn runners_time_is_their_owners() {
+    let mut world = world();
+    let process = world.kernel.objects.get(world.thread).unwrap().process;
+    let job = world.kernel.root_job().unwrap();
+    for object in [world.thread.object(), process.object()] {
+        world.kernel.another(Handle { object, rights: abi::Rights::NONE });
+    }
+    let ran = |world: &mut World, runners| {
+        let kernel = &mut world.kernel;
+        let told = [kernel.thread_runtime(world.thread), kernel.process_runtime(process), kernel.job_runtime(job)];
+        assert_eq!(told, [Ok(runners * RUNNER_RAN); 3]);
+    };
+    let (a, b) = (world.domain(), world.domain());
+    world.enter(a).unwrap();
+    world.enter(b).unwrap();
+    ran(&mut world, 2);
+    // One process ends; the runner entered last stays without its process, and is destroyed when another one is
+    // entered.
+    world.kernel.process_kill(a, 0);
+    ran(&mut world, 2);
+    world.kernel.process_kill(b, 0);
+    ran(&mut world, 2);
+    let (c, d) = (world.domain(), world.domain());
+    world.enter(c).unwrap();
+    world.enter(d).unwrap();
+    ran(&mut world, 4);
+    // All runners are destroyed, and then the owner.
+    world.kernel.close(world.handle);
+    world.kernel.reap();
+    ran(&mut world, 4);
+    let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+    world.kernel.vproc_enter(again, world.thread, c).unwrap();
+    ran(&mut world, 5);
+    world.kernel.thread_kill(world.thread);
+    world.kernel.reap();
+    ran(&mut world, 5);
+}
+
+#[test]
+fn a_held_owner_holds_its_runner() {
+    let mut world = world();
+    let (a, b) = (world.domain(), world.domain());
+    let suspend = |world: &mut World, tokens| {
+        world.kernel.objects.get_mut(world.thread).unwrap().suspends = tokens;
+        world.kernel.thread_settle(world.thread);
+    };
+    // There is no runner yet.
+    suspend(&mut world, 1);
+    suspend(&mut world, 0);
+    world.enter(b).unwrap();
+    world.enter(a).unwrap();
+    suspend(&mut world, 2);
+    assert_eq!(world.runners(), (2, 0));
+    world.kernel.vproc_event(world.vproc).unwrap();
+    suspend(&mut world, 1);
+    assert_eq!(world.runners(), (2, 0));
+    suspend(&mut world, 0);
+    assert_eq!(world.runners(), (2, 1));
+    // A runner that does not run is not started.
+    world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+    suspend(&mut world, 1);
+    suspend(&mut world, 0);
+    assert_eq!(world.runners(), (2, 0));
+    // Its process ends meanwhile, and then the owner.
+    world.enter(a).unwrap();
+    suspend(&mut world, 1);
+    world.kernel.process_kill(a, 0);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (2, 0));
+    suspend(&mut world, 0);
+    assert_eq!(world.runners(), (2, 1));
+    suspend(&mut world, 1);
+    world.kernel.thread_kill(world.thread);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (0, 0));
+}
+
+#[test]
+fn so_many_in_a_process() {
+    let mut world = world();
+    let domain = world.domain();
+    let process = world.kernel.objects.get(world.thread).unwrap().process;
+    for n in 0..=IN_PROCESS {
+        let thread = world.kernel.thread_create(process, Name::new(b"t")).unwrap();
+        world.kernel.thread_start(thread, &Registers::default()).unwrap();
+        let (vproc, _, _) = world.kernel.vproc_create(thread).unwrap();
+        let refused = (n == IN_PROCESS).then_some(Status::NO_RESOURCES);
+        assert_eq!(world.kernel.vproc_enter(vproc, thread, domain).err(), refused);
+        assert_eq!(world.kernel.vproc_enter(vproc, world.thread, domain), Err(Status::BAD_STATE));
+    }
+    world.kernel.process_kill(domain, 0);
+    world.kernel.process_kill(process, 0);
+    world.kernel.reap();
+    assert_eq!(world.runners(), (0, 0));
+}

@@ -1,0 +1,133 @@
+//! A pool of message buffers for reuse.
+//!
+//! Small messages are frequent. The pool keeps a few buffers of messages that were read, so that the next message needs
+//! no allocation and no clearing; and one large buffer, for long messages and for sockets' rings.
+
+use alloc::vec::Vec;
+
+use abi::Status;
+
+use crate::containers::growth::Grows;
+use crate::core::handle::Handle;
+
+/// Number of small buffers kept.
+const MOST: usize = 16;
+/// Largest size of a small buffer.
+const LARGEST: usize = 1024;
+/// Largest size of the large buffer.
+const HUGE: usize = crate::ipc::socket::CAPACITY;
+
+/// See the description of the module.
+#[derive(Default)]
+pub struct BufferPool {
+    kept: Vec<Vec<u8>>,
+    large: Vec<u8>,
+    /// Empty handle lists of messages.
+    lists: Vec<Vec<Handle>>,
+}
+
+impl BufferPool {
+    /// A buffer of `len` bytes to write into, with arbitrary content.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[inline(always)]
+    pub fn take(&mut self, len: usize) -> Result<Vec<u8>, Status> {
+        match self.kept.pop() {
+            Some(mut buffer) if buffer.len() >= len => {
+                buffer.truncate(len);
+                Ok(buffer)
+            }
+            other => self.longer(other, len),
+        }
+    }
+
+    /// Returns a buffer to the pool.
+    #[inline(always)]
+    pub fn give(&mut self, buffer: Vec<u8>) {
+        let fits = (1..=LARGEST).contains(&buffer.capacity());
+        if fits && self.kept.len() < MOST && self.kept.len() < self.kept.capacity() {
+            self.kept.push(buffer);
+        } else {
+            self.give_otherwise(buffer);
+        }
+    }
+
+    /// An empty list with room for `count` handles.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    #[inline]
+    pub fn take_list(&mut self, count: usize) -> Result<Vec<Handle>, Status> {
+        let mut list = self.lists.pop().unwrap_or_default();
+        if list.capacity() < count {
+            list.room_exact(count)?;
+        }
+        Ok(list)
+    }
+
+    /// Returns a list to the pool, if it is empty.
+    #[inline]
+    pub fn give_list(&mut self, list: Vec<Handle>) {
+        if list.capacity() > 0 && list.is_empty() && self.lists.len() < MOST {
+            self.lists.push(list);
+        }
+    }
+
+    #[inline(never)]
+    fn longer(&mut self, kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
+        if len > LARGEST {
+            if let Some(kept) = kept {
+                self.give(kept);
+            }
+            if self.large.capacity() >= len {
+                return filled(core::mem::take(&mut self.large), len);
+            }
+            return filled(Vec::new(), len);
+        }
+        filled(kept.filter(|kept| kept.capacity() >= len).unwrap_or_default(), len)
+    }
+
+    #[inline(never)]
+    fn give_otherwise(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() <= LARGEST {
+            if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.room_exact(MOST).is_ok() {
+                self.kept.push(buffer);
+            }
+        } else if buffer.capacity() <= HUGE && buffer.capacity() > self.large.capacity() {
+            self.large = buffer;
+        }
+    }
+}
+
+fn filled(mut buffer: Vec<u8>, len: usize) -> Result<Vec<u8>, Status> {
+    buffer.truncate(len);
+    buffer.room_exact(len - buffer.len())?;
+    buffer.resize(len, 0);
+    Ok(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_have_the_length_that_was_asked_for() {
+        let mut buffers = BufferPool::default();
+        for len in [64, 0, 10, 64, 100, 3000, 100, 1] {
+            let buffer = buffers.take(len).unwrap();
+            assert_eq!(buffer.len(), len);
+            buffers.give(buffer);
+        }
+        assert!(buffers.kept.iter().all(|buffer| buffer.capacity() <= LARGEST));
+        assert_eq!(buffers.large.capacity(), 3000);
+    }
+
+    #[test]
+    fn a_bounded_number_is_kept() {
+        let mut buffers = BufferPool::default();
+        let many: Vec<_> = (0..100).map(|_| buffers.take(64).unwrap()).collect();
+        many.into_iter().for_each(|buffer| buffers.give(buffer));
+        assert_eq!(buffers.kept.len(), MOST);
+    }
+}

@@ -1,0 +1,41 @@
+//! Event pairs: two ends, each of which can signal the other and is signalled when it is closed.
+
+use alloc::boxed::Box;
+
+use abi::{Signals, Status};
+
+use crate::core::noun::Noun;
+use crate::core::noun::peered;
+use crate::core::object::Id;
+use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
+use crate::machine::Machine;
+
+/// One end of an event pair.
+pub struct EventPair {
+    pub(crate) peer: Option<Id<EventPair>>,
+    /// The peer's koid, also after the peer is closed.
+    pub peer_koid: u64,
+}
+
+impl Noun for EventPair {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_EVENTPAIR;
+}
+
+peered!(EventPair);
+
+impl<M: Machine> Kernel<M> {
+    /// `eventpair_create`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn eventpair_create(&mut self) -> Result<(Id<EventPair>, Id<EventPair>), Status> {
+        let end = || Body::EventPair(Box::new(EventPair { peer: None, peer_koid: 0 }));
+        self.create_pair(Signals::NONE, [end(), end()])
+    }
+
+    pub(crate) fn eventpair_unreachable(&mut self, end: Id<EventPair>) {
+        let Some(peer) = self.part_pair(end) else { return };
+        self.signal(peer.object(), Signals::NONE, Signals::PEER_CLOSED);
+    }
+}

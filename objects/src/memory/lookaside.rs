@@ -1,0 +1,105 @@
+//! Which page lies behind an address that was looked up a short while ago.
+//!
+//! Most calls pass addresses of the same few places: a thread's stack, its buffers. What was found for them is kept in a
+//! small table by page, so that the walk over mappings and tables is made once. Only what the next walk would find again
+//! is kept: a page that the VMO itself holds, that is in no way waited for, and whose mapping has no other end than its
+//! own. It is forgotten in two ways:
+//!
+//! - When a mapping goes or allows less, what was kept of its pages ([`Lookaside::forget`]).
+//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Lookaside::forget_all`] only
+//!   counts, and an entry of an earlier count is none.
+
+use crate::containers::slab::Key;
+use crate::machine::Access;
+use crate::machine::{Frame, PAGE};
+
+/// Number of entries; a power of two.
+const ENTRIES: u64 = 64;
+
+/// No page has this number.
+const NO_PAGE: u64 = u64::MAX;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    page: u64,
+    /// The same page number if the page is writable, otherwise [`NO_PAGE`].
+    writable: u64,
+    aspace: Key,
+    frame: Frame,
+    /// [`Lookaside::era`] when it was made.
+    era: u64,
+}
+
+/// See the description of the module.
+pub(crate) struct Lookaside {
+    entries: [Entry; ENTRIES as usize],
+    era: u64,
+}
+
+/// The index of a page's entry. Stacks and buffers of several threads are at similar distances, so a multiplicative
+/// hash takes all bits of the page number into account.
+#[inline(always)]
+fn place(page: u64) -> usize {
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES.trailing_zeros())) as usize
+}
+
+impl Default for Lookaside {
+    fn default() -> Self {
+        let none = Entry { page: NO_PAGE, writable: NO_PAGE, aspace: Key::FIRST, frame: Frame(0), era: 0 };
+        Lookaside { entries: [none; ENTRIES as usize], era: 1 }
+    }
+}
+
+impl Lookaside {
+    /// The frame behind an address, if it is cached.
+    #[inline(always)]
+    pub fn find(&self, aspace: Key, address: u64, access: Access) -> Option<Frame> {
+        let page = address / PAGE;
+        let entry = self.entries.get(place(page))?;
+        let found = if access == Access::Read { entry.page } else { entry.writable };
+        (found == page && entry.era == self.era && entry.aspace == aspace).then_some(entry.frame)
+    }
+
+    /// Caches a result. `writable`: the program may write there, and the frame needs no copy first.
+    #[inline]
+    pub fn keep(&mut self, aspace: Key, address: u64, frame: Frame, writable: bool) {
+        let page = address / PAGE;
+        if let Some(entry) = self.entries.get_mut(place(page)) {
+            let writable = if writable { page } else { NO_PAGE };
+            *entry = Entry { page, writable, aspace, frame, era: self.era };
+        }
+    }
+
+    /// The pages of a range of an address space were unmapped or lost permissions.
+    pub fn forget(&mut self, base: u64, len: u64) {
+        let pages = len / PAGE;
+        if pages >= ENTRIES {
+            return self.forget_all();
+        }
+        let first = base / PAGE;
+        for page in first..first.saturating_add(pages) {
+            if let Some(entry) = self.entries.get_mut(place(page)) {
+                entry.era = 0;
+            }
+        }
+    }
+
+    /// The current era; it changes when earlier results may be invalid.
+    #[inline(always)]
+    pub fn era(&self) -> u64 {
+        self.era
+    }
+
+    /// A frame that may be cached is no longer the one that a program should see.
+    #[inline]
+    pub fn forget_all(&mut self) {
+        self.era += 1;
+    }
+
+    /// All entries: address space, address, frame, and whether it is writable.
+    #[cfg(any(test, feature = "fake"))]
+    pub fn known(&self) -> impl Iterator<Item = (Key, u64, Frame, bool)> + '_ {
+        let known = self.entries.iter().filter(|entry| entry.era == self.era);
+        known.map(|entry| (entry.aspace, entry.page * PAGE, entry.frame, entry.writable == entry.page))
+    }
+}

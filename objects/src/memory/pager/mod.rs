@@ -1,0 +1,413 @@
+//! Pagers: programs that supply the pages of VMOs.
+//!
+//! A VMO made with a pager has a [`Source`]: a page of it that is not there, or one that its owner wants to know of
+//! before it is written, is *asked for* by a packet to a port, and whoever needs it waits. A source outlives its VMO
+//! until its last packet has been taken, and its pager until its VMO ends. The wait for a page goes so:
+//!
+//! 1. The look-up of a page finds that it must be waited for, notes which pages of which source ([`Wanted`]) and fails
+//!    with [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which everything above passes up unchanged. A call that ends so has changed nothing.
+//! 2. At the top, whoever handled the event blocks the thread ([`Kernel::page_wait`]), in a request that there is
+//!    already or a new one ([`requests`]), and keeps what the thread was at ([`Then`](crate::task::page_wait::Then)): the words of its call as they
+//!    were first read, or its fault, which is not answered.
+//! 3. The source is told of its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is
+//!    free again when it has been taken out of the port. A port that nobody has a handle to takes everything and tells
+//!    nobody.
+//! 4. The wait ends by whichever comes first:
+//!    - 4A the pages come ([`Kernel::source_filled`]): a waiter that asked for all of a request goes on when that is
+//!      complete, one that joined it as soon as the first page that it wants is there,
+//!    - 4B the pager says that it failed ([`Kernel::source_failed`]),
+//!    - 4C the VMO is detached or the pager closed, which is a failure, too,
+//!    - 4D the VMO ends, or is cut off there: nothing is left to wait for,
+//!    - 4E the thread is killed, or sent elsewhere by a debugger ([`Kernel::page_forget`]). A request that nobody waits
+//!      for any more is withdrawn.
+//! 5. 4A to 4D put the thread at the end of a queue. It still counts as waiting.
+//! 6. When an event has been dealt with, the server takes some threads off that queue ([`Kernel::page_over`]). After a
+//!    failure the call returns the failure's status, and the fault is an exception with that status. Otherwise the call
+//!    is made again from its start, with the words kept, or the fault is served again; that may lead to step 1.
+
+mod dirty;
+mod long_calls;
+mod requests;
+mod runs;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+
+use abi::{
+    Signals, Status, ZX_PAGER_VMO_COMPLETE, ZX_PAGER_VMO_DIRTY, ZX_PAGER_VMO_READ, ZX_PKT_TYPE_PAGE_REQUEST,
+    zx_packet_page_request_t,
+};
+
+use crate::containers::list::{Chain, Link, List};
+use crate::containers::slab::Key;
+use crate::core::noun::Noun;
+use crate::core::object::Id;
+use crate::core::port::{PACKET_SIZE, Port};
+use crate::kernel::Kernel;
+use crate::kernel::nouns::Body;
+use crate::machine::{Machine, PAGE};
+use crate::memory::vmo::{Beneath, SOURCE, Vmo};
+
+pub(crate) use dirty::Dirt;
+pub use dirty::DirtyQuery;
+pub(crate) use requests::{Kind, Wanted};
+use requests::{Requests, Told};
+pub(crate) use runs::Runs;
+
+/// A pager.
+#[derive(Default)]
+pub struct Pager {
+    sources: List<Sources>,
+}
+
+impl Noun for Pager {
+    const TYPE: u32 = abi::ZX_OBJ_TYPE_PAGER;
+}
+
+/// The current use of a source's packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// It carries a request.
+    Request(Kind, u64),
+    /// It says that there will be no more requests.
+    Complete,
+}
+
+/// The state of the last packet (`ZX_PAGER_VMO_COMPLETE`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Complete {
+    NotYet,
+    /// To be sent as soon as the packet is free.
+    Due,
+    Sent,
+}
+
+/// The state of one pager-backed VMO.
+pub(crate) struct Source {
+    /// None once the pager is closed.
+    pager: Option<Id<Pager>>,
+    siblings: Link,
+    /// None once the VMO is destroyed.
+    vmo: Option<Id<Vmo>>,
+    port: Id<Port>,
+    key: u64,
+    /// The pager must be asked before a page is written.
+    traps: bool,
+    /// The VMO is detached: nothing can be requested any more.
+    pub(crate) detached: bool,
+    /// Once detached: the page up to which clean pages have been evicted.
+    pub evicted: u64,
+    /// Pages of its VMO that are dirty or zero.
+    pub dirt: Runs<Dirt>,
+    /// The VMO was modified since this flag was last reset.
+    modified: bool,
+    pub(crate) requests: Requests,
+    packet: Key,
+    sent: Option<Sent>,
+    complete: Complete,
+}
+
+/// The list of a pager's sources.
+pub(crate) struct Sources;
+
+impl Chain for Sources {
+    type Entry = Source;
+    fn link(source: &Source) -> Option<&Link> {
+        Some(&source.siblings)
+    }
+    fn link_mut(source: &mut Source) -> Option<&mut Link> {
+        Some(&mut source.siblings)
+    }
+}
+
+impl<M: Machine> Kernel<M> {
+    /// `pager_create`.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub fn pager_create(&mut self) -> Result<Id<Pager>, Status> {
+        self.create(Signals::NONE, Body::Pager(Box::default()))
+    }
+
+    /// `pager_create_vmo`: creates a VMO whose pages `pager` supplies. Requests are packets with `key` to `port`.
+    /// `traps`: the pager must be asked before a page is written.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: too large. `NO_MEMORY`.
+    pub fn pager_create_vmo(
+        &mut self,
+        pager: Id<Pager>,
+        (port, key): (Id<Port>, u64),
+        size: u64,
+        resizable: bool,
+        traps: bool,
+    ) -> Result<Id<Vmo>, Status> {
+        let source = self.source_create(pager, port, key, traps)?;
+        let vmo = self.vmo_create(size, resizable).inspect_err(|_| self.source_abandon(source))?;
+        self.objects.get_mut(vmo)?.beneath = Beneath::Source(source);
+        if let Some(source) = self.sources.get_mut(source) {
+            source.vmo = Some(vmo);
+        }
+        Ok(vmo)
+    }
+
+    /// Creates a source of a pager for a VMO that is about to be created. `traps`: the pager must be asked before a
+    /// page is written.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn source_create(
+        &mut self,
+        pager: Id<Pager>,
+        port: Id<Port>,
+        key: u64,
+        traps: bool,
+    ) -> Result<Key, Status> {
+        self.objects.get(pager)?;
+        self.may_charge(pager.object(), SOURCE)?;
+        let packet = self.packet_of_source(port)?;
+        let source = Source {
+            pager: Some(pager),
+            siblings: Link::default(),
+            vmo: None,
+            port,
+            key,
+            traps,
+            detached: false,
+            evicted: 0,
+            dirt: Runs::default(),
+            modified: false,
+            requests: Requests::default(),
+            packet,
+            sent: None,
+            complete: Complete::NotYet,
+        };
+        let Ok(source) = self.sources.insert(source) else {
+            self.packet_of_source_end(packet);
+            return Err(Status::NO_MEMORY);
+        };
+        self.packet_is_of(packet, source);
+        self.add_ref(port.object());
+        self.objects.get_mut(pager)?.sources.push(&mut self.sources, source);
+        self.charge(pager.object(), SOURCE);
+        Ok(source)
+    }
+
+    // --- step 3 ---
+
+    /// Sends the next packet, if there is one to send and the packet is free.
+    fn source_tell(&mut self, key: Key) {
+        while let Some(source) = self.sources.get_mut(key) {
+            if source.sent.is_some() {
+                return;
+            }
+            let (sent, command, pages) = if let Some((kind, pages)) = source.requests.tell() {
+                (Sent::Request(kind, pages.start), kind.command(), pages)
+            } else if source.complete == Complete::Due {
+                source.complete = Complete::Sent;
+                (Sent::Complete, ZX_PAGER_VMO_COMPLETE, 0..0)
+            } else {
+                return;
+            };
+            source.sent = Some(sent);
+            let (packet, bytes) = (source.packet, bytes(source.key, command, pages));
+            if !self.packet_send(packet, bytes) {
+                self.source_told(key);
+            }
+        }
+    }
+
+    /// Updates the packet of a request that changed while it is in the port.
+    fn source_send_anew(&mut self, key: Key, kind: Kind, start: u64) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        if source.sent != Some(Sent::Request(kind, start)) {
+            return;
+        }
+        let (packet, name) = (source.packet, source.key);
+        let Some(end) = source.requests.get_mut(kind, start).map(|request| request.end) else { return };
+        self.packet_change(packet, bytes(name, kind.command(), start..end));
+    }
+
+    /// Like [`Kernel::source_tell`], but from outside of the port's code: also hands the packet to a thread that waits
+    /// for it.
+    pub(crate) fn source_tell_now(&mut self, key: Key) {
+        self.source_tell(key);
+        if let Some(port) = self.sources.get(key).map(|source| source.port) {
+            self.port_serve(port);
+        }
+    }
+
+    /// The packet has left the port, or never got there.
+    fn source_told(&mut self, key: Key) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        match source.sent.take() {
+            Some(Sent::Request(kind, start)) => {
+                if let Some(request) = source.requests.get_mut(kind, start) {
+                    request.told = Told::Yes;
+                }
+            }
+            Some(Sent::Complete) => self.source_settle(key),
+            None => {}
+        }
+    }
+
+    /// The packet has left the port, so the next one can be sent.
+    pub(crate) fn source_packet_taken(&mut self, key: Key) {
+        self.source_told(key);
+        self.source_tell(key);
+    }
+
+    /// Withdraws the packet from the port.
+    fn source_withdraw(&mut self, key: Key) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        source.sent = None;
+        let packet = source.packet;
+        self.packet_withdraw(packet);
+    }
+
+    // --- how requests end ---
+
+    /// Ends a request: all its waiters continue with `status`.
+    pub(crate) fn source_finish(&mut self, key: Key, kind: Kind, start: u64, status: Status) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        let Some(request) = source.requests.remove(kind, start) else { return };
+        if request.told == Told::Queued {
+            self.source_withdraw(key);
+        }
+        for waiters in core::iter::once(request.whole).chain(request.joined.into_values()) {
+            self.page_ready(waiters, status);
+        }
+        self.source_tell(key);
+    }
+
+    /// 4A: pages have arrived, all of which were absent before, or may now be written, none of which could be before.
+    pub(crate) fn source_filled(&mut self, key: Key, kind: Kind, mut from: u64, to: u64) {
+        while let Some(source) = self.sources.get_mut(key) {
+            let Some((start, end)) = source.requests.first(kind, from..to) else { return };
+            let Some(request) = source.requests.get_mut(kind, start) else { return };
+            let (first, last) = (from.max(start), to.min(end));
+            request.missing = request.missing.saturating_sub(last - first);
+            if request.missing == 0 {
+                self.source_finish(key, kind, start, Status::OK);
+            } else {
+                while let Some(request) = self.sources.get_mut(key).and_then(|s| s.requests.get_mut(kind, start))
+                    && let Some((&page, &waiters)) = request.joined.range(first..last).next()
+                {
+                    request.joined.remove(&page);
+                    self.page_ready(waiters, Status::OK);
+                }
+            }
+            from = last;
+        }
+    }
+
+    /// 4B: the pager failed for a range of pages. Each request that overlaps the range fails.
+    pub(crate) fn source_failed(&mut self, key: Key, from: u64, to: u64, status: Status) {
+        for kind in [Kind::Read, Kind::Dirty] {
+            self.source_finish_in(key, kind, from..to, status);
+        }
+    }
+
+    /// The requests for a range of pages are obsolete: their waiters look the pages up again.
+    pub(crate) fn source_ask_again(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>) {
+        self.source_finish_in(key, kind, pages, Status::OK);
+    }
+
+    /// Ends all requests that overlap a range.
+    fn source_finish_in(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>, status: Status) {
+        while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, pages.clone())) {
+            self.source_finish(key, kind, start, status);
+        }
+    }
+
+    /// Ends all requests.
+    fn source_finish_all(&mut self, key: Key, status: Status) {
+        while let Some((kind, start)) = self.sources.get(key).and_then(|s| s.requests.any()) {
+            self.source_finish(key, kind, start, status);
+        }
+    }
+
+    // --- how sources end ---
+
+    /// The last packet must be sent.
+    fn source_complete(&mut self, key: Key) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        if source.complete == Complete::NotYet && source.pager.is_some() {
+            source.complete = Complete::Due;
+            self.source_tell_now(key);
+        }
+    }
+
+    /// The VMO of a source could not be created.
+    pub(crate) fn source_abandon(&mut self, key: Key) {
+        if let Some(source) = self.sources.get_mut(key) {
+            source.complete = Complete::Sent;
+        }
+        self.source_settle(key);
+    }
+
+    /// 4D: the VMO is destroyed. Returns the notes about its pages, which the VMO frees.
+    pub(crate) fn source_vmo_gone(&mut self, key: Key) -> Runs<Dirt> {
+        let Some(source) = self.sources.get_mut(key) else { return Runs::default() };
+        source.vmo = None;
+        let dirt = core::mem::take(&mut source.dirt);
+        self.source_finish_all(key, Status::OK);
+        self.source_complete(key);
+        self.source_settle(key);
+        dirt
+    }
+
+    /// Removes a source from its pager's list. If its VMO still exists, it is charged for the source from now on.
+    fn source_leave(&mut self, key: Key) {
+        let Some(source) = self.sources.get_mut(key) else { return };
+        let (Some(id), vmo) = (source.pager.take(), source.vmo) else { return };
+        if let Ok(pager) = self.objects.get_mut(id) {
+            pager.sources.remove(&mut self.sources, key);
+        }
+        self.discharge(id.object(), SOURCE);
+        if let Some(vmo) = vmo {
+            self.vmo_noted(vmo);
+        }
+    }
+
+    /// Destroys a source that has no VMO and nothing more to send.
+    fn source_settle(&mut self, key: Key) {
+        let Some(source) = self.sources.get(key) else { return };
+        let done = source.pager.is_none() || source.complete == Complete::Sent && source.sent.is_none();
+        if source.vmo.is_some() || !done {
+            return;
+        }
+        self.source_leave(key);
+        let Some(source) = self.sources.remove(key) else { return };
+        self.packet_of_source_end(source.packet);
+        self.drop_ref(source.port.object());
+    }
+}
+
+impl Kind {
+    /// `ZX_PAGER_VMO_*`.
+    fn command(self) -> u16 {
+        match self {
+            Kind::Read => ZX_PAGER_VMO_READ,
+            Kind::Dirty => ZX_PAGER_VMO_DIRTY,
+        }
+    }
+}
+
+/// Builds a packet about a range of pages.
+fn bytes(key: u64, command: u16, pages: core::ops::Range<u64>) -> [u8; PACKET_SIZE] {
+    let request = zx_packet_page_request_t {
+        command,
+        offset: pages.start * PAGE,
+        length: (pages.end - pages.start) * PAGE,
+        ..Default::default()
+    };
+    let mut bytes = [0; PACKET_SIZE];
+    bytes[0..8].copy_from_slice(&key.to_le_bytes());
+    bytes[8..12].copy_from_slice(&ZX_PKT_TYPE_PAGE_REQUEST.to_le_bytes());
+    bytes[16..18].copy_from_slice(&request.command.to_le_bytes());
+    bytes[24..32].copy_from_slice(&request.offset.to_le_bytes());
+    bytes[32..40].copy_from_slice(&request.length.to_le_bytes());
+    bytes
+}

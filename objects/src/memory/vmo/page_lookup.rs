@@ -1,0 +1,169 @@
+//! Looking up a page.
+//!
+//! All content is accessed through [`Kernel::vmo_page`], whether a program reads a VMO, faults on it, or passes memory
+//! to a call. Two cases take work: a page without a frame, and a frame with several owners. They are handled in this
+//! order, so that a failure leaves everything as it was:
+//!
+//! 1. the page's content is looked up, or the caller must wait for it;
+//! 2. a new frame is allocated and charged to the VMO's account;
+//! 3. the content is copied;
+//! 4. the new frame goes into the table, if there is memory for the entry;
+//! 5. the page is unmapped everywhere, and the old frame is released.
+
+use abi::Status;
+
+use super::pages::Entry;
+use super::{Beneath, Kind, Vmo};
+use crate::core::object::Id;
+use crate::kernel::Kernel;
+use crate::machine::Access;
+use crate::machine::{Frame, Machine, PAGE};
+
+impl<M: Machine> Kernel<M> {
+    /// The frame of a page of a VMO with pages of its own. To be read it may be missing, and then reads as zeroes; to be
+    /// written it is made, and is the VMO's alone: it takes the place of a frame that others own too in all mappings
+    /// of the VMO.
+    ///
+    /// # Errors
+    /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. `NOT_FOUND`: the content was discarded. `ACCESS_DENIED`: the
+    /// device has nothing to be written there. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), and what a source fails with.
+    #[inline]
+    pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        // Fast path: most pages are present and not shared.
+        if let Beneath::Zeroes = vmo.beneath
+            && let Entry::Frame(frame) = vmo.pages().ok_or(Status::INTERNAL)?.get(page)
+            && (access == Access::Read || !self.frames.is_shared(frame))
+        {
+            return Ok(Some(frame));
+        }
+        self.vmo_page_otherwise(id, page, access)
+    }
+
+    /// Like [`Kernel::vmo_page`] for writing; also says whether the frame is newly allocated memory.
+    ///
+    /// # Errors
+    /// As `vmo_page`.
+    #[inline]
+    pub(crate) fn vmo_page_to_write(&mut self, id: Id<Vmo>, page: u64) -> Result<(Frame, bool), Status> {
+        let vmo = self.objects.get(id)?;
+        let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
+        if let (Entry::Frame(frame), Beneath::Zeroes) = (entry, &vmo.beneath)
+            && !self.frames.is_shared(frame)
+        {
+            return Ok((frame, false));
+        }
+        let new = !matches!(entry, Entry::Frame(_)) && !matches!(vmo.kind, Kind::Physical { .. });
+        let frame = self.vmo_page_otherwise(id, page, Access::Write)?.ok_or(Status::INTERNAL)?;
+        Ok((frame, new))
+    }
+
+    /// Slow path of [`Kernel::vmo_page`], for all kinds of pages.
+    #[inline(never)]
+    fn vmo_page_otherwise(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        if page >= vmo.size / PAGE {
+            return Err(Status::OUT_OF_RANGE);
+        }
+        if let Beneath::Source(source) = vmo.beneath {
+            return self.source_page(id, source, page, access);
+        }
+        let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
+        match (entry, access) {
+            (Entry::Frame(frame), Access::Read) => Ok(Some(frame)),
+            (Entry::Frame(_), Access::Write) if vmo.kind == (Kind::Physical { writable: false }) => {
+                Err(Status::ACCESS_DENIED)
+            }
+            (Entry::Zero, Access::Read) => Ok(None),
+            (Entry::Frame(frame), Access::Write) if !self.frames.is_shared(frame) => Ok(Some(frame)),
+            (Entry::Frame(frame), Access::Write) => self.vmo_page_anew(id, page, Some(frame)).map(Some),
+            (Entry::Zero, Access::Write) => self.vmo_page_anew(id, page, None).map(Some),
+            (Entry::Absent, _) => {
+                let beneath = match vmo.beneath {
+                    Beneath::Discarded => return Err(Status::NOT_FOUND),
+                    Beneath::Device(address) => return self.vmo_page_of_device(id, page, address, access).map(Some),
+                    Beneath::Other { vmo: other, from, end } if page < end && vmo.zeroed.get(page).is_none() => {
+                        self.vmo_page_beneath(other, page.saturating_add(from))?
+                    }
+                    _ => None,
+                };
+                match access {
+                    Access::Read => Ok(beneath),
+                    Access::Write => self.vmo_page_anew(id, page, beneath).map(Some),
+                }
+            }
+        }
+    }
+
+    /// A page of a pager-backed VMO that another VMO shows.
+    fn vmo_page_beneath(&mut self, id: Id<Vmo>, page: u64) -> Result<Option<Frame>, Status> {
+        let vmo = self.objects.get(id)?;
+        match vmo.beneath {
+            Beneath::Source(source) if page < vmo.size / PAGE => self.source_page(id, source, page, Access::Read),
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a page a new frame with the content of another frame or zeroes. See the module's description.
+    pub(super) fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
+        let vmo = self.objects.get_mut(id)?;
+        let discardable = vmo.discard.is_some();
+        let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
+        let more = !matches!(vmo.pages().map(|pages| pages.get(page)), Some(Entry::Frame(_)));
+        if more {
+            self.may_charge(id.object(), PAGE)?;
+        }
+        // The frame comes first: memory reclaimed for it can make the table smaller.
+        let frame = self.frame_take(id)?;
+        if let Some(content) = content {
+            self.machine.frame_copy(content, frame);
+        }
+        let pages = self.objects.get_mut(id)?.pages_mut().ok_or(Status::INTERNAL)?;
+        let Ok(old) = pages.place(page, frame) else {
+            self.machine.frame_free(frame);
+            return Err(Status::NO_MEMORY);
+        };
+        if mapped {
+            self.vmo_unmap_pages(id, page, page + 1);
+        }
+        if let Some(old) = old {
+            self.frames.release(&mut self.machine, old);
+        }
+        if more {
+            self.charge(id.object(), PAGE);
+        }
+        if discardable {
+            self.vmo_may_be_discarded(id);
+        }
+        self.pressure_check();
+        Ok(frame)
+    }
+
+    /// The first page in `[from, to)` with a frame, of a VMO with its own pages.
+    pub(crate) fn vmo_first_page(&self, id: Id<Vmo>, from: u64, to: u64) -> Option<u64> {
+        self.objects.get(id).ok()?.pages()?.first(from, to)
+    }
+
+    /// The frame of a page, if present, and whether a mapping of it may be writable. Never asks a pager.
+    pub(crate) fn vmo_page_if_there(&self, id: Id<Vmo>, page: u64) -> Option<(Frame, bool)> {
+        let vmo = self.objects.get(id).ok()?;
+        match (vmo.pages()?.get(page), &vmo.beneath) {
+            (Entry::Frame(frame), &Beneath::Source(source)) => Some((frame, self.source_allows_write(source, page))),
+            (Entry::Frame(frame), _) if frame.is_device() => {
+                Some((frame, vmo.kind == (Kind::Physical { writable: true })))
+            }
+            (Entry::Frame(frame), _) => Some((frame, !self.frames.is_shared(frame))),
+            (Entry::Absent, &Beneath::Other { vmo: other, from, end })
+                if page < end && vmo.zeroed.get(page).is_none() =>
+            {
+                let other = self.objects.get(other).ok()?;
+                let page = page.saturating_add(from);
+                match other.pages()?.get(page) {
+                    Entry::Frame(frame) if page < other.size / PAGE => Some((frame, false)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}

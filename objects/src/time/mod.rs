@@ -1,0 +1,5 @@
+//! Time: deadlines, timers and clocks.
+
+pub mod clock;
+pub(crate) mod deadline;
+pub mod timer;
