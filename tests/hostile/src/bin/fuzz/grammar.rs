@@ -3,9 +3,9 @@
 //! A definition says of each argument what it is: a handle and to what, a pointer and to what and which way, a count of
 //! which array. From that come arguments that are most often good enough to get past the first checks, and often enough
 //! are not. What lies where a pointer points is made likewise, by the fields of the structure. So a call that is added to
-//! the definitions is fuzzed without a word here; [`HINTS`] only say where small numbers have a meaning of their own.
+//! the definitions is fuzzed without a word here.
 
-use abi::{ArgInfo, Dir, Field, Rights, SyscallInfo};
+use abi::{ArgInfo, Dir, Field, Form, Rights, SyscallInfo, Values};
 use hostile::Dice;
 
 /// Bytes of memory that are a call's own for what its pointers point to.
@@ -142,57 +142,6 @@ const ODD: [u64; 20] = [
     u64::MAX,
 ];
 
-/// Values that mean something: the beginning of a call's name, an argument's name, and either numbers or the beginning of
-/// the names of constants.
-const HINTS: &[(&str, &str, &[u64], &str)] = &[
-    ("object_get_info", "topic", &[], "ZX_INFO_"),
-    ("object_get_property", "property", &[], "ZX_PROP_"),
-    ("object_set_property", "property", &[], "ZX_PROP_"),
-    ("vmo_op_range", "op", &[], "ZX_VMO_OP_"),
-    ("vmar_op_range", "op", &[], "ZX_VMAR_OP_"),
-    ("pager_op_range", "op", &[], "ZX_PAGER_OP_"),
-    ("vmar_map", "options", &[1, 3, 3, 3, 0x13, 0x23, 0x403, 0x1003, 5, 7], ""),
-    ("vmar_protect", "options", &[0, 1, 3, 3], ""),
-    ("vmar_allocate", "options", &[0x1c0, 0x1c0, 0x180, 0x80, 0x1d0, 0x3c0], ""),
-    ("vmar_map", "vmar_offset", &[0, 0, 0, 0x700_0000, 0x701_0000], ""),
-    ("vmar_allocate", "offset", &[0, 0, 0, 0x710_0000], ""),
-    ("vmo_create_child", "options", &[1, 1, 5, 8, 16, 20, 64, 0x80, 0x21], ""),
-    ("vmo_create", "options", &[0, 0, 2, 2, 4, 16], ""),
-    ("vmo_set_cache_policy", "cache_policy", &[0, 0, 1, 3], ""),
-    ("process_create", "options", &[0, 0, 1], ""),
-    ("stream_create", "options", &[1, 2, 3, 3, 7], ""),
-    ("stream_seek", "whence", &[0, 1, 2], ""),
-    ("socket_create", "options", &[0, 0, 1], ""),
-    ("socket_read", "options", &[0, 0, 8], ""),
-    ("socket_set_disposition", "disposition", &[0, 1, 2], ""),
-    ("clock_create", "options", &[1, 3, 7, 9, 0x100_0000_0000_0000], ""),
-    ("interrupt_create", "options", &[0x10, 0x10, 0x30, 0], ""),
-    ("interrupt_create", "src_num", &[0, 0, 1, 20], ""),
-    ("object_wait_async", "options", &[0, 0, 2, 1], ""),
-    ("job_set_policy", "topic", &[], "ZX_JOB_POL_"),
-    ("thread_read_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
-    ("thread_write_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
-    ("fifo", "elem_size", &[1, 8, 8, 8, 16], ""),
-    ("fifo_create", "elem_count", &[1, 4, 16, 64], ""),
-    ("system_get_event", "kind", &[], "ZX_SYSTEM_EVENT_"),
-    ("system_get_features", "kind", &[], "ZX_FEATURE_KIND_"),
-    ("task_create_exception_channel", "options", &[0, 0, 1], ""),
-    ("thread_raise_exception", "options", &[1], ""),
-    ("pager_create_vmo", "options", &[0, 2, 8, 10], ""),
-    ("bti_pin", "options", &[1, 3, 11, 19], ""),
-    ("iommu_create", "type", &[0, 0, 1], ""),
-    ("bti_create", "options", &[0], ""),
-    ("ioports", "io_addr", &[0x300, 0x304, 0x308], ""),
-    ("ioports", "len", &[1, 4], ""),
-    ("resource_create", "options", &[0, 1, 2, 5, 0x1_0000], ""),
-    ("debuglog_create", "options", &[0, 0x4000_0000], ""),
-    ("timer_create", "clock_id", &[0], ""),
-    ("socket_set_disposition", "disposition_peer", &[0, 1, 2], ""),
-    ("clock_update", "options", &[1 << 58 | 1, 2 << 58 | 1, 2 << 58 | 2], ""),
-    ("clock_get_details", "options", &[1 << 58], ""),
-    ("cache_flush", "options", &[1, 2, 3], ""),
-];
-
 /// Draws arguments.
 pub struct Drawer<'a> {
     /// What is drawn by.
@@ -251,7 +200,7 @@ fn types_of(object: &str) -> Vec<u32> {
 
 /// What is known about an argument before a call is drawn.
 pub struct Known {
-    hints: Vec<u64>,
+    likely: Vec<u64>,
     types: Vec<u32>,
     needs: Rights,
     /// The array that it counts.
@@ -264,10 +213,10 @@ pub struct Known {
 
 /// What is known about the arguments of a call.
 pub fn known(call: &SyscallInfo) -> Vec<Known> {
-    let of = |arg: &ArgInfo| {
+    let of = |(arg, values): (&ArgInfo, &Values)| {
         let right = call.rights.iter().find(|right| right.arg == arg.name);
         Known {
-            hints: hint(call.name, arg.name),
+            likely: likely(values),
             types: right.map(|right| types_of(right.object)).unwrap_or_default(),
             needs: right.map_or(Rights::NONE, |right| right.needs),
             counts: call.args.iter().position(|other| other.len == Some(arg.name)),
@@ -275,22 +224,17 @@ pub fn known(call: &SyscallInfo) -> Vec<Known> {
             shape: shape(arg.ty),
         }
     };
-    call.args.iter().map(of).collect()
+    call.args.iter().zip(call.tests().values).map(of).collect()
 }
 
-/// What a hint says an argument may be.
-fn hint(call: &str, argument: &str) -> Vec<u64> {
-    let fits = |hint: &&(&str, &str, &[u64], &str)| call.starts_with(hint.0) && hint.1 == argument;
-    // The longest name that fits is the one that is meant.
-    let Some((_, _, numbers, constants)) = HINTS.iter().filter(fits).max_by_key(|hint| hint.0.len()) else {
-        return Vec::new();
-    };
-    if constants.is_empty() {
-        return numbers.to_vec();
+/// The values that an argument is likely to have: those that its definition names, otherwise the constants that it may be.
+fn likely(values: &Values) -> Vec<u64> {
+    if !values.likely.is_empty() || values.form != Form::OneOf {
+        return values.likely.to_vec();
     }
+    let fits = |constant: &&abi::Constant| values.constants.iter().any(|start| constant.name.starts_with(start));
     let all = abi::CONSTANTS.iter().copied().flatten();
-    let named = all.filter(|constant| constant.name.starts_with(constants) && constant.ty == "u32");
-    named.map(|constant| constant.value as u64).collect()
+    all.filter(fits).filter(|constant| constant.ty == "u32").map(|constant| constant.value as u64).collect()
 }
 
 /// What a word in memory is taken for.
@@ -404,8 +348,8 @@ impl<'a> Drawer<'a> {
     }
 
     fn value(&mut self, arg: &ArgInfo, known: &Known) -> u64 {
-        if !known.hints.is_empty() && !self.dice.one_in(12) {
-            return self.dice.pick(&known.hints);
+        if !known.likely.is_empty() && !self.dice.one_in(12) {
+            return self.dice.pick(&known.likely);
         }
         match arg.ty {
             "handle" => self.handle(&known.types, known.needs),
