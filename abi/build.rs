@@ -7,6 +7,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let definitions = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("syscalls");
     println!("cargo::rerun-if-changed={}", definitions.display());
     let calls = abi_gen::load(&definitions)?;
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("syscalls.rs"), abi_gen::numbers::rust(&calls))?;
+    let out = env::var("OUT_DIR")?;
+    let out = Path::new(&out);
+    fs::write(out.join("syscalls.rs"), abi_gen::numbers::rust(&calls))?;
+    fs::write(out.join("tests.rs"), abi_gen::tests::rust(&calls))?;
     Ok(())
 }

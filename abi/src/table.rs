@@ -19,6 +19,8 @@ pub struct SyscallInfo {
     pub returns: &'static str,
     /// How far it is implemented.
     pub support: Support,
+    /// What it does to memory.
+    pub memory: Memory,
     /// Its arguments in order.
     pub args: &'static [ArgInfo],
     /// The types and rights that its handles need.
@@ -36,6 +38,8 @@ pub struct RightInfo {
     pub object: &'static str,
     /// The rights that it needs.
     pub needs: crate::Rights,
+    /// Whether other arguments may ask for more.
+    pub more: bool,
 }
 
 /// An argument of a call.
@@ -51,6 +55,19 @@ pub struct ArgInfo {
     pub len: Option<&'static str>,
     /// Whether the pointer may be null.
     pub optional: bool,
+    /// Whether the handle, or the handles in the memory that it points to, leave the caller whatever the result is.
+    pub consumed: bool,
+}
+
+/// What a call does to memory, which decides whether the server makes it when memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// It may keep memory: it is made only while there is a reserve.
+    Keeps,
+    /// It keeps nothing that was not there before. It is made while the rest of the heap lasts.
+    None,
+    /// It gives memory back: it is always made.
+    Frees,
 }
 
 /// The direction of data through a pointer.

@@ -8,7 +8,7 @@
 //! This library does not depend on seL4; only the binary beside it does.
 #![no_std]
 #![forbid(unsafe_code)]
-// No input of a program may stop the system.
+// No input of a program may panic the server.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)
@@ -28,7 +28,7 @@ mod start;
 pub mod syscalls;
 pub mod user;
 
-use abi::Status;
+use abi::{Memory, Status};
 use objects::Kernel;
 use objects::containers::failure_injection;
 use objects::core::continuation::PAGE_WAIT;
@@ -207,18 +207,12 @@ fn again<M: Machine>(
     if has_memory(cx.kernel, number) { make_here(&mut cx, number, &first) } else { unmade(&mut cx, number, &first) }
 }
 
-/// The answer to a call for which there is not enough memory. If the call consumes a handle regardless of its result,
-/// the caller loses the handle here as well.
+/// A call that is not made for want of memory. Handles that it consumes leave the caller all the same.
 fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
-    use abi::nr;
-    match number {
-        nr::HANDLE_REPLACE | nr::VMO_REPLACE_AS_EXECUTABLE => cx.discard(args[0] as u32),
-        nr::ENDPOINT_CONNECT => cx.discard(args[1] as u32),
-        nr::PROCESS_START => {
-            let [argument, ..] = cx.extra_args();
-            cx.discard(argument as u32);
-        }
-        _ => syscalls::channel::consume_unmade(cx, number, args),
+    if let Some(call) = abi::syscall(number).filter(|call| call.args.iter().any(|arg| arg.consumed)) {
+        let [a, b, c, d] = *args;
+        let [e, f, g, h] = if call.args.len() > args.len() { cx.extra_args() } else { [0; 4] };
+        syscalls::channel::consume_unmade(cx, call, [a, b, c, d, e, f, g, h]);
     }
     Answer::Done(i64::from(Status::NO_MEMORY.0))
 }
@@ -281,73 +275,9 @@ fn when_less_is_left<M: Machine>(kernel: &mut Kernel<M>) -> bool {
 #[cold]
 #[inline(never)]
 fn without_reserve<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
-    frees(number) || keeps_nothing(number) && kernel.machine.heap_rest()
-}
-
-/// Whether a call keeps no additional memory when it is over: waits, signals, reads, and writes into existing buffers.
-fn keeps_nothing(number: u32) -> bool {
-    use abi::nr;
-    matches!(
-        number,
-        nr::OBJECT_WAIT_ONE
-            | nr::OBJECT_WAIT_MANY
-            | nr::OBJECT_SIGNAL
-            | nr::OBJECT_SIGNAL_PEER
-            | nr::OBJECT_GET_INFO
-            | nr::OBJECT_GET_PROPERTY
-            | nr::HANDLE_REPLACE
-            | nr::HANDLE_CHECK_VALID
-            | nr::NANOSLEEP
-            | nr::FUTEX_WAIT
-            | nr::FUTEX_REQUEUE
-            | nr::FUTEX_REQUEUE_SINGLE_OWNER
-            | nr::FUTEX_GET_OWNER
-            | nr::CHANNEL_READ
-            | nr::CHANNEL_READ_ETC
-            | nr::SOCKET_READ
-            | nr::FIFO_READ
-            | nr::FIFO_WRITE
-            | nr::PORT_WAIT
-            | nr::PORT_CANCEL
-            | nr::PORT_CANCEL_KEY
-            | nr::TIMER_SET
-            | nr::TIMER_CANCEL
-            | nr::COUNTER_ADD
-            | nr::COUNTER_READ
-            | nr::COUNTER_WRITE
-            | nr::CLOCK_READ
-            | nr::CLOCK_GET_DETAILS
-            | nr::VMO_READ
-            | nr::VMO_WRITE
-            | nr::VMO_GET_SIZE
-            | nr::VMO_GET_STREAM_SIZE
-            | nr::STREAM_READV
-            | nr::STREAM_READV_AT
-            | nr::STREAM_SEEK
-            | nr::INTERRUPT_WAIT
-            | nr::INTERRUPT_ACK
-            | nr::DEBUG_WRITE
-            | nr::DEBUG_READ
-            | nr::CPRNG_DRAW
-            | nr::THREAD_READ_STATE
-    )
-}
-
-/// Whether a call frees memory and takes only negligible amounts, so that it must work when there is none.
-fn frees(number: u32) -> bool {
-    use abi::nr;
-    matches!(
-        number,
-        nr::HANDLE_CLOSE
-            | nr::HANDLE_CLOSE_MANY
-            | nr::PROCESS_EXIT
-            | nr::THREAD_EXIT
-            | nr::TASK_KILL
-            | nr::ENDPOINT_DELETE
-            | nr::VMAR_UNMAP
-            | nr::VMAR_DESTROY
-            | nr::SYSTEM_POWERCTL
-            | nr::FUTEX_WAKE
-            | nr::FUTEX_WAKE_SINGLE_OWNER
-    )
+    match abi::syscall(number).map(|call| call.memory) {
+        Some(Memory::Frees) => true,
+        Some(Memory::None) => kernel.machine.heap_rest(),
+        Some(Memory::Keeps) | None => false,
+    }
 }

@@ -6,7 +6,7 @@ use std::{fmt, fs, io};
 
 use serde::Deserialize;
 
-use crate::model::{Arg, ErrorCase, Right, Support, Syscall, Via, scalar_type};
+use crate::model::{Arg, ErrorCase, Memory, Right, Support, Sweep, Syscall, Tests, Via, scalar_type};
 
 /// Maximum number of arguments of a call: eight words reach the server.
 pub const MAX_ARGS: usize = 8;
@@ -62,9 +62,13 @@ struct Entry {
     rights: Vec<Right>,
     #[serde(default)]
     errors: Vec<ErrorCase>,
+    #[serde(default)]
+    memory: Memory,
     since: String,
     support: Support,
     doc: String,
+    #[serde(default)]
+    tests: Tests,
 }
 
 /// Reads every `<noun>.toml` of a folder and checks that they are consistent. Returns the calls sorted by number.
@@ -106,9 +110,11 @@ pub fn parse(noun: &str, text: &str) -> Result<Vec<Syscall>, toml::de::Error> {
             noreturn: e.noreturn,
             rights: e.rights,
             errors: e.errors,
+            memory: e.memory,
             since: e.since,
             support: e.support,
             doc: e.doc.trim().to_owned(),
+            tests: e.tests,
         })
         .collect())
 }
@@ -174,6 +180,24 @@ fn check_one(call: &Syscall) -> Result<(), String> {
     if call.support != Support::Supported && call.support.note().is_empty() {
         return Err("nothing says what is missing".into());
     }
+    check_tests(call)
+}
+
+/// What is built says how it is tested.
+fn check_tests(call: &Syscall) -> Result<(), String> {
+    let built = call.via == Via::Server && !matches!(call.support, Support::Unsupported(_));
+    let asks = call.args.iter().any(|arg| arg.is_pointer() || arg.ty == "handle");
+    if built && asks && call.tests.sweep.is_none() {
+        return Err("tests.sweep is missing: arguments that would do, or why the sweep leaves it out".into());
+    }
+    if built && call.tests.longest.is_none() {
+        return Err("tests.longest is missing: the cases of hostile.holds that make it long, or why it is short".into());
+    }
+    if let Some(Sweep::Rows(rows)) = &call.tests.sweep
+        && let Some(row) = rows.iter().find(|row| row.len() != call.args.len())
+    {
+        return Err(format!("a row of tests.sweep has {} arguments, not {}", row.len(), call.args.len()));
+    }
     Ok(())
 }
 
@@ -189,6 +213,13 @@ fn check_arg(call: &Syscall, arg: &Arg) -> Result<(), String> {
         if arg.array || arg.len.is_some() || arg.optional {
             return Err("array, len and optional are for pointers".into());
         }
+    }
+    let has_handles = ["handle", "zx_handle_disposition_t", "zx_channel_call_args_t", "zx_channel_call_etc_args_t"];
+    if arg.consumed && !has_handles.contains(&arg.ty.as_str()) {
+        return Err(format!("consumed is for handles, and a {} has none", arg.ty));
+    }
+    if !(arg.flags.is_empty() || arg.one_of.is_empty()) {
+        return Err("it is either flags or one_of".into());
     }
     match (&arg.len, arg.array) {
         (Some(_), false) => Err("len is for arrays".into()),

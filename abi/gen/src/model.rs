@@ -27,12 +27,16 @@ pub struct Syscall {
     pub rights: Vec<Right>,
     /// The errors that it returns.
     pub errors: Vec<ErrorCase>,
+    /// What it does to memory.
+    pub memory: Memory,
     /// The oldest version of Zircon's interface that has it: `2018-03`, `2018-11`, `2020-07` or `newest`.
     pub since: String,
     /// How far it is implemented.
     pub support: Support,
     /// What it does, one paragraph of markdown.
     pub doc: String,
+    /// What tests know of it.
+    pub tests: Tests,
 }
 
 /// This system's own nouns, which Zircon does not have.
@@ -49,7 +53,7 @@ impl Syscall {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arg {
-    /// Zircon's name for it.
+    /// Its name in Zircon.
     pub name: String,
     /// One of [`SCALARS`], `void` for bytes, or a structure of the `abi` crate (`zx_…_t`).
     #[serde(rename = "type")]
@@ -66,6 +70,18 @@ pub struct Arg {
     /// For pointers: whether it may be null.
     #[serde(default)]
     pub optional: bool,
+    /// For handles, and memory that handles are in: whether the handles leave the caller whatever the result is.
+    #[serde(default)]
+    pub consumed: bool,
+    /// For numbers: beginnings of the names of the constants of which the value is made, any of them together.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// For numbers: beginnings of the names of the constants of which the value is one.
+    #[serde(default)]
+    pub one_of: Vec<String>,
+    /// For numbers: values that the fuzzer tries more often than others. A value that occurs twice is tried twice as often.
+    #[serde(default)]
+    pub likely: Vec<u64>,
 }
 
 impl Arg {
@@ -97,6 +113,20 @@ pub enum Via {
     Vdso,
 }
 
+/// What a call does to memory, which decides whether the server makes it when memory is short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memory {
+    /// It may keep memory: it is made only while there is a reserve.
+    #[default]
+    Keeps,
+    /// It keeps nothing that was not there before: waits, signals, reads, writes into room that is there. It is made while
+    /// the rest of the heap lasts.
+    None,
+    /// It gives memory back and takes none that matters: it is always made.
+    Frees,
+}
+
 /// The type and rights that a handle needs for a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,6 +137,9 @@ pub struct Right {
     pub object: String,
     /// The rights that it needs, without `ZX_RIGHT_`.
     pub needs: Vec<String>,
+    /// Whether other arguments may ask for more, or the call answers `ZX_ERR_ACCESS_DENIED` for other reasons, too.
+    #[serde(default)]
+    pub more: bool,
 }
 
 /// An error that a call returns.
@@ -117,6 +150,58 @@ pub struct ErrorCase {
     pub status: String,
     /// The condition, as sentences.
     pub when: String,
+}
+
+/// What tests know of a call. The conformance sweep, the fuzzer and the tests of long calls need no list of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tests {
+    /// How the conformance sweep makes it, or why it does not.
+    #[serde(default)]
+    pub sweep: Option<Sweep>,
+    /// Which cases of `hostile.holds` make it as long as it gets, or why it has no length.
+    #[serde(default)]
+    pub longest: Option<Longest>,
+    /// Whether it makes something that can be used up, so that greedy attackers of the fuzzer make it.
+    #[serde(default)]
+    pub exhausts: bool,
+    /// Why it cannot succeed often in the fuzzer, if it cannot.
+    #[serde(default)]
+    pub seldom: Option<String>,
+}
+
+/// How the conformance sweep makes a call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Sweep {
+    /// Rows of arguments that would do, each with at most one handle under test.
+    Rows(Vec<Vec<SweepArg>>),
+    /// Not at all, for this reason.
+    No(String),
+}
+
+/// An argument in a row of the sweep.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum SweepArg {
+    /// An unsigned number.
+    Number(u64),
+    /// A word of [`SWEEP_WORDS`], `tested:NOUN`, a noun, or constants and numbers with `|` between them.
+    Word(String),
+}
+
+/// Words for arguments of the sweep: the handle under test; a memory object of the pager before it; the address of memory;
+/// the same where null is allowed; where the call is made with bad addresses only; where the address is not looked at.
+pub const SWEEP_WORDS: [&str; 6] = ["tested", "paged", "memory", "optional", "swept", "unswept"];
+
+/// Which cases of `hostile.holds` make a call as long as it gets.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Longest {
+    /// These, without `holds.`.
+    Cases(Vec<String>),
+    /// None, for this reason.
+    No(String),
 }
 
 /// How far a call is implemented.

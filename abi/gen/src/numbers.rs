@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{Dir, Support, Syscall, Via};
+use crate::model::{Dir, Memory, Support, Syscall, Via};
 
 /// Generates `pub mod nr` with a constant for each call, and `pub const SYSCALLS` with an entry for each.
 pub fn rust(calls: &[Syscall]) -> String {
@@ -34,10 +34,15 @@ fn entry(out: &mut String, call: &Syscall) {
         Support::Partial(note) => format!("Support::Partial({note:?})"),
         Support::Unsupported(note) => format!("Support::Unsupported({note:?})"),
     };
+    let memory = match call.memory {
+        Memory::Keeps => "Memory::Keeps",
+        Memory::None => "Memory::None",
+        Memory::Frees => "Memory::Frees",
+    };
     let _ = write!(
         out,
         "    SyscallInfo {{ name: {:?}, noun: {:?}, nr: {}, via: {via}, blocking: {}, noreturn: {}, returns: {:?}, \
-         support: {support}, args: &[",
+         support: {support}, memory: {memory}, args: &[",
         call.name, call.noun, call.number, call.blocking, call.noreturn, call.returns
     );
     for arg in &call.args {
@@ -49,8 +54,8 @@ fn entry(out: &mut String, call: &Syscall) {
         };
         let _ = write!(
             out,
-            "ArgInfo {{ name: {:?}, ty: {:?}, dir: {dir}, len: {:?}, optional: {} }}, ",
-            arg.name, arg.ty, arg.len, arg.optional
+            "ArgInfo {{ name: {:?}, ty: {:?}, dir: {dir}, len: {:?}, optional: {}, consumed: {} }}, ",
+            arg.name, arg.ty, arg.len, arg.optional, arg.consumed
         );
     }
     out.push_str("], rights: &[");
@@ -59,7 +64,11 @@ fn entry(out: &mut String, call: &Syscall) {
             .needs
             .iter()
             .fold("crate::Rights::NONE".to_owned(), |all, one| format!("{all}.union(crate::Rights::{one})"));
-        let _ = write!(out, "RightInfo {{ arg: {:?}, object: {:?}, needs: {needs} }}, ", right.arg, right.object);
+        let _ = write!(
+            out,
+            "RightInfo {{ arg: {:?}, object: {:?}, needs: {needs}, more: {} }}, ",
+            right.arg, right.object, right.more
+        );
     }
     out.push_str("], errors: &[");
     for error in &call.errors {

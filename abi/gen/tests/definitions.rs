@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use abi_gen::load::{check, parse};
-use abi_gen::{Error, Support, Syscall, Via, header, load, numbers, pages, stubs};
+use abi_gen::model::Sweep;
+use abi_gen::{Error, Support, Syscall, Via, header, load, numbers, pages, stubs, tests};
 
 const READ: &str = r#"
 [[syscall]]
@@ -28,6 +29,10 @@ since = "2018-11"
 support = { partial = "Waiting is not built." }
 doc = """
 Reads a thing. And more."""
+
+[syscall.tests]
+sweep = [["tested", "memory", 8, 0, "ZX_THING_FAST | 2", 0, "unswept", "optional"]]
+longest = ["thing.read"]
 "#;
 
 fn read() -> Syscall {
@@ -74,6 +79,12 @@ fn contradictions_are_refused() {
     assert!(complaint(|c| c.doc = String::new()).contains("what it does"));
     assert!(complaint(|c| c.support = Support::Unsupported(String::new())).contains("what is missing"));
     assert!(complaint(|c| (c.wrapper, c.via) = (true, Via::Vdso)).contains("wrapper"));
+    assert!(complaint(|c| c.args[2].consumed = true).contains("argument size: consumed is for handles"));
+    let both = |c: &mut Syscall| (c.args[4].flags, c.args[4].one_of) = (vec!["ZX_A_".into()], vec!["ZX_B_".into()]);
+    assert!(complaint(both).contains("argument a: it is either flags or one_of"));
+    assert!(complaint(|c| c.tests.sweep = None).contains("tests.sweep is missing"));
+    assert!(complaint(|c| c.tests.sweep = Some(Sweep::Rows(vec![vec![]]))).contains("has 0 arguments, not 8"));
+    assert!(complaint(|c| c.tests.longest = None).contains("tests.longest is missing"));
 }
 
 #[test]
@@ -99,6 +110,16 @@ fn rust_has_the_number_and_the_entry() {
     let text = numbers::rust(&[read()]);
     assert!(text.contains("pub const THING_READ: u32 = 7;"));
     assert!(text.contains(r#"support: Support::Partial("Waiting is not built.")"#));
+}
+
+#[test]
+fn rust_has_what_tests_know() {
+    let text = tests::rust(&[read()]);
+    let row = r#"SweepArg::Tested(Some("thing")), SweepArg::Memory, SweepArg::Number(8), SweepArg::Number(0), \
+                 SweepArg::Number(crate::ZX_THING_FAST as u64 | 2), SweepArg::Number(0), SweepArg::Unswept, SweepArg::Optional"#;
+    let row = row.replace("\\\n                 ", "");
+    assert!(text.contains(&row), "{text}");
+    assert!(text.contains(r#"longest: Longest::Cases(&["thing.read"])"#));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod instances;
 mod kernel;
 mod native;
 mod network;
+mod new_call;
 mod operations;
 mod packages;
 mod programs;
@@ -319,6 +320,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let tests = [
         units::tests(paths)?,
         checks::tests(),
+        new_call::tests(args),
         kernel::tests(args),
         boots::tests(),
         bench::tests(),

@@ -1,7 +1,7 @@
 //! Decodes the words of a call by its definition: names of statuses, rights, signals, options; the objects of handles;
 //! structures field by field.
 
-use abi::{ArgInfo, Constant, Struct, SyscallInfo};
+use abi::{ArgInfo, Constant, Form, Struct, SyscallInfo};
 use fxt::read::{Event, Value};
 
 use super::Objects;
@@ -17,45 +17,6 @@ pub struct Call {
     /// When it began.
     pub start: u64,
 }
-
-/// How an argument's value consists of named constants.
-enum Named {
-    /// A combination of them.
-    Flags(&'static [&'static str]),
-    /// One of them.
-    One(&'static [&'static str]),
-}
-
-/// The arguments whose values have names, by prefixes of calls and of constants.
-const NAMED: &[(&str, &str, Named)] = &[
-    ("channel_read", "options", Named::Flags(&["ZX_CHANNEL_READ_"])),
-    ("channel_write", "options", Named::Flags(&["ZX_CHANNEL_WRITE_"])),
-    ("vmar_op_range", "op", Named::One(&["ZX_VMAR_OP_"])),
-    ("vmar_", "options", Named::Flags(&["ZX_VM_PERM_", "ZX_VM_CAN_", "ZX_VM_"])),
-    ("vmo_create_child", "options", Named::Flags(&["ZX_VMO_CHILD_"])),
-    (
-        "vmo_create",
-        "options",
-        Named::Flags(&["ZX_VMO_RESIZABLE", "ZX_VMO_DISCARDABLE", "ZX_VMO_UNBOUNDED", "ZX_VMO_TRAP_DIRTY"]),
-    ),
-    ("vmo_op_range", "op", Named::One(&["ZX_VMO_OP_"])),
-    ("vmo_set_cache_policy", "cache_policy", Named::One(&["ZX_CACHE_POLICY_"])),
-    ("socket_create", "options", Named::One(&["ZX_SOCKET_STREAM", "ZX_SOCKET_DATAGRAM"])),
-    ("socket_read", "options", Named::Flags(&["ZX_SOCKET_PEEK"])),
-    ("socket_set_disposition", "disposition", Named::One(&["ZX_SOCKET_DISPOSITION_"])),
-    ("socket_set_disposition", "disposition_peer", Named::One(&["ZX_SOCKET_DISPOSITION_"])),
-    ("stream_create", "options", Named::Flags(&["ZX_STREAM_MODE_"])),
-    ("stream_writev", "options", Named::Flags(&["ZX_STREAM_APPEND"])),
-    ("stream_seek", "whence", Named::One(&["ZX_STREAM_SEEK_ORIGIN_"])),
-    ("object_get_info", "topic", Named::One(&["ZX_INFO_"])),
-    ("object_get_property", "property", Named::One(&["ZX_PROP_", "HAFNON_PROP_"])),
-    ("object_set_property", "property", Named::One(&["ZX_PROP_", "HAFNON_PROP_"])),
-    ("object_wait_async", "options", Named::Flags(&["ZX_WAIT_ASYNC_"])),
-    ("clock_create", "options", Named::Flags(&["ZX_CLOCK_OPT_"])),
-    ("ktrace_control", "action", Named::One(&["KTRACE_ACTION_"])),
-    ("system_powerctl", "cmd", Named::One(&["ZX_SYSTEM_POWERCTL_"])),
-    ("system_get_event", "kind", Named::One(&["ZX_SYSTEM_EVENT_"])),
-];
 
 impl Call {
     /// Decodes it from its event, and from the event of its begin, if that was a separate one.
@@ -158,10 +119,12 @@ fn length(info: &SyscallInfo, arg: &ArgInfo, number: &impl Fn(&str) -> Option<u6
 }
 
 fn scalar(info: &SyscallInfo, arg: &ArgInfo, value: i64, object: Option<(u64, &Objects)>, start: u64) -> String {
-    let by_name = NAMED.iter().find(|(call, name, _)| info.name.starts_with(call) && *name == arg.name);
-    match (arg.ty, by_name) {
-        (_, Some((_, _, Named::One(prefixes)))) => one(prefixes, value),
-        (_, Some((_, _, Named::Flags(prefixes)))) => flags(prefixes, value as u64),
+    let place = info.args.iter().position(|other| other.name == arg.name);
+    let values = place.and_then(|place| info.tests().values.get(place));
+    let (form, constants) = values.map_or((Form::Any, &[][..]), |values| (values.form, values.constants));
+    match (arg.ty, form) {
+        (_, Form::OneOf) => one(constants, value),
+        (_, Form::Flags) => flags(constants, value as u64),
         ("handle", _) if value == 0 => "ZX_HANDLE_INVALID".into(),
         ("handle", _) => format!("{value:#x}"),
         ("status", _) => status(value),

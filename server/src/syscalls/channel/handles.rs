@@ -4,7 +4,7 @@
 //! closes them if the write fails before that.
 
 use abi::{
-    Rights, Status, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, nr, zx_channel_call_args_t,
+    Rights, Status, SyscallInfo, ZX_HANDLE_OP_DUPLICATE, ZX_HANDLE_OP_MOVE, ZX_OBJ_TYPE_NONE, zx_channel_call_args_t,
     zx_handle_disposition_t,
 };
 use alloc::vec::Vec;
@@ -192,22 +192,29 @@ pub fn take_few<M: Machine>(
     take_handles(cx, channel, values)
 }
 
-/// Consumes the handles of a call that is not made for lack of memory.
+/// A call that is not made at all, for want of memory: the handles that it consumes leave the caller all the same.
 #[cold]
 #[inline(never)]
-pub fn consume_unmade<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: &[u64; 4]) {
-    let etc = matches!(number, nr::CHANNEL_WRITE_ETC | nr::CHANNEL_CALL_ETC);
-    let (address, count) = match number {
-        nr::CHANNEL_WRITE | nr::CHANNEL_WRITE_ETC => {
-            let [address, count, ..] = cx.extra_args();
-            (address, count as u32)
-        }
-        nr::CHANNEL_CALL | nr::CHANNEL_CALL_ETC => match cx.read(In::<zx_channel_call_args_t>::new(args[3])) {
-            Ok(message) => (message.wr_handles as u64, message.wr_num_handles),
-            Err(_) => return,
-        },
-        _ => return,
-    };
-    let source = if etc { Source::Dispositions(InOut::new(address)) } else { Source::Plain(In::new(address)) };
-    consume(cx, source, count as usize, Status::NO_MEMORY);
+pub fn consume_unmade<M: Machine>(cx: &mut Cx<'_, M>, call: &SyscallInfo, words: [u64; 8]) {
+    let word = |name| call.args.iter().position(|arg| arg.name == name).and_then(|place| words.get(place).copied());
+    for (arg, word_of_arg) in call.args.iter().zip(words).filter(|(arg, _)| arg.consumed) {
+        let count = arg.len.and_then(word).map_or(1, |count| count as u32);
+        let (source, count) = match (arg.ty, arg.dir) {
+            ("handle", None) => {
+                cx.discard(word_of_arg as u32);
+                continue;
+            }
+            ("handle", Some(_)) => (Source::Plain(In::new(word_of_arg)), count),
+            ("zx_handle_disposition_t", _) => (Source::Dispositions(InOut::new(word_of_arg)), count),
+            (message, _) => {
+                let Ok(args) = cx.read(In::<zx_channel_call_args_t>::new(word_of_arg)) else { return };
+                let address = args.wr_handles as u64;
+                match message {
+                    "zx_channel_call_etc_args_t" => (Source::Dispositions(InOut::new(address)), args.wr_num_handles),
+                    _ => (Source::Plain(In::new(address)), args.wr_num_handles),
+                }
+            }
+        };
+        consume(cx, source, count as usize, Status::NO_MEMORY);
+    }
 }

@@ -1,17 +1,16 @@
 //! Cases that are the same for every call: a handle that is none, a handle to the wrong kind of object, one without a
 //! right, an address where nothing is.
 //!
-//! A [`Row`] describes a call with arguments that would do. From it and from what the definitions say come up to five
+//! A definition has rows of arguments that would do. From them and from the rest of the definition come up to five
 //! cases: `bad_handle` exchanges the handle for values that name nothing, `wrong_type` for one to an object of another
 //! kind, `each_right` takes from it one right that the call needs, `enough_rights` all others; `bad_pointer` exchanges
 //! each address for ones that a program cannot use so. The system must answer with the status that Zircon documents,
 //! leave the process as many handles as it had, and go on.
 //!
-//! `sweep.rows.complete` sees to it that every call which enters the system has a row, or a reason why not.
+//! A call that enters the server has a row, or a reason why not: its definition is refused otherwise.
 
-mod rows;
-
-use abi::{Dir, Support, SyscallInfo, Via};
+use abi::SweepArg::{self, Good, Memory, Number, Optional, Paged, Swept, Tested, Unswept};
+use abi::{Dir, RightInfo, Sweep, SyscallInfo};
 use abi::{Rights, Status};
 use zx::{
     AsHandleRef, Channel, Clock, Counter, Event, Fifo, Handle, Info, Iob, MonotonicInstant, Port, Signals, Socket,
@@ -21,66 +20,24 @@ use zx::{
 use crate::check::{Case, Failure, Outcome, ensure, equal};
 use crate::tiny::Tiny;
 
-/// A kind of object, as fixture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Channel,
-    Socket,
-    Event,
-    Port,
-    Timer,
-    Vmo,
-    Fifo,
-    Counter,
-    Clock,
-    Vmar,
-    Process,
-    Thread,
-    Job,
-    Debuglog,
-    Resource,
-    Exception,
-    Profile,
-    Endpoint,
-    Vproc,
-    Pager,
-    Stream,
-    Iob,
-    Interrupt,
-    Iommu,
-    Bti,
-    Pmt,
-    Msi,
-}
-
-/// An argument of a row.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Arg {
-    /// The handle under test.
-    Tested,
-    /// A good handle of this kind.
-    Good(Kind),
-    /// A memory object of the pager that is the argument before it.
-    Paged,
-    /// The address of memory that can be read and written.
-    Memory,
-    /// The same, where null stands for "not wanted".
-    Optional,
-    /// The same, where the call is never made with a good address.
-    Swept,
-    /// The same, where something else is wrong already when the system looks at it.
-    Unswept,
-    /// A number.
-    Number(u64),
-}
-use Arg::{Good, Memory, Number, Optional, Paged, Swept, Tested, Unswept};
-
+/// A call with one row of arguments from its definition.
+#[derive(Clone, Copy)]
 struct Row {
-    call: &'static str,
+    info: &'static SyscallInfo,
     function: usize,
-    /// What the tested handle must be; `None` if any object will do or no handle is an argument.
-    kind: Option<Kind>,
-    arguments: &'static [Arg],
+    arguments: &'static [SweepArg],
+}
+
+/// All rows of all calls.
+fn rows() -> impl Iterator<Item = Row> {
+    let calls = abi::SYSCALLS.iter().filter_map(|info| Some((info, zx::sys::address(info.name)?)));
+    calls.flat_map(|(info, function)| {
+        let rows = match info.tests().sweep {
+            Sweep::Rows(rows) => rows,
+            Sweep::None(_) => &[],
+        };
+        rows.iter().map(move |arguments| Row { info, function, arguments })
+    })
 }
 
 /// Addresses that no program has memory at: null, the first page, beyond the user's part, not canonical, the kernel's,
@@ -150,71 +107,71 @@ fn paged(pager: &Handle) -> zx::Result<Vmo> {
     pager.create_vmo(0, &Port::create()?, 0, 4096)
 }
 
-fn fixture(kind: Kind) -> zx::Result<Fixture> {
+fn fixture(noun: &str) -> zx::Result<Fixture> {
     let one = |handle: Handle| Fixture { handle, _others: Vec::new() };
     let two = |a: Handle, b: Handle| Fixture { handle: a, _others: vec![b] };
     let job = || zx::startup::job_default().ok_or(Status::NOT_FOUND);
     let resource = || zx::startup::resource().ok_or(Status::NOT_FOUND);
-    Ok(match kind {
-        Kind::Channel => {
+    Ok(match noun {
+        "channel" => {
             let (a, b) = Channel::create()?;
             b.write(b"something", [])?;
             two(a.into(), b.into())
         }
-        Kind::Socket => {
+        "socket" => {
             let (a, b) = Socket::create(0)?;
             b.write(b"something")?;
             two(a.into(), b.into())
         }
-        Kind::Event => {
+        "event" => {
             let event = Event::create()?;
             event.signal(Signals::NONE, Signals::USER_0)?;
             one(event.into())
         }
-        Kind::Port => {
+        "port" => {
             let port = Port::create_for_interrupts()?;
             port.queue(&crate::cases::user_packet(1, [0; 4]))?;
             one(port.into())
         }
-        Kind::Timer => one(Timer::create(0)?.into()),
-        Kind::Vmo => one(Vmo::create(4096, 0)?.into()),
-        Kind::Fifo => {
+        "timer" => one(Timer::create(0)?.into()),
+        "vmo" => one(Vmo::create(4096, 0)?.into()),
+        "fifo" => {
             let (a, b) = Fifo::create(8, 8)?;
             b.write(8, b"12345678")?;
             two(a.into(), b.into())
         }
-        Kind::Iob => {
+        "iob" => {
             let all = Iob::private_region(0xff, 4096, zx::IobDiscipline::IdAllocator);
             let (a, b) = Iob::create(&[all])?;
             two(a.into(), b.into())
         }
-        Kind::Stream => {
+        "stream" => {
             let vmo = Vmo::create(4096, 0)?;
             let read_write = abi::ZX_STREAM_MODE_READ | abi::ZX_STREAM_MODE_WRITE;
             one(Stream::create(read_write, &vmo, 0)?.into())
         }
-        Kind::Counter => one(Counter::create()?.into()),
-        Kind::Clock => one(Clock::create(abi::ZX_CLOCK_OPT_AUTO_START | abi::ZX_CLOCK_OPT_MAPPABLE)?.into()),
-        Kind::Vmar => {
+        "counter" => one(Counter::create()?.into()),
+        "clock" => one(Clock::create(abi::ZX_CLOCK_OPT_AUTO_START | abi::ZX_CLOCK_OPT_MAPPABLE)?.into()),
+        "vmar" => {
             let options = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE;
             one(zx::startup::vmar_root_self().allocate(options, 0, 1 << 20)?.0.into())
         }
-        Kind::Process => {
+        "process" => {
             let (process, vmar) = job()?.create_process("fixture")?;
             two(process.into(), vmar.into())
         }
-        Kind::Thread => {
+        "thread" => {
             let (process, vmar) = job()?.create_process("fixture")?;
             let thread = process.create_thread("fixture")?;
             Fixture { handle: thread.into(), _others: vec![process.into(), vmar.into()] }
         }
-        Kind::Job => one(job()?.create_child()?.into()),
-        Kind::Debuglog => {
+        "job" => one(job()?.create_child()?.into()),
+        "debuglog" => {
             let resource = zx::startup::resource().ok_or(Status::NOT_FOUND)?;
             one(zx::Debuglog::create(&resource, abi::ZX_LOG_FLAG_READABLE)?.into())
         }
-        Kind::Pager => one(zx::Pager::create()?.into()),
-        Kind::Profile => {
+        "pager" => one(zx::Pager::create()?.into()),
+        "profile" => {
             let resource = zx::startup::resource().ok_or(Status::NOT_FOUND)?;
             let profile = abi::zx_profile_info_t { flags: 1, ..Default::default() };
             let (mut out, function) = (0_u32, zx::sys::zx_profile_create as *const () as usize);
@@ -222,32 +179,30 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             zx::probe::call(function, &words);
             one(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?)
         }
-        Kind::Endpoint => one(zx::Endpoint::create(&*resource()?)?.into()),
-        Kind::Vproc => {
+        "endpoint" => one(zx::Endpoint::create(&*resource()?)?.into()),
+        "vproc" => {
             let (mut out, mut page, mut slot) = (0_u32, 0_u32, 0_u32);
             let words = [0, &raw mut out as u64, &raw mut page as u64, &raw mut slot as u64];
             zx::probe::call(zx::sys::zx_vproc_create as *const () as usize, &words);
             let page = Handle::from_raw(page).ok_or(Status::NOT_FOUND)?;
             two(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?, page)
         }
-        Kind::Resource => {
-            one(zx::startup::resource().ok_or(Status::NOT_FOUND)?.duplicate_handle(Rights::SAME_RIGHTS)?)
-        }
-        Kind::Iommu => one(zx::Iommu::create_stub(&*resource()?)?.into()),
-        Kind::Bti => one(zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?.into()),
-        Kind::Pmt => {
+        "resource" => one(zx::startup::resource().ok_or(Status::NOT_FOUND)?.duplicate_handle(Rights::SAME_RIGHTS)?),
+        "iommu" => one(zx::Iommu::create_stub(&*resource()?)?.into()),
+        "bti" => one(zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?.into()),
+        "pmt" => {
             // Whoever makes the call with it unpins it, so that nothing is left in quarantine.
             let bti = zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?;
             let pmt = bti.pin(abi::ZX_BTI_PERM_READ, &Vmo::create(4096, 0)?, 0, 4096, &mut [0])?;
             two(pmt.into(), bti.into())
         }
-        Kind::Msi => one(zx::Msi::allocate(&*resource()?, 1)?.into()),
-        Kind::Interrupt => {
+        "msi" => one(zx::Msi::allocate(&*resource()?, 1)?.into()),
+        "interrupt" => {
             let interrupt = zx::Interrupt::create_virtual()?;
             interrupt.trigger(MonotonicInstant::ZERO)?;
             one(interrupt.into())
         }
-        Kind::Exception => {
+        "exception" => {
             // A process that runs into an undefined instruction, and ends when nobody cares.
             let tiny = Tiny::new(&[0x0f, 0x0b]).map_err(|_| Status::INTERNAL)?;
             let channel = tiny.process.create_exception_channel(0)?;
@@ -257,23 +212,32 @@ fn fixture(kind: Kind) -> zx::Result<Fixture> {
             let handle = handles[0].take().ok_or(Status::NOT_FOUND)?;
             Fixture { handle, _others: vec![channel.into(), tiny.process.into(), tiny.thread.into()] }
         }
+        _ => return Err(Status::NOT_FOUND),
     })
 }
 
 impl Row {
-    /// The call's definition.
-    fn info(&self) -> &'static SyscallInfo {
-        let name = self.call.trim_start_matches("zx_");
-        abi::SYSCALLS.iter().find(|info| info.name == name).expect("rows are made of calls")
+    fn tested(&self) -> Option<usize> {
+        self.arguments.iter().position(|argument| matches!(argument, Tested(_)))
     }
 
-    fn tested(&self) -> Option<usize> {
-        self.arguments.iter().position(|argument| *argument == Tested)
+    /// The noun that the tested handle must be; nothing if any object will do or no handle is tested.
+    fn noun(&self) -> Option<&'static str> {
+        self.arguments.iter().find_map(|argument| match argument {
+            Tested(noun) => *noun,
+            _ => None,
+        })
+    }
+
+    /// What the definition asks of the tested handle.
+    fn asked(&self) -> Option<&'static RightInfo> {
+        let argument = self.info.args[self.tested()?].name;
+        self.info.rights.iter().find(|right| right.arg == argument)
     }
 
     /// `noun.call`, with the tested argument's name if that is not the first.
     fn name(&self) -> String {
-        let info = self.info();
+        let info = self.info;
         let call = info.name.strip_prefix(info.noun).map_or(info.name, |rest| rest.trim_start_matches('_'));
         match self.tested() {
             Some(place) if place > 0 => format!("{}.{call}_{}", info.noun, info.args[place].name),
@@ -282,30 +246,19 @@ impl Row {
     }
 
     /// The kind of object that the tested handle is, when it is a good one.
-    fn good_kind(&self) -> Kind {
+    fn good_noun(&self) -> &'static str {
         // A memory object has everything that a call on any object may want, such as a name.
-        self.kind.unwrap_or(Kind::Vmo)
+        self.noun().unwrap_or("vmo")
     }
 
     /// The rights that the tested handle needs, by the call's definition.
     fn needs(&self) -> Rights {
-        let Some(place) = self.tested() else { return Rights::NONE };
-        let (info, argument) = (self.info(), self.info().args[place].name);
-        info.rights.iter().filter(|right| right.arg == argument).fold(Rights::NONE, |all, right| all | right.needs)
-    }
-
-    /// The type of object that the definition asks for.
-    fn asked(&self) -> Option<&'static str> {
-        let (info, argument) = (self.info(), self.info().args[self.tested()?].name);
-        info.rights.iter().find(|right| right.arg == argument).map(|right| right.object)
+        self.asked().map_or(Rights::NONE, |right| right.needs)
     }
 
     /// Whether the call takes the tested handle away even when it fails.
     fn consumes(&self) -> bool {
-        matches!(
-            self.call,
-            "zx_handle_replace" | "zx_vmo_replace_as_executable" | "zx_handle_close_many" | "zx_pmt_unpin"
-        )
+        self.tested().is_some_and(|place| self.info.args[place].consumed)
     }
 
     /// Makes the call with the tested handle, and with `address` in the place of pointer `exchanged`. A call that fails
@@ -317,9 +270,9 @@ impl Row {
         let mut words = Vec::new();
         for (index, argument) in self.arguments.iter().enumerate() {
             words.push(match argument {
-                Tested => u64::from(tested),
-                Good(kind) => {
-                    let fixture = fixture(*kind)?;
+                Tested(_) => u64::from(tested),
+                Good(noun) => {
+                    let fixture = fixture(noun)?;
                     let raw = fixture.handle.raw_handle();
                     fixtures.push(fixture);
                     u64::from(raw)
@@ -360,17 +313,18 @@ impl Row {
     }
 
     fn wrong_type(&self) -> Outcome {
-        for kind in [Kind::Event, Kind::Channel, Kind::Vmo, Kind::Port] {
-            if kind == self.good_kind() {
+        for noun in ["event", "channel", "vmo", "port"] {
+            if noun == self.good_noun() {
                 continue;
             }
-            let fixture = fixture(kind)?;
+            let fixture = fixture(noun)?;
             // A call on objects of several types may look at the rights first.
             let rights = Rights::from_bits_retain(fixture.handle.basic_info()?.rights);
             let status = self.call(fixture.handle.raw_handle(), None)?;
-            let denied = matches!(self.asked(), Some("any" | "task")) && !rights.contains(self.needs());
+            let denied = self.asked().is_some_and(|asked| matches!(asked.object, "any" | "task"))
+                && !rights.contains(self.needs());
             if status != Status::WRONG_TYPE && !(denied && status == Status::ACCESS_DENIED) {
-                return Err(format!("a handle to a {kind:?} gave {status}, expected ZX_ERR_WRONG_TYPE").into());
+                return Err(format!("a handle to a {noun} gave {status}, expected ZX_ERR_WRONG_TYPE").into());
             }
             self.let_go(fixture);
         }
@@ -386,7 +340,7 @@ impl Row {
 
     /// Makes the call through a handle with these rights.
     fn call_with(&self, rights: impl Fn(Rights) -> Rights) -> Result<Option<Status>, Failure> {
-        let Fixture { handle, _others } = fixture(self.good_kind())?;
+        let Fixture { handle, _others } = fixture(self.good_noun())?;
         let all = Rights::from_bits_retain(handle.basic_info()?.rights);
         if !all.contains(self.needs()) {
             return Ok(None);
@@ -419,13 +373,13 @@ impl Row {
             if !matches!(argument, Memory | Optional | Swept) {
                 continue;
             }
-            let info = self.info().args[index];
+            let info = self.info.args[index];
             let dir = info.dir.ok_or("the definition has no address here")?;
             for address in NOWHERE.into_iter().chain(ground.refused(dir, info.ty)) {
                 if matches!(argument, Optional) && address == 0 {
                     continue;
                 }
-                let fixture = fixture(self.good_kind())?;
+                let fixture = fixture(self.good_noun())?;
                 let status = self.call(fixture.handle.raw_handle(), Some((index, address)))?;
                 if status != Status::INVALID_ARGS {
                     let detail =
@@ -441,35 +395,12 @@ impl Row {
     }
 }
 
-/// Every call that takes a handle or an address into the system has a row with as many arguments, or stands among
-/// those without, and none stands there needlessly.
-fn complete() -> Outcome {
-    let rows = rows::rows();
-    let mut missing = Vec::new();
-    for info in abi::SYSCALLS {
-        let row = rows.iter().find(|row| std::ptr::eq(row.info(), info));
-        let asks = info.args.iter().any(|arg| arg.dir.is_some() || arg.ty == "handle");
-        let there = !matches!(info.support, Support::Unsupported(_)) && info.via == Via::Server;
-        let without = rows::WITHOUT.iter().any(|(name, _)| *name == info.name);
-        match row {
-            Some(row) => {
-                equal((info.name, row.arguments.len()), (info.name, info.args.len()))?;
-                ensure(!without, &format!("{} has a row and stands among those without", info.name))?;
-            }
-            None if asks && there && !without => missing.push(info.name),
-            None => {}
-        }
-    }
-    ensure(missing.is_empty(), &format!("no rows: {}", missing.join(", ")))
-}
-
 /// What a call answers to arguments that would do, for each row that it has.
 pub fn answers(function: usize) -> Result<Vec<Status>, Failure> {
-    let rows = rows::rows();
-    let of_the_call = rows.iter().filter(|row| row.function == function && !row.arguments.contains(&Swept));
+    let of_the_call = rows().filter(|row| row.function == function && !row.arguments.contains(&Swept));
     of_the_call
         .map(|row| {
-            let fixture = fixture(row.good_kind())?;
+            let fixture = fixture(row.good_noun())?;
             let status = row.call(fixture.handle.raw_handle(), None)?;
             row.let_go(fixture);
             Ok(status)
@@ -479,25 +410,27 @@ pub fn answers(function: usize) -> Result<Vec<Status>, Failure> {
 
 /// The cases of all rows.
 pub fn cases() -> Vec<Case> {
-    let mut cases = vec![Case::new("sweep.rows.complete", complete)];
-    for (index, row) in rows::rows().iter().enumerate() {
-        let name = row.name();
+    let mut cases = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for row in rows() {
         // A second row of a call has other arguments.
-        let again = rows::rows()[..index].iter().filter(|other| other.name() == name).count();
-        let name = if again > 0 { format!("{name}_again") } else { name };
+        let again = if names.contains(&row.name()) { "_again" } else { "" };
+        let name = row.name() + again;
+        names.push(row.name());
         let mut add = |what: &str, run: fn(&Row) -> Outcome| {
-            cases.push(Case::new(&format!("{name}.{what}"), move || run(&rows::rows()[index])));
+            cases.push(Case::new(&format!("{name}.{what}"), move || run(&row)));
         };
-        if row.tested().is_some() {
+        if let Some(place) = row.tested() {
             add("bad_handle", Row::bad_handle);
             if row.needs() != Rights::NONE {
                 add("each_right", Row::each_right);
-                if !rows::MORE_RIGHTS.contains(&name.as_str()) {
+                let argument = row.info.args[place].name;
+                if !row.info.rights.iter().any(|right| right.arg == argument && right.more) {
                     add("enough_rights", Row::enough_rights);
                 }
             }
         }
-        if row.kind.is_some() {
+        if row.noun().is_some() {
             add("wrong_type", Row::wrong_type);
         }
         if row.arguments.iter().any(|argument| matches!(argument, Memory | Optional | Swept)) {

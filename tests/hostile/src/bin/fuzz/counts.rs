@@ -16,24 +16,8 @@ const ENOUGH: u64 = 50_000;
 const SUCCEED: u64 = 30;
 /// The part of each call that must succeed if it was made [`SEVERAL`] times, in percent.
 const EACH: u64 = 5;
-/// From this number on, [`EACH`] counts.
+/// Number of times.
 const SEVERAL: u64 = 20;
-
-/// Calls that cannot succeed that often, and why.
-const EXCEPT: &[(&str, &str)] = &[
-    ("bti_create", "its holder would take pinned memory along for good: attackers are given one"),
-    ("debug_read", "the line to the host is `init`'s alone"),
-    ("debug_send_command", "the resource for debugging reaches everything"),
-    ("endpoint_connect", "no native component is there"),
-    ("endpoint_find", "no native component is there"),
-    ("iommu_create", "it leads to initiators"),
-    ("ktrace_control", "the trace is the whole machine's"),
-    ("ktrace_read", "the trace is the whole machine's"),
-    ("pci_cfg_pio_rw", "its ports steer the whole machine"),
-    ("system_get_event", "it takes the root job"),
-    ("system_powerctl", "it turns the machine off"),
-    ("vmo_create_physical", "it takes the memory of a device, and there is none that nobody needs"),
-];
 
 /// A call and its results.
 pub struct Entry {
@@ -110,6 +94,12 @@ impl Counts {
         }
     }
 
+    /// A call that makes something which can be used up.
+    pub fn draw_exhausting(&self, dice: &mut Dice) -> usize {
+        let exhausts = self.table.iter().enumerate().filter(|(_, entry)| entry.info.tests().exhausts);
+        dice.pick(&exhausts.map(|(place, _)| place).collect::<Vec<_>>())
+    }
+
     /// The next call to make.
     pub fn draw(&self, dice: &mut Dice) -> usize {
         // By chance alone, one of the rare calls would sometimes be missing.
@@ -148,7 +138,7 @@ impl Counts {
         }
     }
 
-    /// Prints the progress.
+    /// Its state.
     pub fn progress(&self) {
         println!("fuzz: {} calls made, {} succeeded", self.made, self.succeeded);
     }
@@ -183,9 +173,8 @@ impl Counts {
         let missing = names(&|entry| entry.reached == 0);
         ensure(missing.is_empty(), &format!("never made: {missing}"))?;
         let rare = names(&|entry| {
-            let excepted = EXCEPT.iter().any(|(name, _)| *name == entry.info.name);
             let supported = !matches!(entry.info.support, Support::Unsupported(_));
-            let judged = supported && !excepted && entry.reached >= SEVERAL;
+            let judged = supported && entry.info.tests().seldom.is_none() && entry.reached >= SEVERAL;
             judged && entry.succeeded * 100 < entry.reached * EACH
         });
         ensure(rare.is_empty(), &format!("fewer than {EACH} % succeeded of {rare}"))?;

@@ -9,47 +9,6 @@ use hostile::Dice;
 
 /// One in this many attackers tries to exhaust something.
 pub const GREEDY: u64 = 6;
-/// The calls for that: each creates something of which there is a limited amount.
-pub const GREEDS: &[&str] = &[
-    "bti_pin",
-    "channel_create",
-    "channel_write_etc",
-    "counter_create",
-    "debuglog_create",
-    "endpoint_mint",
-    "event_create",
-    "fifo_create",
-    "handle_duplicate",
-    "interrupt_create",
-    "iob_create",
-    "iob_create_shared_region",
-    "job_create",
-    "msi_allocate",
-    "object_wait_async",
-    "pager_create_vmo",
-    "pager_supply_pages",
-    "port_queue",
-    "process_create",
-    "process_create_shared",
-    "process_start",
-    "resource_create",
-    "socket_write",
-    "stream_create",
-    "task_create_exception_channel",
-    "thread_create",
-    "thread_start",
-    "timer_set",
-    "vmar_allocate",
-    "vmar_map",
-    "vmar_map_clock",
-    "vmar_map_iob",
-    "vmo_create",
-    "vmo_create_child",
-    "vmo_create_contiguous",
-    "vmo_op_range",
-    "vproc_enter",
-    "vproc_map",
-];
 /// Most handles that an attacker keeps.
 const HANDLES: usize = 200;
 

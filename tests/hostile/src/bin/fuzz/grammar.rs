@@ -1,11 +1,11 @@
 //! Arguments for any call, drawn from the calls' definitions.
 //!
-//! A definition describes each argument: a handle and its object, a pointer with its target and direction, a count and
-//! its array. From that come arguments that mostly pass the first checks, and often enough do not. The memory that a
-//! pointer points to is filled likewise, by the fields of the structure. So a call that is added to the definitions is
-//! fuzzed without a change here; [`HINTS`] only name small numbers with a meaning of their own.
+//! A definition says of each argument what it is: a handle and to what, a pointer and to what and which way, a count of
+//! which array. From that come arguments that are most often good enough to get past the first checks, and often enough
+//! are not. What lies where a pointer points is made likewise, by the fields of the structure. So a call that is added to
+//! the definitions is fuzzed without a word here.
 
-use abi::{ArgInfo, Dir, Field, Rights, SyscallInfo};
+use abi::{ArgInfo, Dir, Field, Form, Rights, SyscallInfo, Values};
 use hostile::Dice;
 
 /// Bytes of memory that a call has for the targets of its pointers.
@@ -29,7 +29,7 @@ pub struct View {
     pub code: [u64; 3],
     /// The address at which restricted mode ends.
     pub vector: u64,
-    /// The address of code for restricted mode.
+    /// The GS base with which it was entered; the code cannot change it.
     pub restricted: u64,
     /// Its process's koid.
     pub process: u64,
@@ -67,7 +67,7 @@ pub enum Gift {
     Process,
     /// Its first thread.
     Thread,
-    /// Its address space.
+    /// The caller's address space.
     Vmar,
     /// Its job.
     Job,
@@ -81,13 +81,13 @@ pub enum Gift {
     Vmex,
     /// A bus transaction initiator.
     Bti,
-    /// A range of message-signalled interrupts.
+    /// The GS base with which it was entered; the code cannot change it.
     Msi,
-    /// The debug log.
+    /// The GS base with which it was entered; the code cannot change it.
     DebugLog,
-    /// A profile.
+    /// The GS base with which it was entered; the code cannot change it.
     Profile,
-    /// An endpoint.
+    /// The GS base with which it was entered; the code cannot change it.
     Endpoint,
     /// A resource for sixteen I/O ports without a device.
     IoPorts,
@@ -142,62 +142,11 @@ const ODD: [u64; 20] = [
     u64::MAX,
 ];
 
-/// Values with a meaning: the beginning of a call's name, an argument's name, and either numbers or the beginning of
-/// the names of constants.
-const HINTS: &[(&str, &str, &[u64], &str)] = &[
-    ("object_get_info", "topic", &[], "ZX_INFO_"),
-    ("object_get_property", "property", &[], "ZX_PROP_"),
-    ("object_set_property", "property", &[], "ZX_PROP_"),
-    ("vmo_op_range", "op", &[], "ZX_VMO_OP_"),
-    ("vmar_op_range", "op", &[], "ZX_VMAR_OP_"),
-    ("pager_op_range", "op", &[], "ZX_PAGER_OP_"),
-    ("vmar_map", "options", &[1, 3, 3, 3, 0x13, 0x23, 0x403, 0x1003, 5, 7], ""),
-    ("vmar_protect", "options", &[0, 1, 3, 3], ""),
-    ("vmar_allocate", "options", &[0x1c0, 0x1c0, 0x180, 0x80, 0x1d0, 0x3c0], ""),
-    ("vmar_map", "vmar_offset", &[0, 0, 0, 0x700_0000, 0x701_0000], ""),
-    ("vmar_allocate", "offset", &[0, 0, 0, 0x710_0000], ""),
-    ("vmo_create_child", "options", &[1, 1, 5, 8, 16, 20, 64, 0x80, 0x21], ""),
-    ("vmo_create", "options", &[0, 0, 2, 2, 4, 16], ""),
-    ("vmo_set_cache_policy", "cache_policy", &[0, 0, 1, 3], ""),
-    ("process_create", "options", &[0, 0, 1], ""),
-    ("stream_create", "options", &[1, 2, 3, 3, 7], ""),
-    ("stream_seek", "whence", &[0, 1, 2], ""),
-    ("socket_create", "options", &[0, 0, 1], ""),
-    ("socket_read", "options", &[0, 0, 8], ""),
-    ("socket_set_disposition", "disposition", &[0, 1, 2], ""),
-    ("clock_create", "options", &[1, 3, 7, 9, 0x100_0000_0000_0000], ""),
-    ("interrupt_create", "options", &[0x10, 0x10, 0x30, 0], ""),
-    ("interrupt_create", "src_num", &[0, 0, 1, 20], ""),
-    ("object_wait_async", "options", &[0, 0, 2, 1], ""),
-    ("job_set_policy", "topic", &[], "ZX_JOB_POL_"),
-    ("thread_read_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
-    ("thread_write_state", "kind", &[0, 1, 2, 3, 4, 6], ""),
-    ("fifo", "elem_size", &[1, 8, 8, 8, 16], ""),
-    ("fifo_create", "elem_count", &[1, 4, 16, 64], ""),
-    ("system_get_event", "kind", &[], "ZX_SYSTEM_EVENT_"),
-    ("system_get_features", "kind", &[], "ZX_FEATURE_KIND_"),
-    ("task_create_exception_channel", "options", &[0, 0, 1], ""),
-    ("thread_raise_exception", "options", &[1], ""),
-    ("pager_create_vmo", "options", &[0, 2, 8, 10], ""),
-    ("bti_pin", "options", &[1, 3, 11, 19], ""),
-    ("iommu_create", "type", &[0, 0, 1], ""),
-    ("bti_create", "options", &[0], ""),
-    ("ioports", "io_addr", &[0x300, 0x304, 0x308], ""),
-    ("ioports", "len", &[1, 4], ""),
-    ("resource_create", "options", &[0, 1, 2, 5, 0x1_0000], ""),
-    ("debuglog_create", "options", &[0, 0x4000_0000], ""),
-    ("timer_create", "clock_id", &[0], ""),
-    ("socket_set_disposition", "disposition_peer", &[0, 1, 2], ""),
-    ("clock_update", "options", &[1 << 58 | 1, 2 << 58 | 1, 2 << 58 | 2], ""),
-    ("clock_get_details", "options", &[1 << 58], ""),
-    ("cache_flush", "options", &[1, 2, 3], ""),
-];
-
 /// Draws arguments.
 pub struct Drawer<'a> {
     /// The source of randomness.
     pub dice: &'a mut Dice,
-    /// The attacker's view.
+    /// Its receiver.
     pub view: &'a View,
     places: Places,
     cells: u64,
@@ -237,7 +186,7 @@ fn signals(dice: &mut Dice) -> u64 {
     }
 }
 
-/// The types for a definition's word for an object; empty for any.
+/// The object types that a definition's word for an object stands for; none for any type.
 fn types_of(object: &str) -> Vec<u32> {
     let constant = |name: &str| {
         let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());
@@ -251,7 +200,7 @@ fn types_of(object: &str) -> Vec<u32> {
 
 /// What is known about an argument before a call is drawn.
 pub struct Known {
-    hints: Vec<u64>,
+    likely: Vec<u64>,
     types: Vec<u32>,
     needs: Rights,
     /// The array that this argument counts.
@@ -264,10 +213,10 @@ pub struct Known {
 
 /// What is known about the arguments of a call.
 pub fn known(call: &SyscallInfo) -> Vec<Known> {
-    let of = |arg: &ArgInfo| {
+    let of = |(arg, values): (&ArgInfo, &Values)| {
         let right = call.rights.iter().find(|right| right.arg == arg.name);
         Known {
-            hints: hint(call.name, arg.name),
+            likely: likely(values),
             types: right.map(|right| types_of(right.object)).unwrap_or_default(),
             needs: right.map_or(Rights::NONE, |right| right.needs),
             counts: call.args.iter().position(|other| other.len == Some(arg.name)),
@@ -275,22 +224,17 @@ pub fn known(call: &SyscallInfo) -> Vec<Known> {
             shape: shape(arg.ty),
         }
     };
-    call.args.iter().map(of).collect()
+    call.args.iter().zip(call.tests().values).map(of).collect()
 }
 
-/// The values that a hint gives for an argument.
-fn hint(call: &str, argument: &str) -> Vec<u64> {
-    let fits = |hint: &&(&str, &str, &[u64], &str)| call.starts_with(hint.0) && hint.1 == argument;
-    // The longest matching name counts.
-    let Some((_, _, numbers, constants)) = HINTS.iter().filter(fits).max_by_key(|hint| hint.0.len()) else {
-        return Vec::new();
-    };
-    if constants.is_empty() {
-        return numbers.to_vec();
+/// The values that an argument is likely to have: those that its definition names, otherwise the constants that it may be.
+fn likely(values: &Values) -> Vec<u64> {
+    if !values.likely.is_empty() || values.form != Form::OneOf {
+        return values.likely.to_vec();
     }
+    let fits = |constant: &&abi::Constant| values.constants.iter().any(|start| constant.name.starts_with(start));
     let all = abi::CONSTANTS.iter().copied().flatten();
-    let named = all.filter(|constant| constant.name.starts_with(constants) && constant.ty == "u32");
-    named.map(|constant| constant.value as u64).collect()
+    all.filter(fits).filter(|constant| constant.ty == "u32").map(|constant| constant.value as u64).collect()
 }
 
 /// The meaning of a word in memory.
@@ -404,8 +348,8 @@ impl<'a> Drawer<'a> {
     }
 
     fn value(&mut self, arg: &ArgInfo, known: &Known) -> u64 {
-        if !known.hints.is_empty() && !self.dice.one_in(12) {
-            return self.dice.pick(&known.hints);
+        if !known.likely.is_empty() && !self.dice.one_in(12) {
+            return self.dice.pick(&known.likely);
         }
         match arg.ty {
             "handle" => self.handle(&known.types, known.needs),

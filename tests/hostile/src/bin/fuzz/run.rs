@@ -95,7 +95,7 @@ impl<'v> Round<'v> {
         let mut attacker = Attacker::new(&self.job, self.vmar, gifts, handles, &mut self.dice)?;
         counts.attackers += 1;
         if self.dice.one_in(GREEDY) {
-            attacker.be_greedy(counts.find(self.dice.pick(drawing::GREEDS)), SHARE)?;
+            attacker.be_greedy(Some(counts.draw_exhausting(&mut self.dice)), SHARE)?;
         }
         for which in 0..attacker.workers() {
             attacker.look();

@@ -1,7 +1,7 @@
 //! Every call: the case that makes it as long as possible, or why its length is bounded. And cases for calls of small
 //! length.
 
-use abi::{Support, Via};
+use abi::{Longest, Support, Via};
 use abi::{ZX_IOB_ACCESS_EP0_CAN_MAP_READ, ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE};
 use conformance::check::{Case, Outcome, ensure, equal};
 use conformance::tiny::OwnJob;
@@ -12,262 +12,27 @@ use zx::{
 
 use super::{LESS, holds_shortly, memory};
 
-/// What makes a call long.
-enum Length {
-    /// Cases, by their names without `holds.`.
-    Cases(&'static [&'static str]),
-    /// Nothing, for this reason.
-    None(&'static str),
-}
-
-use Length::{Cases, None as No};
-
-/// The call creates one or two objects.
-const MAKES: Length = No("it makes an object that is empty");
-/// The call changes or reports something of one object.
-const ONE: Length = No("it is about one thing of one object");
-/// Its data is limited to some pages.
-const FEW: Length = No("its data are some hundred bytes at most");
-const WAITS: Length = No("it waits, and whoever ends the wait does the work");
-const TEST: Length = No("it does nothing");
-
-const CALLS: &[(&str, Length)] = &[
-    ("bti_create", MAKES),
-    ("bti_pin", Cases(&["call.pin"])),
-    ("bti_release_quarantine", Cases(&["call.pin"])),
-    ("channel_call", Cases(&["call.channel"])),
-    ("channel_call_etc", Cases(&["call.channel"])),
-    ("channel_create", MAKES),
-    ("channel_read", Cases(&["call.channel"])),
-    ("channel_read_etc", Cases(&["call.channel"])),
-    ("channel_write", Cases(&["call.channel"])),
-    ("channel_write_etc", Cases(&["call.channel"])),
-    ("clock_create", MAKES),
-    ("clock_get_details", ONE),
-    ("clock_read", ONE),
-    ("clock_update", ONE),
-    ("counter_add", ONE),
-    ("counter_create", MAKES),
-    ("counter_read", ONE),
-    ("counter_write", ONE),
-    ("cprng_add_entropy", FEW),
-    ("cprng_draw", FEW),
-    ("debug_read", FEW),
-    ("debug_send_command", No("it takes a resource")),
-    ("debug_write", Cases(&["output"])),
-    ("debuglog_create", MAKES),
-    ("debuglog_read", FEW),
-    ("debuglog_write", FEW),
-    ("endpoint_connect", ONE),
-    ("endpoint_create", MAKES),
-    ("endpoint_delete", ONE),
-    ("endpoint_find", ONE),
-    ("endpoint_mint", ONE),
-    ("event_create", MAKES),
-    ("eventpair_create", MAKES),
-    ("exception_get_process", ONE),
-    ("exception_get_thread", ONE),
-    ("fifo_create", MAKES),
-    ("fifo_read", Cases(&["call.fifo"])),
-    ("fifo_write", Cases(&["call.fifo"])),
-    ("futex_get_owner", ONE),
-    ("futex_requeue", Cases(&["futex.requeue"])),
-    ("futex_requeue_single_owner", Cases(&["futex.requeue"])),
-    ("futex_wait", WAITS),
-    ("futex_wake", Cases(&["futex.wake"])),
-    ("futex_wake_single_owner", ONE),
-    ("handle_check_valid", ONE),
-    (
-        "handle_close",
-        Cases(&[
-            "close.channel",
-            "close.chain",
-            "close.handle",
-            "close.large",
-            "close.small",
-            "dirt.close",
-            "zeroes.close_pager",
-        ]),
-    ),
-    ("handle_close_many", Cases(&["close.many"])),
-    ("handle_duplicate", ONE),
-    ("handle_replace", Cases(&["close.handle"])),
-    ("interrupt_ack", ONE),
-    ("interrupt_bind", ONE),
-    ("interrupt_create", MAKES),
-    ("interrupt_destroy", ONE),
-    ("interrupt_trigger", ONE),
-    ("interrupt_wait", WAITS),
-    ("iob_allocate_id", Cases(&["blob"])),
-    ("iob_create", Cases(&["call.iob"])),
-    ("iob_create_shared_region", MAKES),
-    ("iob_writev", Cases(&["call.iob"])),
-    ("iommu_create", MAKES),
-    ("ioports_release", No("it takes a resource")),
-    ("ioports_request", No("it takes a resource")),
-    ("job_create", MAKES),
-    ("job_set_critical", ONE),
-    ("job_set_policy", FEW),
-    ("ktrace_control", No("it takes a resource")),
-    ("ktrace_read", No("it takes a resource")),
-    ("membarrier_sync_process_data", ONE),
-    ("membarrier_sync_process_insn", ONE),
-    ("msi_allocate", FEW),
-    ("msi_create", MAKES),
-    ("nanosleep", WAITS),
-    ("object_get_child", Cases(&["call.child"])),
-    (
-        "object_get_info",
-        Cases(&[
-            "list.handles",
-            "list.jobs",
-            "list.maps",
-            "list.shared",
-            "list.task_stats",
-            "list.threads",
-            "list.vmos",
-            "runtime.processes",
-            "runtime.threads",
-        ]),
-    ),
-    ("object_get_property", ONE),
-    ("object_set_profile", ONE),
-    ("object_set_property", Cases(&["stream.size_smaller"])),
-    ("object_signal", Cases(&["signal.packets", "signal.threads"])),
-    ("object_signal_peer", Cases(&["signal.packets", "signal.threads"])),
-    ("object_wait_async", ONE),
-    ("object_wait_many", Cases(&["call.wait_many"])),
-    ("object_wait_one", WAITS),
-    ("pager_create", MAKES),
-    ("pager_create_vmo", MAKES),
-    ("pager_detach_vmo", Cases(&["dirt.detach", "pager", "zeroes.detach"])),
-    ("pager_op_range", Cases(&["dirt.write_back", "pager", "stats", "zeroes.dirty", "zeroes.fail"])),
-    ("pager_query_dirty_ranges", Cases(&["pager.dirty_ranges"])),
-    ("pager_query_vmo_stats", Cases(&["stats"])),
-    ("pager_supply_pages", Cases(&["supply"])),
-    ("pci_cfg_pio_rw", No("it takes a resource")),
-    ("pmt_unpin", Cases(&["call.pin"])),
-    ("port_cancel", Cases(&["cancel"])),
-    ("port_cancel_key", Cases(&["cancel"])),
-    ("port_create", MAKES),
-    ("port_queue", ONE),
-    ("port_wait", WAITS),
-    ("process_create", MAKES),
-    ("process_create_shared", MAKES),
-    ("process_exit", Cases(&["kill.handles", "kill.mappings", "kill.memory", "kill.threads"])),
-    ("process_read_memory", Cases(&["read_memory"])),
-    ("process_start", ONE),
-    ("process_write_memory", Cases(&["call.write_memory"])),
-    ("profile_create", MAKES),
-    ("resource_create", No("it takes a resource")),
-    ("restricted_bind_state", MAKES),
-    ("restricted_enter", ONE),
-    ("restricted_kick", ONE),
-    ("restricted_stop", ONE),
-    ("restricted_unbind_state", ONE),
-    ("socket_create", MAKES),
-    ("socket_read", Cases(&["call.socket"])),
-    ("socket_set_disposition", ONE),
-    ("socket_write", Cases(&["call.socket"])),
-    ("stream_create", MAKES),
-    ("stream_readv", Cases(&["stream.read"])),
-    ("stream_readv_at", Cases(&["stream.read"])),
-    ("stream_seek", ONE),
-    ("stream_writev", Cases(&["stream.append"])),
-    ("stream_writev_at", Cases(&["stream.write_beyond"])),
-    ("syscall_test_0", TEST),
-    ("syscall_test_1", TEST),
-    ("syscall_test_2", TEST),
-    ("syscall_test_3", TEST),
-    ("syscall_test_4", TEST),
-    ("syscall_test_5", TEST),
-    ("syscall_test_6", TEST),
-    ("syscall_test_7", TEST),
-    ("syscall_test_8", TEST),
-    ("system_get_event", ONE),
-    ("system_powerctl", No("it takes a resource")),
-    ("task_create_exception_channel", MAKES),
-    ("task_kill", Cases(&["kill.handles", "kill.job", "kill.mappings", "kill.memory", "kill.threads"])),
-    ("task_suspend", Cases(&["suspend.threads"])),
-    ("task_suspend_token", Cases(&["suspend.threads"])),
-    ("thread_create", MAKES),
-    ("thread_exit", ONE),
-    ("thread_raise_exception", ONE),
-    ("thread_read_state", FEW),
-    ("thread_start_regs", ONE),
-    ("thread_write_state", FEW),
-    ("timer_cancel", ONE),
-    ("timer_create", MAKES),
-    ("timer_set", Cases(&["timers"])),
-    ("vmar_allocate", MAKES),
-    ("vmar_destroy", Cases(&["destroy.many", "destroy.regions", "destroy.small"])),
-    ("vmar_map", Cases(&["map", "map.over", "map.over.many"])),
-    ("vmar_map_clock", ONE),
-    ("vmar_map_iob", Cases(&["map"])),
-    ("vmar_op_range", Cases(&["mapping.commit", "mapping.map_range"])),
-    ("vmar_protect", Cases(&["protect"])),
-    ("vmar_unmap", Cases(&["unmap", "unmap.many"])),
-    ("vmo_create", MAKES),
-    ("vmo_create_child", Cases(&["clone.mapped", "clone.more"])),
-    ("vmo_create_contiguous", No("it takes a BTI, and memory that was never used is cleared by the kernel")),
-    ("vmo_create_physical", No("it takes a resource, and makes an object that is empty")),
-    ("vmo_get_size", ONE),
-    ("vmo_get_stream_size", ONE),
-    (
-        "vmo_op_range",
-        Cases(&[
-            "commit.large",
-            "commit.small",
-            "decommit.large",
-            "decommit.mapped",
-            "decommit.small",
-            "dirt.zero",
-            "places.decommit",
-            "places.zero",
-            "zero.large",
-            "zero.mapped",
-            "zeroes.zero",
-        ]),
-    ),
-    ("vmo_read", Cases(&["read"])),
-    ("vmo_replace_as_executable", ONE),
-    ("vmo_set_cache_policy", ONE),
-    ("vmo_set_size", Cases(&["dirt.resize", "places.resize", "resize", "resize.mapped", "zeroes.resize"])),
-    ("vmo_set_stream_size", Cases(&["stream.size_larger", "stream.size_smaller"])),
-    ("vmo_transfer_data", Cases(&["places.transfer", "transfer", "transfer.more"])),
-    ("vmo_write", Cases(&["children.snapshots", "write"])),
-    ("vproc_bind", ONE),
-    ("vproc_create", MAKES),
-    ("vproc_enter", WAITS),
-    ("vproc_kick", ONE),
-    ("vproc_map", No("it maps 16 pages at a time, and goes on in portions")),
-    ("vproc_state", ONE),
-];
-
-/// The table has each call that the server answers, and each case that it names exists.
+/// The cases that a definition names for its longest call exist.
 fn every_call() -> Outcome {
-    let answered =
-        |call: &&abi::SyscallInfo| call.via == Via::Server && !matches!(call.support, Support::Unsupported(_));
-    let mut names: Vec<&str> = abi::SYSCALLS.iter().filter(answered).map(|call| call.name).collect();
-    names.sort_unstable();
-    equal(CALLS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names)?;
     for (case, _) in KNOWN {
         eprintln!("known {case}");
     }
     let known = super::cases();
-    for (call, length) in CALLS {
-        match length {
-            Cases(cases) => {
-                for case in *cases {
+    let answered =
+        |call: &&abi::SyscallInfo| call.via == Via::Server && !matches!(call.support, Support::Unsupported(_));
+    let mut calls: Vec<&abi::SyscallInfo> = abi::SYSCALLS.iter().filter(answered).collect();
+    calls.sort_unstable_by_key(|call| call.name);
+    for call in calls {
+        match call.tests().longest {
+            Longest::Cases(cases) => {
+                for case in cases {
                     let name = format!("holds.{case}");
-                    ensure(known.iter().any(|known| known.name == name), &format!("{call}: there is no case {name}"))?;
+                    let what = format!("{}: there is no case {name}", call.name);
+                    ensure(known.iter().any(|known| known.name == name), &what)?;
                 }
-                eprintln!("call {call} {}", cases.join(" "));
+                eprintln!("call {} {}", call.name, cases.join(" "));
             }
-            No(why) => {
-                ensure(!why.is_empty(), call)?;
-                eprintln!("call {call} - {why}");
-            }
+            Longest::None(why) => eprintln!("call {} - {why}", call.name),
         }
     }
     Ok(())

@@ -1,0 +1,89 @@
+//! What tests and tools know of each call beyond its interface.
+
+/// What tests know of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestInfo {
+    /// The call's number.
+    pub nr: u32,
+    /// What values its arguments have, in their order.
+    pub values: &'static [Values],
+    /// How the conformance sweep makes it.
+    pub sweep: Sweep,
+    /// Which cases of `hostile.holds` make it as long as it gets.
+    pub longest: Longest,
+    /// Whether it makes something that can be used up.
+    pub exhausts: bool,
+    /// Why it cannot succeed often in the fuzzer.
+    pub seldom: Option<&'static str>,
+}
+
+/// The values of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// How a value is made of constants.
+    pub form: Form,
+    /// Beginnings of the constants' names.
+    pub constants: &'static [&'static str],
+    /// Values that the fuzzer tries more often than others.
+    pub likely: &'static [u64],
+}
+
+/// How a value is made of constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// It is not.
+    Any,
+    /// It is one of them.
+    OneOf,
+    /// It is any of them together.
+    Flags,
+}
+
+/// How the conformance sweep makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// By these rows of arguments.
+    Rows(&'static [&'static [SweepArg]]),
+    /// Not at all, for this reason; none where it takes neither a handle nor an address, or is not built.
+    None(&'static str),
+}
+
+/// An argument in a row of the sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepArg {
+    /// The handle under test, and the noun that it must be; nothing where any object will do.
+    Tested(Option<&'static str>),
+    /// A good handle to an object of this noun.
+    Good(&'static str),
+    /// A memory object of the pager that is the argument before it.
+    Paged,
+    /// The address of memory that can be read and written.
+    Memory,
+    /// The same, where null stands for "not wanted".
+    Optional,
+    /// The same, where the call is never made with a good address.
+    Swept,
+    /// The same, where something else is wrong already when the server looks at it.
+    Unswept,
+    /// A number.
+    Number(u64),
+}
+
+/// Which cases of `hostile.holds` make a call as long as it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Longest {
+    /// These, without `holds.`.
+    Cases(&'static [&'static str]),
+    /// None, for this reason.
+    None(&'static str),
+}
+
+include!(concat!(env!("OUT_DIR"), "/tests.rs"));
+
+impl crate::SyscallInfo {
+    /// What tests know of this call.
+    pub fn tests(&self) -> &'static TestInfo {
+        let place = TESTS.partition_point(|tests| tests.nr < self.nr);
+        &TESTS[place]
+    }
+}
