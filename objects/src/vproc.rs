@@ -19,8 +19,9 @@ mod upcall;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use core::mem::offset_of;
 
-use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_state_t};
+use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_page_t, hafnon_vproc_state_t};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::account::Counted;
@@ -64,6 +65,9 @@ impl Vproc {
     }
 }
 
+/// Where the page names the slot.
+const SLOT: u64 = offset_of!(hafnon_vproc_page_t, slot) as u64;
+
 fn registers(state: &hafnon_vproc_state_t) -> Registers {
     general_registers!(state => Registers { rip: state.ip, rflags: state.flags })
 }
@@ -74,11 +78,11 @@ fn state(registers: &Registers) -> hafnon_vproc_state_t {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vproc_create`, for the thread that asks (1): gives the page and the slot, too.
+    /// `vproc_create`, for the thread that asks (1): gives the page, too.
     ///
     /// # Errors
     /// `ALREADY_BOUND`: it has one, or state of restricted mode. `NO_RESOURCES`: it has no free slot. `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
-    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
         let thread = self.objects.get(owner)?;
         if thread.vproc.is_some() || thread.restricted.is_some() {
             return Err(Status::ALREADY_BOUND);
@@ -95,17 +99,18 @@ impl<M: Machine> Kernel<M> {
         owner: Id<Thread>,
         account: Key,
         endpoint: Id<Endpoint>,
-    ) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+    ) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
         let receive = EndpointUse { call: false, send: false, receive: true };
         let slot = self.endpoint_mint(endpoint, owner, 0, receive)?;
         let made = self.vmo_create(PAGE, false).and_then(|page| {
             self.add_ref(page.object());
-            let id = self.vproc_body(owner, account, endpoint, page);
+            let id = self.vmo_write(page, SLOT, u64::from(slot).as_bytes());
+            let id = id.and_then(|()| self.vproc_body(owner, account, endpoint, page));
             id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
         });
         let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
         self.objects.get_mut(owner)?.vproc = Some(id);
-        Ok((id, page, slot))
+        Ok((id, page))
     }
 
     fn vproc_body(
@@ -134,12 +139,12 @@ impl<M: Machine> Kernel<M> {
         id.inspect_err(|_| self.machine.bell_destroy(bell))
     }
 
-    /// `vproc_enter`, by a thread (2).
+    /// `vproc_start`, by a thread (2).
     ///
     /// # Errors
     /// `BAD_STATE`: it is another thread's, or the process has ended. `INVALID_ARGS`: the state cannot be. `NO_RESOURCES`: there
     /// are too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
-    pub fn vproc_enter(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
+    pub fn vproc_start(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
@@ -161,11 +166,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vproc_state`, by a thread: it stops.
+    /// `vproc_stop`, by a thread: it stops.
     ///
     /// # Errors
     /// `BAD_STATE`: it is another thread's, or was not entered. `NO_MEMORY`.
-    pub fn vproc_state(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
+    pub fn vproc_stop(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
         self.machine.runner_stop(runner);
@@ -261,12 +266,12 @@ impl<M: Machine> Kernel<M> {
     /// A thread ends (4).
     pub(crate) fn vproc_owner_ends(&mut self, thread: Id<Thread>) {
         if let Some(id) = self.objects.get(thread).ok().and_then(|thread| thread.vproc) {
-            self.vproc_stop(id);
+            self.vproc_unreachable(id);
         }
     }
 
     /// What must go at once goes (4).
-    pub(crate) fn vproc_stop(&mut self, id: Id<Vproc>) {
+    pub(crate) fn vproc_unreachable(&mut self, id: Id<Vproc>) {
         let Ok(vproc) = self.objects.get(id) else { return };
         if vproc.stopped {
             return;
@@ -302,7 +307,7 @@ impl<M: Machine> Kernel<M> {
 
     /// A runner of a virtual processor that has stopped goes (4).
     pub(crate) fn vproc_let_go(&mut self, id: Id<Vproc>) -> Held {
-        self.vproc_stop(id);
+        self.vproc_unreachable(id);
         let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
         let Some((&process, &runner)) = first else { return Held::Nothing };
         self.runner_forget(id, process);

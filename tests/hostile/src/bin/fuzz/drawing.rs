@@ -47,7 +47,7 @@ pub const GREEDS: &[&str] = &[
     "vmo_create_child",
     "vmo_create_contiguous",
     "vmo_op_range",
-    "vproc_enter",
+    "vproc_start",
     "vproc_map",
 ];
 /// How many handles an attacker may keep.

@@ -142,14 +142,14 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             let (kind, code) = (Is(recipe.below(3)), Is(recipe.below(32)));
             recipe.call("restricted_stop", &[kind, Is(recipe.view.vector), code]);
         }
-        "vproc_enter" => {
+        "vproc_start" => {
             recipe.vproc();
             recipe.enter();
         }
-        "vproc_state" => {
+        "vproc_stop" => {
             recipe.vproc();
             recipe.enter();
-            recipe.call("vproc_state", &[Handle(VPROC)]);
+            recipe.call("vproc_stop", &[Handle(VPROC)]);
         }
         "vproc_kick" => {
             recipe.vproc();
@@ -207,7 +207,7 @@ impl Recipe<'_> {
     /// This thread's virtual processor, which it may have already.
     fn vproc(&mut self) {
         self.call("restricted_unbind_state", &[Is(0)]);
-        self.call("vproc_create", &[Is(0), To(VPROC), To(STATE), To(SLOT)]);
+        self.call("vproc_create", &[Is(0), To(VPROC), To(STATE)]);
     }
 
     /// Lets it run where there is nothing.
@@ -216,6 +216,6 @@ impl Recipe<'_> {
         let state = record("hafnon_vproc_state_t", &[("ip", 0x100_0000 + self.below(1 << 30)), ("flags", FLAGS)]);
         let size = Is(state.len() as u64);
         self.call("vmo_write", &[Handle(STATE), bytes(&state), Is(abi::HAFNON_VPROC_STATE_OFFSET), size]);
-        self.call("vproc_enter", &[Handle(VPROC), Handle(PROCESS)]);
+        self.call("vproc_start", &[Handle(VPROC), Handle(PROCESS)]);
     }
 }

@@ -237,10 +237,10 @@ const CALLS: &[(&str, Length)] = &[
     ("vmo_write", Cases(&["children.snapshots", "write"])),
     ("vproc_bind", ONE),
     ("vproc_create", MAKES),
-    ("vproc_enter", WAITS),
     ("vproc_kick", ONE),
     ("vproc_map", No("it maps 16 pages at a time, and goes on in portions")),
-    ("vproc_state", ONE),
+    ("vproc_start", WAITS),
+    ("vproc_stop", ONE),
 ];
 
 /// Each call that the server answers is told of, and each case that is named there is one.
