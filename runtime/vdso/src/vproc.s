@@ -19,21 +19,24 @@
     .endr
 .endm
 
-// Saves what the call changes, the page and the handle.
+// Saves what the call changes, and the page and the handle below the stack pointer: nothing here calls a function.
+.set VPROC_HANDLE, -8
+.set VPROC_PAGE, -16
 .macro begin_vproc page, handle
     save_registers
-    push \page
-    .cfi_adjust_cfa_offset 8
-    push \handle
-    .cfi_adjust_cfa_offset 8
+    mov [rsp + VPROC_HANDLE], \handle
+    mov [rsp + VPROC_PAGE], \page
 .endm
-.set VPROC_HANDLE, 0
-.set VPROC_PAGE, 8
 .macro end_vproc
-    add rsp, 16
-    .cfi_adjust_cfa_offset -16
     restore_registers
     ret
+.endm
+// The same after a stop, where other code follows.
+.macro stop_vproc reason
+    mov qword ptr [rcx + V_REASON], \reason
+    end_vproc
+    .cfi_restore_state
+    .cfi_remember_state
 .endm
 
 .section .text.vdso, "ax", @progbits
@@ -88,11 +91,8 @@ vproc_received:
     mov rax, gs:[MESSAGE + 8 * 17]
     mov [rcx + V_FLAGS], rax
     mov [rcx + V_R11], rax
-    mov qword ptr [rcx + V_REASON], VPROC_SYSCALL
     xor eax, eax
-    end_vproc
-    .cfi_restore_state
-    .cfi_remember_state
+    stop_vproc VPROC_SYSCALL
 
     // The replies to other stops.
 2:  cmp rax, VPROC_PAGE_FAULT
@@ -100,8 +100,7 @@ vproc_received:
     xor esi, esi
     jmp 1b
 3:  cmp rax, VPROC_EXCEPTION
-    mov eax, -20 // ZX_ERR_BAD_STATE
-    jne 9f
+    jne 8f
     mov r10, [rcx + V_IP]
     mov r8, [rcx + V_RSP]
     mov r9, [rcx + V_FLAGS]
@@ -115,8 +114,7 @@ vproc_received:
     mov [rcx + V_FAULT_IP], r10
     mov [rcx + V_ADDRESS], r8
     mov [rcx + V_CODE], r15
-    mov esi, VPROC_PAGE_FAULT
-    jmp 8f
+    stop_vproc VPROC_PAGE_FAULT
 5:  cmp rsi, LABEL_EXCEPTION
     jne 6f
     mov [rcx + V_IP], r10
@@ -126,14 +124,11 @@ vproc_received:
     mov [rcx + V_VECTOR], r15
     mov rdx, gs:[MESSAGE + 8 * 4]
     mov [rcx + V_CODE], rdx
-    mov esi, VPROC_EXCEPTION
-    jmp 8f
+    stop_vproc VPROC_EXCEPTION
 6:  cmp rsi, LABEL_FOREIGN_CALL
-    mov esi, VPROC_NONE
-    jne 8f
+    jne 9f
     mov [rcx + V_FAULT_IP], r10
-    mov esi, VPROC_FOREIGN_CALL
-    jmp 8f
+    stop_vproc VPROC_FOREIGN_CALL
 
     // The bell was rung, perhaps for an event that was taken before.
 7:  xor eax, eax
@@ -144,13 +139,16 @@ vproc_received:
     mov r10d, [rsp + VPROC_HANDLE]
     enter_server NR_VPROC_STOP
     mov rcx, [rsp + VPROC_PAGE]
-    mov esi, VPROC_KICK
-    mov edx, VPROC_NONE
     test eax, eax
-    cmovnz esi, edx
-8:  mov [rcx + V_REASON], rsi
-9:  end_vproc
+    jnz 9f
+    stop_vproc VPROC_KICK
+
+8:  mov eax, -20 // ZX_ERR_BAD_STATE
+    end_vproc
     .cfi_restore_state
+    .cfi_remember_state
+    // Nothing that is known, or an error.
+9:  stop_vproc VPROC_NONE
 
     // Receives without a reply; the page is in rcx.
 vproc_receive:

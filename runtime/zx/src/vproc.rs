@@ -127,9 +127,7 @@ impl<'v> VirtualProcessor<'v> {
             HAFNON_VPROC_REASON_SYSCALL => Exit::Syscall,
             HAFNON_VPROC_REASON_PAGE_FAULT => Exit::PageFault(page.address),
             HAFNON_VPROC_REASON_EXCEPTION => Exit::Exception(page.vector),
-            HAFNON_VPROC_REASON_FOREIGN_CALL => Exit::ForeignCall,
-            HAFNON_VPROC_REASON_KICK => Exit::Kick,
-            _ => Exit::Unknown,
+            other => rare(other),
         }
     }
 
@@ -141,6 +139,17 @@ impl<'v> VirtualProcessor<'v> {
     pub fn fill_state(&mut self) -> Result<()> {
         // SAFETY: the page is there, and borrowed to change.
         check(unsafe { sys::zx_vproc_state(self.handle.raw_handle(), self.page) })
+    }
+}
+
+/// Apart from the frequent reasons, which the compiler can then look at one after the other.
+#[cold]
+#[inline(never)]
+fn rare(reason: u64) -> Exit {
+    match reason {
+        HAFNON_VPROC_REASON_FOREIGN_CALL => Exit::ForeignCall,
+        HAFNON_VPROC_REASON_KICK => Exit::Kick,
+        _ => Exit::Unknown,
     }
 }
 
