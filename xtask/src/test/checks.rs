@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, tail};
+use super::{Context, Test, kernel_entry, tail};
 use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use crate::docs;
 use crate::kernel::{self, Variant};
@@ -80,6 +80,7 @@ pub fn tests() -> Vec<Test> {
         }),
         check("check.unsafe-only-where-allowed", unsafe_code),
         check("check.registers-in-one-place", registers),
+        check("check.kernel-entry", kernel_entry::check),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {
