@@ -95,16 +95,16 @@ vproc_received:
     stop_vproc VPROC_SYSCALL
 
     // The replies to other stops.
-2:  cmp rax, VPROC_PAGE_FAULT
+2:  cmp rax, VPROC_EXCEPTION
     jne 3f
-    xor esi, esi
-    jmp 1b
-3:  cmp rax, VPROC_EXCEPTION
-    jne 8f
     mov r10, [rcx + V_IP]
     mov r8, [rcx + V_RSP]
     mov r9, [rcx + V_FLAGS]
     mov esi, REPLY_TO_EXCEPTION
+    jmp 1b
+3:  cmp rax, VPROC_PAGE_FAULT
+    jne 8f
+    xor esi, esi
     jmp 1b
 
     // Something else than a system call.

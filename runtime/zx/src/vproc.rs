@@ -127,7 +127,13 @@ impl<'v> VirtualProcessor<'v> {
             HAFNON_VPROC_REASON_SYSCALL => Exit::Syscall,
             HAFNON_VPROC_REASON_PAGE_FAULT => Exit::PageFault(page.address),
             HAFNON_VPROC_REASON_EXCEPTION => Exit::Exception(page.vector),
-            other => rare(other),
+            // Read again, so that the compiler looks at the frequent ones one after the other, and does not make a table of all.
+            // SAFETY: as for `page`.
+            _ => match unsafe { (&raw const (*self.page).reason).read_volatile() } {
+                HAFNON_VPROC_REASON_KICK => Exit::Kick,
+                HAFNON_VPROC_REASON_FOREIGN_CALL => Exit::ForeignCall,
+                _ => Exit::Unknown,
+            },
         }
     }
 
@@ -139,17 +145,6 @@ impl<'v> VirtualProcessor<'v> {
     pub fn fill_state(&mut self) -> Result<()> {
         // SAFETY: the page is there, and borrowed to change.
         check(unsafe { sys::zx_vproc_state(self.handle.raw_handle(), self.page) })
-    }
-}
-
-/// Apart from the frequent reasons, which the compiler can then look at one after the other.
-#[cold]
-#[inline(never)]
-fn rare(reason: u64) -> Exit {
-    match reason {
-        HAFNON_VPROC_REASON_FOREIGN_CALL => Exit::ForeignCall,
-        HAFNON_VPROC_REASON_KICK => Exit::Kick,
-        _ => Exit::Unknown,
     }
 }
 
