@@ -90,6 +90,8 @@ consts! { TABLE;
         HAFNON_ENDPOINT_CALL = 2;
         /// `endpoint_mint`: the capability can receive messages.
         HAFNON_ENDPOINT_RECEIVE = 4;
+        /// `endpoint_send`: do not wait for a receiver.
+        HAFNON_ENDPOINT_NO_WAIT = 1;
         /// Upper bound of badges for `endpoint_mint` (exclusive).
         HAFNON_ENDPOINT_BADGES = 0x10_0000;
         /// Lowest label of answers; lower ones are the kernel's own errors.
@@ -98,9 +100,26 @@ consts! { TABLE;
         HAFNON_ENDPOINT_SLOTS_FROM = 3;
         /// The first slot after those that `endpoint_mint` uses.
         HAFNON_ENDPOINT_SLOTS_END = 16;
+    [u64]
+        /// Labels of messages to endpoints are below this.
+        HAFNON_ENDPOINT_LABELS = 0x10_0000 - 16;
+    [usize]
+        /// The most words of a message to an endpoint.
+        HAFNON_ENDPOINT_WORDS = 120;
 }
 
 structs! { STRUCTS;
+    #[doc = "A message to or from an endpoint."]
+    struct hafnon_endpoint_message_t {
+        /// What it is about, as sender and receiver agree.
+        label: u64,
+        /// Of a received message: the badge of the capability that it was sent through.
+        badge: u64,
+        /// How many words it has.
+        count: u64,
+        /// They. Those behind `count` mean nothing.
+        words: [u64; HAFNON_ENDPOINT_WORDS],
+    }
     #[doc = "A handle as `zx_channel_read_etc` gives it."]
     struct zx_handle_info_t {
         /// Its value in the reader's process.

@@ -56,8 +56,10 @@ structs! { STRUCTS;
         address: u64,
         /// The instruction that faulted.
         ip: u64,
+        /// The owner's slot at which it receives, as `zx_vproc_create` has told it.
+        slot: u64,
         /// Zero.
-        reserved: [u64; 3],
+        reserved: [u64; 2],
         /// The registers, as the reason says.
         state: hafnon_vproc_state_t,
     }
@@ -81,6 +83,15 @@ structs! { STRUCTS;
         interrupted: u64,
         /// The registers that the last upcall interrupted.
         saved: hafnon_vproc_state_t,
+    }
+    #[doc = "Where an upcall keeps what it interrupts uses, and what it calls may use too. The address is a multiple of 16."]
+    struct hafnon_vproc_vectors_t {
+        /// x87 and SSE, as FXSAVE writes them.
+        lower: [u8; 512],
+        /// The upper halves of AVX.
+        upper: [[u64; 2]; 16],
+        /// The thread's arguments of a call behind the fourth: it may be about to make one.
+        arguments: [u64; 4],
     }
     #[doc = "Pages of a VMO and where they go, for `zx_vproc_map`."]
     struct hafnon_vproc_run_t {

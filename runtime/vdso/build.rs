@@ -6,7 +6,8 @@ use std::path::Path;
 use std::{env, fs};
 
 use abi::{
-    VDSO_RESTRICTED, vdso_constants, vdso_restricted, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t,
+    VDSO_RESTRICTED, hafnon_endpoint_message_t, hafnon_vproc_events_t, hafnon_vproc_page_t, hafnon_vproc_state_t,
+    hafnon_vproc_vectors_t, vdso_constants, vdso_restricted, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t,
     zx_clock_transformation_t, zx_restricted_state_t,
 };
 
@@ -117,9 +118,58 @@ fn offsets() -> Result<String, std::fmt::Error> {
     state!("S_RDI" rdi "S_RSI" rsi "S_RBP" rbp "S_RBX" rbx "S_RDX" rdx "S_RCX" rcx "S_RAX" rax "S_RSP" rsp);
     state!("S_R8" r8 "S_R9" r9 "S_R10" r10 "S_R11" r11 "S_R12" r12 "S_R13" r13 "S_R14" r14 "S_R15" r15);
     state!("S_IP" ip "S_FLAGS" flags "S_FS_BASE" fs_base "S_GS_BASE" gs_base);
+    // Messages to endpoints.
+    set("E_LABEL", offset_of!(hafnon_endpoint_message_t, label))?;
+    set("E_BADGE", offset_of!(hafnon_endpoint_message_t, badge))?;
+    set("E_COUNT", offset_of!(hafnon_endpoint_message_t, count))?;
+    set("E_WORDS", offset_of!(hafnon_endpoint_message_t, words))?;
+    set("E_WORDS_MAX", abi::HAFNON_ENDPOINT_WORDS)?;
+    set("E_LABELS", abi::HAFNON_ENDPOINT_LABELS as usize)?;
+    set("E_ANSWERS", abi::HAFNON_ENDPOINT_ANSWERS as usize)?;
+    set("E_NO_WAIT", abi::HAFNON_ENDPOINT_NO_WAIT as usize)?;
+    set("E_SLOTS_FROM", abi::HAFNON_ENDPOINT_SLOTS_FROM as usize)?;
+    set("E_SLOTS_END", abi::HAFNON_ENDPOINT_SLOTS_END as usize)?;
+    // The page of a virtual processor.
+    macro_rules! page {
+        ($($name:literal $field:ident)*) => { $(set($name, offset_of!(hafnon_vproc_page_t, $field))?;)* };
+    }
+    page!("V_REASON" reason "V_VECTOR" vector "V_CODE" code "V_ADDRESS" address "V_FAULT_IP" ip "V_SLOT" slot);
+    page!("V_STATE" state);
+    let state = offset_of!(hafnon_vproc_page_t, state);
+    macro_rules! registers {
+        ($from:expr, $($name:literal $field:ident)*) => {
+            $(set($name, $from + offset_of!(hafnon_vproc_state_t, $field))?;)*
+        };
+    }
+    registers!(state, "V_RAX" rax "V_RBX" rbx "V_RCX" rcx "V_RDX" rdx "V_R11" r11 "V_IP" ip "V_RSP" rsp "V_FLAGS" flags);
+    let events = abi::HAFNON_VPROC_EVENTS_OFFSET as usize;
+    macro_rules! events {
+        ($($name:literal $field:ident)*) => { $(set($name, events + offset_of!(hafnon_vproc_events_t, $field))?;)* };
+    }
+    events!("V_ENABLED" enabled "V_PENDING" pending "V_ENTRY_IP" entry_ip "V_ENTRY_SP" entry_sp);
+    events!("V_RESUME_FROM" resume_from "V_RESUME_TO" resume_to "V_VECTORS" vectors);
+    let saved = events + offset_of!(hafnon_vproc_events_t, saved);
+    registers!(saved, "V_SAVED_RAX" rax "V_SAVED_RBX" rbx "V_SAVED_RCX" rcx "V_SAVED_RDX" rdx "V_SAVED_RSI" rsi);
+    registers!(saved, "V_SAVED_RDI" rdi "V_SAVED_RBP" rbp "V_SAVED_R8" r8 "V_SAVED_R9" r9 "V_SAVED_R10" r10);
+    registers!(saved, "V_SAVED_R11" r11 "V_SAVED_R12" r12 "V_SAVED_R13" r13 "V_SAVED_R14" r14 "V_SAVED_R15" r15);
+    registers!(saved, "V_SAVED_IP" ip "V_SAVED_RSP" rsp "V_SAVED_FLAGS" flags);
+    set("U_UPPER", offset_of!(hafnon_vproc_vectors_t, upper))?;
+    set("U_ARGUMENTS", offset_of!(hafnon_vproc_vectors_t, arguments))?;
+    for (name, reason) in [
+        ("VPROC_NONE", abi::HAFNON_VPROC_REASON_NONE),
+        ("VPROC_SYSCALL", abi::HAFNON_VPROC_REASON_SYSCALL),
+        ("VPROC_PAGE_FAULT", abi::HAFNON_VPROC_REASON_PAGE_FAULT),
+        ("VPROC_EXCEPTION", abi::HAFNON_VPROC_REASON_EXCEPTION),
+        ("VPROC_FOREIGN_CALL", abi::HAFNON_VPROC_REASON_FOREIGN_CALL),
+        ("VPROC_KICK", abi::HAFNON_VPROC_REASON_KICK),
+    ] {
+        set(name, reason as usize)?;
+    }
+    // The thread's IPC buffer.
     set("MESSAGE", abi_gen::stubs::buffer_word(0))?;
     set("BUFFER_ARG_5", abi_gen::stubs::buffer_word(4))?;
     set("BUFFER_ARG_6", abi_gen::stubs::buffer_word(5))?;
     set("BUFFER_ARG_7", abi_gen::stubs::buffer_word(6))?;
+    set("BUFFER_ARG_8", abi_gen::stubs::buffer_word(7))?;
     Ok(out)
 }

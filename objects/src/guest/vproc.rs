@@ -21,8 +21,9 @@ mod upcall;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use core::mem::offset_of;
 
-use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_state_t};
+use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_page_t, hafnon_vproc_state_t};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
@@ -73,6 +74,9 @@ impl Vproc {
     }
 }
 
+/// Where the page names the slot.
+const SLOT: u64 = offset_of!(hafnon_vproc_page_t, slot) as u64;
+
 fn registers(state: &hafnon_vproc_state_t) -> Registers {
     general_registers!(state => Registers { rip: state.ip, rflags: state.flags })
 }
@@ -83,12 +87,12 @@ fn state(registers: &Registers) -> hafnon_vproc_state_t {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `vproc_create` for the calling thread (1): also returns the page and the slot.
+    /// `vproc_create` for the calling thread (1): also returns the page.
     ///
     /// # Errors
     /// `ALREADY_BOUND`: it has one already, or bound restricted state. `NO_RESOURCES`: it has no free slot.
     /// `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
-    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
         let thread = self.objects.get(owner)?;
         if thread.vproc.is_some() || thread.restricted.is_some() {
             return Err(Status::ALREADY_BOUND);
@@ -105,17 +109,18 @@ impl<M: Machine> Kernel<M> {
         owner: Id<Thread>,
         account: Key,
         endpoint: Id<Endpoint>,
-    ) -> Result<(Id<Vproc>, Id<Vmo>, u8), Status> {
+    ) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
         let receive = EndpointUse { call: false, send: false, receive: true };
         let slot = self.endpoint_mint(endpoint, owner, 0, receive)?;
         let made = self.vmo_create(PAGE, false).and_then(|page| {
             self.add_ref(page.object());
-            let id = self.vproc_body(owner, account, endpoint, page);
+            let id = self.vmo_write(page, SLOT, u64::from(slot).as_bytes());
+            let id = id.and_then(|()| self.vproc_body(owner, account, endpoint, page));
             id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
         });
         let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
         self.objects.get_mut(owner)?.vproc = Some(id.object());
-        Ok((id, page, slot))
+        Ok((id, page))
     }
 
     fn vproc_body(
@@ -144,12 +149,12 @@ impl<M: Machine> Kernel<M> {
         id.inspect_err(|_| self.machine.bell_destroy(bell))
     }
 
-    /// `vproc_enter` by a thread (2).
+    /// `vproc_start` by a thread (2).
     ///
     /// # Errors
     /// `BAD_STATE`: it belongs to another thread, or the process has ended. `INVALID_ARGS`: the state is invalid.
     /// `NO_RESOURCES`: too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
-    pub fn vproc_enter(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
+    pub fn vproc_start(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
@@ -171,11 +176,11 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// `vproc_state` by a thread: stops it and returns its state.
+    /// `vproc_stop` by a thread: stops it and writes its registers to its page.
     ///
     /// # Errors
     /// `BAD_STATE`: it belongs to another thread, or was not entered. `NO_MEMORY`.
-    pub fn vproc_state(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
+    pub fn vproc_stop(&mut self, id: Id<Vproc>, thread: Id<Thread>) -> Result<(), Status> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
         self.machine.runner_stop(runner);
@@ -272,12 +277,12 @@ impl<M: Machine> Kernel<M> {
     /// Step 4: a thread ends.
     pub(crate) fn vproc_owner_ends(&mut self, thread: Id<Thread>) {
         if let Some(id) = self.objects.get(thread).ok().and_then(|thread| thread.vproc) {
-            self.vproc_stop(Id::new(id));
+            self.vproc_unreachable(Id::new(id));
         }
     }
 
     /// Step 4: destroys at once what must not wait.
-    pub(crate) fn vproc_stop(&mut self, id: Id<Vproc>) {
+    pub(crate) fn vproc_unreachable(&mut self, id: Id<Vproc>) {
         let Ok(vproc) = self.objects.get(id) else { return };
         if vproc.stopped {
             return;
@@ -313,7 +318,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 4: destroys one runner of a stopped virtual processor.
     pub(crate) fn vproc_let_go(&mut self, id: Id<Vproc>) -> Held {
-        self.vproc_stop(id);
+        self.vproc_unreachable(id);
         let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
         let Some((&process, &runner)) = first else { return Held::Nothing };
         self.runner_forget(id, process);

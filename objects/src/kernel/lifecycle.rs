@@ -67,7 +67,7 @@ impl<M: Machine> Kernel<M> {
             Body::Bti(_) => self.bti_unreachable(Id::new(id)),
             Body::Pmt(_) => self.pmt_unreachable(Id::new(id)),
             Body::Endpoint(_) => self.endpoint_unreachable(Id::new(id)),
-            Body::Vproc(_) => self.vproc_stop(Id::new(id)),
+            Body::Vproc(_) => self.vproc_unreachable(Id::new(id)),
             _ => {}
         }
     }

@@ -395,9 +395,9 @@ mod tests {
             assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         }
         assert_eq!(world.kernel.restricted_enter(world.thread), Err(Status::BAD_STATE));
-        let (vproc, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+        let (vproc, _) = world.kernel.vproc_create(world.thread).unwrap();
         assert_eq!(world.bind(), Err(Status::ALREADY_BOUND));
-        world.kernel.vproc_stop(vproc);
+        world.kernel.vproc_unreachable(vproc);
         world.bind().unwrap();
         world.enter(zx_restricted_state_t::default()).unwrap();
         assert_eq!(world.kernel.thread_runtime(world.thread), Ok(2 * RUNNER_RAN));

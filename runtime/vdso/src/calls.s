@@ -259,10 +259,7 @@ entry zx_thread_legacy_yield
     test edi, edi
     jnz 1f
     save_registers
-    mov rdx, SEL4_YIELD
-    mov rbx, rsp
-    syscall
-    mov rsp, rbx
+    enter_kernel SEL4_YIELD
     restore_registers
     xor eax, eax
 1:  ret
@@ -369,7 +366,7 @@ entry zx_vmar_unmap_handle_close_thread_exit
     ret
 end_entry zx_vmar_unmap_handle_close_thread_exit
 
-// Restricted mode stands in restricted.s.
+// Endpoints are in endpoint.s, restricted mode in restricted.s, virtual processors in vproc.s.
 
 // ---- The blobs -------------------------------------------------------------------------------------------------
 

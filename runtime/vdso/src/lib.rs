@@ -19,7 +19,9 @@ mod image {
         include_str!("macros.s"),
         include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
         include_str!("calls.s"),
+        include_str!("endpoint.s"),
         include_str!("restricted.s"),
+        include_str!("vproc.s"),
         ".text",
         options(raw)
     );

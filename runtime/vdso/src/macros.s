@@ -7,13 +7,33 @@
 
 .set SEL4_CALL, -1
 .set SEL4_REPLY_RECV, -2
+.set SEL4_SEND, -3
+.set SEL4_NB_SEND, -4
 .set SEL4_RECV, -5
+.set SEL4_REPLY, -6
 .set SEL4_YIELD, -7
 .set SLOT_SERVER, 1
 // A tag is a label above twelve bits of lengths. The label is the call's number on the way in; on the way out it is 0
 // for a result, and 1 for a result before which other threads come.
 .set TAG_LABEL_SHIFT, 12
 .set TAG_LENGTH, 4
+
+// Labels of the kernel's messages about code that runs in a thread of its own.
+.set LABEL_FOREIGN_CALL, 1
+.set LABEL_SYSCALL, 2
+.set LABEL_EXCEPTION, 3
+.set LABEL_PAGE_FAULT, 5
+.set SYSCALL_BYTES, 2
+
+// Copies a word that does not travel in a register from the state at rcx to the message, or back.
+.macro put_word index, field
+    mov rax, [rcx + \field]
+    mov gs:[MESSAGE + 8 * \index], rax
+.endm
+.macro take_word index, field
+    mov rax, gs:[MESSAGE + 8 * \index]
+    mov [rcx + \field], rax
+.endm
 
 .section .text.vdso, "ax", @progbits
 
@@ -49,20 +69,22 @@
     .cfi_restore rbx
 .endm
 
-// Sends the message and leaves the result in rax. Does not touch the stack.
-.macro enter_server number
-    mov rdx, SEL4_CALL
-    mov edi, SLOT_SERVER
-    mov esi, (\number << TAG_LABEL_SHIFT) | TAG_LENGTH
+// Enters the kernel, with all else in registers.
+.macro enter_kernel operation
+    mov rdx, \operation
     mov rbx, rsp
     syscall
     mov rsp, rbx
+.endm
+
+// Sends the message and leaves the result in rax. Does not touch the stack.
+.macro enter_server number
+    mov edi, SLOT_SERVER
+    mov esi, (\number << TAG_LABEL_SHIFT) | TAG_LENGTH
+    enter_kernel SEL4_CALL
     mov rax, r10
     shr rsi, TAG_LABEL_SHIFT
     jz 777f
-    mov rdx, SEL4_YIELD
-    mov rbx, rsp
-    syscall
-    mov rsp, rbx
+    enter_kernel SEL4_YIELD
 777:
 .endm

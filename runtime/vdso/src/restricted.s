@@ -3,23 +3,8 @@
 // The code runs in a thread of the kernel's own. What it does comes as a message to the slot at R_SLOT, and an answer
 // lets it go on. Once it runs, nothing of the caller's is kept but the two words that it is told at the vector.
 
-// Labels of the kernel's messages.
-.set LABEL_SYSCALL, 2
-.set LABEL_EXCEPTION, 3
-.set LABEL_PAGE_FAULT, 5
 // Words of the answer to a system call: all general registers, instruction, stack pointer, flags and both bases.
 .set ANSWER_WORDS, 20
-.set SYSCALL_BYTES, 2
-
-// One of the words that do not travel in registers, from the state to the message or back.
-.macro put_word index, field
-    mov rax, [rcx + \field]
-    mov gs:[MESSAGE + 8 * \index], rax
-.endm
-.macro take_word index, field
-    mov rax, gs:[MESSAGE + 8 * \index]
-    mov [rcx + \field], rax
-.endm
 
 .section .text.vdso, "ax", @progbits
 

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, MutexGuard};
 
 use abi::{nr, syscall, vdso_constants, vdso_time_values};
-use trace::{End, MARKS, Message, Reply, call};
+use trace::{Data, End, MARKS, Message, Reply, WORDS, call, call_with};
 
 core::arch::global_asm!(
     include_str!(concat!(env!("OUT_DIR"), "/offsets.s")),
@@ -16,7 +16,9 @@ core::arch::global_asm!(
     include_str!("../src/macros.s"),
     include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
     include_str!("../src/calls.s"),
+    include_str!("../src/endpoint.s"),
     include_str!("../src/restricted.s"),
+    include_str!("../src/vproc.s"),
     ".globl DATA_CONSTANTS",
     ".globl DATA_TIME_VALUES",
     ".text",
@@ -77,6 +79,247 @@ fn stubs_send_their_arguments_and_give_back_the_answer() {
             }
         }
     }
+}
+
+/// Makes a call whose result is a status, in 32 bits.
+fn status_of(
+    function: unsafe extern "C" fn(),
+    data: &mut Data,
+    args: impl FnOnce(u64) -> [u64; 8],
+    reply: impl FnMut(&Message) -> Reply,
+) -> (End, Vec<Message>) {
+    match call_with(function, data, args, reply) {
+        (End::Returned(status, marks), messages) => (End::Returned(i64::from(status as i32), marks), messages),
+        other => other,
+    }
+}
+
+/// A message to an endpoint: label, badge, number of words, words.
+fn message(label: u64, count: u64, from: u64) -> Data {
+    let mut data = [0; 512];
+    (data[0], data[2]) = (label, count);
+    (0..count as usize).for_each(|i| data[3 + i] = from + i as u64);
+    data
+}
+
+/// Words that count up.
+fn words(from: u64) -> [u64; WORDS] {
+    std::array::from_fn(|i| from + i as u64)
+}
+
+const PEER_CLOSED: i64 = -24;
+const INVALID_ARGS: i64 = -10;
+const BAD_STATE: i64 = -20;
+
+#[test]
+fn messages_to_endpoints_take_their_words_along() {
+    let answers = u64::from(abi::HAFNON_ENDPOINT_ANSWERS);
+    // Call, send, send without waiting, answer: the function, its arguments, what the kernel sees beside the words.
+    let sends: [(u32, fn(u64) -> [u64; 8], (i64, u64), u64); 4] = [
+        (nr::ENDPOINT_CALL, |at| [5, at, 0, 0, 0, 0, 0, 0], (-1, 5), 0),
+        (nr::ENDPOINT_SEND, |at| [0xffff_0000_0000_0005, 0, at, 0, 0, 0, 0, 0], (-3, 5), 0),
+        (nr::ENDPOINT_SEND, |at| [5, 1, at, 0, 0, 0, 0, 0], (-4, 5), 0),
+        (nr::ENDPOINT_ANSWER, |at| [at, 0, 0, 0, 0, 0, 0, 0], (-6, 0), answers),
+    ];
+    for (number, args, operation, added) in sends {
+        for count in [0, 1, 4, 5, 17] {
+            let mut data = message(7, count, 100);
+            let (end, messages) =
+                status_of(entry(number), &mut data, args, |_| Reply::Message(0, (answers + 3) << 12 | 6, words(200)));
+            assert_eq!(end, End::Returned(0, MARKS));
+            assert_eq!(messages.len(), 1);
+            assert_eq!((messages[0].operation, messages[0].tag), (operation, (7 + added) << 12 | count));
+            assert_eq!(messages[0].words[..count as usize], words(100)[..count as usize]);
+            if number == nr::ENDPOINT_CALL {
+                assert_eq!((data[0], data[2], &data[3..9]), (3, 6, &words(200)[..6]));
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_from_endpoints_come_with_their_words() {
+    let answers = u64::from(abi::HAFNON_ENDPOINT_ANSWERS);
+    for (number, operation, tag) in
+        [(nr::ENDPOINT_RECEIVE, (-5, 4), 0), (nr::ENDPOINT_ANSWER_RECEIVE, (-2, 4), (answers + 9) << 12 | 2)]
+    {
+        for count in [0, 3, 18] {
+            let mut data = message(9, 2, 100);
+            let args = |at| [4, at, 0, 0, 0, 0, 0, 0];
+            let reply = Reply::Message(77, 5 << 12 | count, words(300));
+            let mut reply = Some(reply);
+            let (end, messages) =
+                status_of(entry(number), &mut data, args, |_| reply.take().expect("there is one message"));
+            assert_eq!(end, End::Returned(0, MARKS));
+            assert_eq!((messages.len(), messages[0].operation, messages[0].tag), (1, operation, tag));
+            assert_eq!((data[0], data[1], data[2]), (5, 77, count));
+            assert_eq!(data[3..3 + count as usize], words(300)[..count as usize]);
+        }
+    }
+}
+
+#[test]
+fn the_kernels_own_error_says_that_the_endpoint_is_gone() {
+    let mut data = message(7, 2, 100);
+    let args = |at| [3, at, 0, 0, 0, 0, 0, 0];
+    let (end, _) = status_of(entry(nr::ENDPOINT_CALL), &mut data, args, |_| Reply::Message(0, 1 << 12 | 1, words(1)));
+    assert_eq!(end, End::Returned(PEER_CLOSED, MARKS));
+    assert_eq!((data[0], data[2]), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_does_not_reach_the_kernel() {
+    let refused = |number, mut data: Data, args: fn(u64) -> [u64; 8]| {
+        let (end, messages) = status_of(entry(number), &mut data, args, |_| Reply::Done(0));
+        assert!(matches!(end, End::Returned(INVALID_ARGS, MARKS)), "{number}: {end:?}");
+        assert!(messages.is_empty(), "{number}");
+    };
+    let long = abi::HAFNON_ENDPOINT_WORDS as u64 + 1;
+    for data in [message(abi::HAFNON_ENDPOINT_LABELS, 0, 0), message(0, long, 0)] {
+        refused(nr::ENDPOINT_CALL, data, |at| [3, at, 0, 0, 0, 0, 0, 0]);
+        refused(nr::ENDPOINT_SEND, data, |at| [3, 0, at, 0, 0, 0, 0, 0]);
+        refused(nr::ENDPOINT_ANSWER, data, |at| [at, 0, 0, 0, 0, 0, 0, 0]);
+        refused(nr::ENDPOINT_ANSWER_RECEIVE, data, |at| [3, at, 0, 0, 0, 0, 0, 0]);
+    }
+    refused(nr::ENDPOINT_SEND, message(0, 0, 0), |at| [3, 2, at, 0, 0, 0, 0, 0]);
+    for number in [nr::ENDPOINT_CALL, nr::ENDPOINT_RECEIVE, nr::ENDPOINT_ANSWER_RECEIVE] {
+        for args in [
+            (|at| [0, at, 0, 0, 0, 0, 0, 0]) as fn(u64) -> [u64; 8],
+            |at| [1, at, 0, 0, 0, 0, 0, 0],
+            |at| [2, at, 0, 0, 0, 0, 0, 0],
+            |at| [16, at, 0, 0, 0, 0, 0, 0],
+            |at| [u64::from(u32::MAX), at, 0, 0, 0, 0, 0, 0],
+        ] {
+            refused(number, message(0, 0, 0), args);
+        }
+    }
+}
+
+/// Words of a virtual processor's page.
+mod page {
+    pub const REASON: usize = 0;
+    pub const VECTOR: usize = 1;
+    pub const CODE: usize = 2;
+    pub const ADDRESS: usize = 3;
+    pub const IP: usize = 4;
+    pub const SLOT: usize = 5;
+    pub const STATE: usize = abi::HAFNON_VPROC_STATE_OFFSET as usize / 8;
+    pub const PENDING: usize = abi::HAFNON_VPROC_EVENTS_OFFSET as usize / 8 + 1;
+}
+
+/// The slot that the page names.
+const SLOT: u64 = 9;
+
+/// A page of code that stopped for this reason, with such a state.
+fn stopped(reason: u64, from: u64) -> Data {
+    let mut data = [0; 512];
+    (data[page::REASON], data[page::SLOT]) = (reason, SLOT);
+    data[page::STATE..page::STATE + WORDS].copy_from_slice(&words(from));
+    data
+}
+
+/// Resumes it, with these messages coming.
+fn resumes(data: &mut Data, replies: impl IntoIterator<Item = Reply>) -> (End, Vec<Message>) {
+    let mut replies = replies.into_iter();
+    let args = |at| [0x1234, at, 0, 0, 0, 0, 0, 0];
+    status_of(entry(nr::VPROC_RESUME), data, args, |_| replies.next().expect("nothing else is asked for"))
+}
+
+#[test]
+fn a_system_call_takes_all_registers_there_and_back() {
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_SYSCALL, 100);
+    let (end, messages) = resumes(&mut data, [Reply::Message(0, 2 << 12 | 18, words(500))]);
+    assert_eq!(end, End::Returned(0, MARKS));
+    assert_eq!((messages.len(), messages[0].operation, messages[0].tag), (1, (-2, SLOT), 18));
+    assert_eq!(messages[0].words[..18], words(100)[..18]);
+    assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_SYSCALL);
+    // rcx and r11 are as after a `syscall`, whose two bytes are behind ip.
+    let mut expected = words(500);
+    expected[15] += 2;
+    (expected[2], expected[10]) = (expected[15], expected[17]);
+    // The bases stay.
+    (expected[18], expected[19]) = (118, 119);
+    assert_eq!(data[page::STATE..page::STATE + WORDS], expected);
+}
+
+#[test]
+fn faults_and_exceptions_are_told_and_answered() {
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_SYSCALL, 100);
+    let (end, _) = resumes(&mut data, [Reply::Message(0, 5 << 12 | 4, words(500))]);
+    assert_eq!(end, End::Returned(0, MARKS));
+    assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_PAGE_FAULT);
+    assert_eq!((data[page::IP], data[page::ADDRESS], data[page::CODE]), (500, 501, 503));
+    assert_eq!(data[page::STATE..page::STATE + WORDS], words(100));
+
+    let (end, messages) = resumes(&mut data, [Reply::Message(0, 3 << 12 | 5, words(600))]);
+    assert_eq!((end, messages[0].operation, messages[0].tag), (End::Returned(0, MARKS), (-2, SLOT), 0));
+    assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_EXCEPTION);
+    assert_eq!((data[page::IP], data[page::VECTOR], data[page::CODE]), (600, 603, 604));
+    assert_eq!(data[page::STATE + 15..page::STATE + 18], words(600)[..3]);
+
+    let (_, messages) = resumes(&mut data, [Reply::Message(0, 1 << 12 | 1, words(700))]);
+    assert_eq!((messages[0].tag, &messages[0].words[..3]), (3, &words(600)[..3]));
+    assert_eq!((data[page::REASON], data[page::IP]), (abi::HAFNON_VPROC_REASON_FOREIGN_CALL, 700));
+
+    let (end, messages) = resumes(&mut data, []);
+    assert_eq!((end, messages.len()), (End::Returned(BAD_STATE, MARKS), 0));
+}
+
+#[test]
+fn a_bell_is_an_event_if_one_is_pending() {
+    let bell = || Reply::Message(1, 0, words(0));
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_PAGE_FAULT, 100);
+    let rung = [bell(), Reply::Changes(page::PENDING, 1, Box::new(bell())), Reply::Done(0)];
+    let (end, messages) = resumes(&mut data, rung);
+    assert_eq!(end, End::Returned(0, MARKS));
+    let operations: Vec<_> = messages.iter().map(|message| message.operation).collect();
+    assert_eq!(operations, [(-2, SLOT), (-5, SLOT), (-1, 1)]);
+    assert_eq!((messages[2].tag, messages[2].words[0]), (tag(nr::VPROC_STOP), 0x1234));
+    assert_eq!((data[page::REASON], data[page::PENDING]), (abi::HAFNON_VPROC_REASON_KICK, 0));
+
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_PAGE_FAULT, 100);
+    data[page::PENDING] = 1;
+    let (end, _) = resumes(&mut data, [bell(), Reply::Done(BAD_STATE)]);
+    assert_eq!(end, End::Returned(BAD_STATE, MARKS));
+    assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_NONE);
+}
+
+#[test]
+fn a_virtual_processor_is_entered_by_the_server() {
+    let enter = |data: &mut Data, replies: Vec<Reply>| {
+        let mut replies = replies.into_iter();
+        let args = |at| [0x1234, 0x77, at, 0, 0, 0, 0, 0];
+        status_of(entry(nr::VPROC_ENTER), data, args, |_| replies.next().expect("nothing else is asked for"))
+    };
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_SYSCALL, 100);
+    let (end, messages) = enter(&mut data, vec![Reply::AfterOthers(0), Reply::Message(0, 2 << 12 | 18, words(500))]);
+    assert_eq!(end, End::Returned(0, MARKS));
+    assert_eq!((messages[0].tag, &messages[0].words[..2]), (tag(nr::VPROC_START), &[0x1234, 0x77][..]));
+    assert_eq!((messages[1].operation.0, messages[2].operation), (-7, (-5, SLOT)));
+    assert_eq!((data[page::REASON], data[page::STATE]), (abi::HAFNON_VPROC_REASON_SYSCALL, 500));
+
+    let (end, messages) = enter(&mut data, vec![Reply::Done(BAD_STATE)]);
+    assert_eq!((end, messages.len()), (End::Returned(BAD_STATE, MARKS), 1));
+    assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_NONE);
+}
+
+#[test]
+fn the_state_and_the_wait_of_a_virtual_processor() {
+    let mut data = stopped(abi::HAFNON_VPROC_REASON_SYSCALL, 100);
+    for (answer, reason) in [(BAD_STATE, abi::HAFNON_VPROC_REASON_SYSCALL), (0, abi::HAFNON_VPROC_REASON_NONE)] {
+        let args = |at| [0x1234, at, 0, 0, 0, 0, 0, 0];
+        let (end, messages) = status_of(entry(nr::VPROC_STATE), &mut data, args, |_| Reply::Done(answer));
+        assert_eq!((end, messages[0].tag), (End::Returned(answer, MARKS), tag(nr::VPROC_STOP)));
+        assert_eq!((messages.len(), data[page::REASON]), (1, reason));
+    }
+    let args = |at| [at, 0, 0, 0, 0, 0, 0, 0];
+    let bell = || Reply::Message(1, 0, words(0));
+    let mut rung = [bell(), Reply::Changes(page::PENDING, 1, Box::new(bell()))].into_iter();
+    let (end, messages) =
+        status_of(entry(nr::VPROC_WAIT), &mut data, args, |_| rung.next().expect("nothing else is asked for"));
+    assert_eq!((end, messages.len(), messages[1].operation), (End::Returned(0, MARKS), 2, (-5, SLOT)));
+    let (end, messages) = status_of(entry(nr::VPROC_WAIT), &mut data, args, |_| Reply::Done(0));
+    assert_eq!((end, messages.len(), data[page::PENDING]), (End::Returned(0, MARKS), 0, 1));
 }
 
 #[test]

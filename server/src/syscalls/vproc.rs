@@ -30,23 +30,21 @@ pub fn vproc_create<M: Machine>(
     options: u32,
     out: Out<u32>,
     out_page: Out<u32>,
-    out_slot: Out<u32>,
 ) -> Result<(), Status> {
-    if options != 0 || out_slot.is_null() {
+    if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let place = cx.place_optional(out_slot)?;
-    let (vproc, page, slot) = cx.kernel.vproc_create(cx.thread)?;
+    let (vproc, page) = cx.kernel.vproc_create(cx.thread)?;
     let value = cx.kernel.give_new(cx.process, vproc, HAFNON_DEFAULT_VPROC_RIGHTS)?;
-    let told = cx.write(out, value).and_then(|()| cx.fill(place, u32::from(slot)));
+    let told = cx.write(out, value);
     told.and_then(|()| cx.hand_out(page, ZX_DEFAULT_VMO_RIGHTS, out_page)).inspect_err(|_| cx.discard(value))
 }
 
 /// Makes it run code in a process.
-pub fn vproc_enter<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: HandleValue) -> Result<(), Status> {
+pub fn vproc_start<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, process: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::WRITE)?;
     let process = cx.get::<Process>(process, Rights::MANAGE_THREAD)?;
-    cx.kernel.vproc_enter(vproc, cx.thread, process)
+    cx.kernel.vproc_start(vproc, cx.thread, process)
 }
 
 /// Raises an event.
@@ -71,9 +69,9 @@ pub fn vproc_bind<M: Machine>(
 }
 
 /// Stops it, and writes its registers to its page.
-pub fn vproc_state<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
+pub fn vproc_stop<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
     let vproc = cx.get::<Vproc>(value, Rights::READ)?;
-    cx.kernel.vproc_state(vproc, cx.thread)
+    cx.kernel.vproc_stop(vproc, cx.thread)
 }
 
 /// Maps and unmaps runs of pages. The progress counts [`STEPS`] for each finished run, plus the pages of the current

@@ -24,6 +24,7 @@ mod fuzzing;
 mod hostile;
 mod instances;
 mod kernel;
+mod kernel_entry;
 mod native;
 mod network;
 mod new_call;

@@ -19,7 +19,7 @@ fn world() -> World {
     let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
     kernel.process_begin(process, None).unwrap();
     kernel.thread_start(thread, &Registers::default()).unwrap();
-    let (vproc, _, _) = kernel.vproc_create(thread).unwrap();
+    let (vproc, _) = kernel.vproc_create(thread).unwrap();
     let rights = abi::HAFNON_DEFAULT_VPROC_RIGHTS;
     let handle = kernel.another(Handle { object: vproc.object(), rights });
     World { kernel, thread, vproc, handle }
@@ -34,7 +34,7 @@ impl World {
     }
 
     fn enter(&mut self, process: Id<Process>) -> Result<(), Status> {
-        self.kernel.vproc_enter(self.vproc, self.thread, process)
+        self.kernel.vproc_start(self.vproc, self.thread, process)
     }
 
     /// Number of runners, and of those that run.
@@ -48,7 +48,7 @@ impl World {
 fn one_of_the_runners_runs() {
     let mut world = world();
     assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
-    assert_eq!(world.kernel.vproc_state(world.vproc, world.thread), Err(Status::BAD_STATE));
+    assert_eq!(world.kernel.vproc_stop(world.vproc, world.thread), Err(Status::BAD_STATE));
     let (a, b) = (world.domain(), world.domain());
     world.enter(a).unwrap();
     world.enter(a).unwrap();
@@ -57,7 +57,7 @@ fn one_of_the_runners_runs() {
     assert_eq!(world.runners(), (2, 1));
     world.enter(a).unwrap();
     assert_eq!(world.runners(), (2, 1));
-    world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+    world.kernel.vproc_stop(world.vproc, world.thread).unwrap();
     assert_eq!(world.runners(), (2, 0));
     world.kernel.vproc_event(world.vproc).unwrap();
     assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
@@ -65,7 +65,7 @@ fn one_of_the_runners_runs() {
     world.kernel.reap();
     assert_eq!((world.runners(), world.kernel.machine.bells.len()), ((0, 0), 0));
     assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
-    let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
+    let (again, _) = world.kernel.vproc_create(world.thread).unwrap();
     assert_ne!(again, world.vproc);
 }
 
@@ -127,8 +127,8 @@ fn runners_time_is_their_owners() {
     world.kernel.close(world.handle);
     world.kernel.reap();
     ran(&mut world, 4);
-    let (again, _, _) = world.kernel.vproc_create(world.thread).unwrap();
-    world.kernel.vproc_enter(again, world.thread, c).unwrap();
+    let (again, _) = world.kernel.vproc_create(world.thread).unwrap();
+    world.kernel.vproc_start(again, world.thread, c).unwrap();
     ran(&mut world, 5);
     world.kernel.thread_kill(world.thread);
     world.kernel.reap();
@@ -156,7 +156,7 @@ fn a_held_owner_holds_its_runner() {
     suspend(&mut world, 0);
     assert_eq!(world.runners(), (2, 1));
     // A runner that does not run is not started.
-    world.kernel.vproc_state(world.vproc, world.thread).unwrap();
+    world.kernel.vproc_stop(world.vproc, world.thread).unwrap();
     suspend(&mut world, 1);
     suspend(&mut world, 0);
     assert_eq!(world.runners(), (2, 0));
@@ -182,10 +182,10 @@ fn so_many_in_a_process() {
     for n in 0..=IN_PROCESS {
         let thread = world.kernel.thread_create(process, Name::new(b"t")).unwrap();
         world.kernel.thread_start(thread, &Registers::default()).unwrap();
-        let (vproc, _, _) = world.kernel.vproc_create(thread).unwrap();
+        let (vproc, _) = world.kernel.vproc_create(thread).unwrap();
         let refused = (n == IN_PROCESS).then_some(Status::NO_RESOURCES);
-        assert_eq!(world.kernel.vproc_enter(vproc, thread, domain).err(), refused);
-        assert_eq!(world.kernel.vproc_enter(vproc, world.thread, domain), Err(Status::BAD_STATE));
+        assert_eq!(world.kernel.vproc_start(vproc, thread, domain).err(), refused);
+        assert_eq!(world.kernel.vproc_start(vproc, world.thread, domain), Err(Status::BAD_STATE));
     }
     world.kernel.process_kill(domain, 0);
     world.kernel.process_kill(process, 0);

@@ -65,8 +65,16 @@ struct Frame {
 struct Shared {
     /// The thread's IPC buffer.
     buffer: [u64; 512],
+    /// What a call's argument points to.
+    data: Data,
     frame: Frame,
 }
+
+/// A page.
+pub type Data = [u64; 512];
+
+/// Words of a message that are looked at and answered.
+pub const WORDS: usize = 20;
 
 /// A message as the server gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +83,8 @@ pub struct Message {
     pub operation: (i64, u64),
     /// The tag (rsi).
     pub tag: u64,
-    /// Words 0 to 7.
-    pub words: [u64; 8],
+    /// The first words.
+    pub words: [u64; WORDS],
 }
 
 /// What the server answers.
@@ -85,6 +93,10 @@ pub enum Reply {
     Done(i64),
     /// The caller lets others run first.
     AfterOthers(i64),
+    /// A message comes: badge, tag and words.
+    Message(u64, u64, [u64; WORDS]),
+    /// The same, and before it comes a word of the data changes.
+    Changes(usize, u64, Box<Reply>),
 }
 
 /// How a call ended.
@@ -103,14 +115,26 @@ pub enum End {
 pub fn call(
     function: unsafe extern "C" fn(),
     args: [u64; 8],
+    reply: impl FnMut(&Message) -> Reply,
+) -> (End, Vec<Message>) {
+    call_with(function, &mut [0; 512], |_| args, reply)
+}
+
+/// The same with data, at whose address `args` may point, and which is then as the function has left it.
+pub fn call_with(
+    function: unsafe extern "C" fn(),
+    data: &mut Data,
+    args: impl FnOnce(u64) -> [u64; 8],
     mut reply: impl FnMut(&Message) -> Reply,
 ) -> (End, Vec<Message>) {
     let shared = Mapping::new();
+    let args = args(shared.0 as u64 + std::mem::offset_of!(Shared, data) as u64);
     // SAFETY: the mapping is large enough, aligned and zeroed, and lives until the end of this function; no reference to
     // it is kept while the child runs.
     unsafe {
         let s = shared.0;
         (*s).buffer = [0xeeee_eeee_eeee_eeee; 512];
+        (*s).data = *data;
         (*s).frame.function = function as usize as u64;
         (*s).frame.first_six.copy_from_slice(&args[..6]);
         (*s).frame.last_two.copy_from_slice(&args[6..]);
@@ -127,21 +151,39 @@ pub fn call(
                 let message = Message {
                     operation: (regs.rdx.cast_signed(), regs.rdi),
                     tag: regs.rsi,
-                    words: [regs.r10, regs.r8, regs.r9, regs.r15, buffer[5], buffer[6], buffer[7], buffer[8]],
+                    words: std::array::from_fn(|i| match i {
+                        0 => regs.r10,
+                        1 => regs.r8,
+                        2 => regs.r9,
+                        3 => regs.r15,
+                        _ => buffer[1 + i],
+                    }),
                 };
                 messages.push(message);
                 // Letting others run is no message: nothing comes back, and the registers stay.
                 if !std::mem::take(&mut others) {
                     regs.rsi = 1;
-                    match reply(&message) {
+                    (regs.rax, regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad, 0xbad);
+                    let mut reply = reply(&message);
+                    while let Reply::Changes(at, word, then) = reply {
+                        // SAFETY: the child is stopped, so nothing else writes there now.
+                        unsafe { (*shared.0).data[at] = word };
+                        reply = *then;
+                    }
+                    match reply {
                         Reply::Done(value) => regs.r10 = value.cast_unsigned(),
                         Reply::AfterOthers(value) => {
                             regs.rsi = 1 << 12;
                             regs.r10 = value.cast_unsigned();
                             others = true;
                         }
+                        Reply::Message(badge, tag, words) => {
+                            (regs.rdi, regs.rsi) = (badge, tag);
+                            (regs.r10, regs.r8, regs.r9, regs.r15) = (words[0], words[1], words[2], words[3]);
+                            buffer[5..1 + WORDS].copy_from_slice(&words[4..]);
+                        }
+                        Reply::Changes(..) => unreachable!("done above"),
                     }
-                    (regs.rax, regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad, 0xbad);
                 } else {
                     // The host's kernel has written its own answer there.
                     regs.rax = regs.orig_rax;
@@ -152,6 +194,8 @@ pub fn call(
             Stop::Signal(libc::SIGTRAP) => {
                 // SAFETY: the child is stopped, so nothing writes to the frame now.
                 let frame = unsafe { (*shared.0).frame };
+                // SAFETY: as above.
+                *data = unsafe { (*shared.0).data };
                 return (End::Returned(frame.result.cast_signed(), frame.registers), messages);
             }
             Stop::Signal(libc::SIGILL) => return (End::Trapped, messages),

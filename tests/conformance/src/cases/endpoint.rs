@@ -4,15 +4,16 @@ use std::sync::mpsc;
 use std::thread;
 
 use abi::{
-    HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE,
-    HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT,
-    HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO, ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE,
+    HAFNON_DEFAULT_ENDPOINT_RIGHTS, HAFNON_ENDPOINT_BADGES, HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_LABELS,
+    HAFNON_ENDPOINT_NO_WAIT, HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END,
+    HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO,
+    ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE, hafnon_endpoint_message_t,
 };
 use zx::{AsHandleRef, Channel, Endpoint, Event, Info, Received, Resource, Rights, Signals, Thread, Words};
 
 use super::{cases, late, raw, root_resource, without};
 use crate::check::{Failure, Outcome, equal, fails, gives};
-use crate::tiny::{KILLED, Tiny};
+use crate::tiny::{EXCEPTION, KILLED, Tiny};
 
 cases! {
     "endpoint.create.resource" => create_resource,
@@ -28,12 +29,14 @@ cases! {
     "endpoint.connect.type" => connect_type,
     "endpoint.call.answer" => call_answer,
     "endpoint.call.long" => call_long,
+    "endpoint.call.arguments" => call_arguments,
     "endpoint.call.last_handle" => call_last_handle,
     "endpoint.call.deleted" => call_deleted,
     "endpoint.send.nobody_waits" => send_nobody_waits,
     "endpoint.call.killed" => || stuck(CALL, HAFNON_ENDPOINT_CALL),
     "endpoint.receive.killed" => || stuck(RECEIVE, HAFNON_ENDPOINT_RECEIVE),
     "endpoint.receive.caller_killed" => receive_caller_killed,
+    "endpoint.receive.minted_to_send" => receive_minted_to_send,
 }
 
 fn right() -> Result<Resource, Failure> {
@@ -194,6 +197,32 @@ fn call_long() -> Outcome {
     Ok(())
 }
 
+/// Slots that are not for endpoints, and messages that cannot be sent.
+fn call_arguments() -> Outcome {
+    let empty = hafnon_endpoint_message_t { label: 0, badge: 0, count: 0, words: [0; Words::MOST] };
+    for slot in [0, 1, 2, HAFNON_ENDPOINT_SLOTS_END, u32::MAX] {
+        let mut message = empty;
+        gives(raw!(zx_endpoint_call, slot, &raw mut message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_send, slot, 0, &raw const message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_receive, slot, &raw mut message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_answer_receive, slot, &raw mut message), Status::INVALID_ARGS)?;
+    }
+    let endpoint = endpoint()?;
+    let slot = endpoint.mint(&this()?, HAFNON_ENDPOINT_CALL | HAFNON_ENDPOINT_RECEIVE, 1)?;
+    for wrong in [
+        hafnon_endpoint_message_t { label: HAFNON_ENDPOINT_LABELS, ..empty },
+        hafnon_endpoint_message_t { count: Words::MOST as u64 + 1, ..empty },
+    ] {
+        let mut message = wrong;
+        gives(raw!(zx_endpoint_call, slot, &raw mut message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_send, slot, 0, &raw const message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_answer, &raw const message), Status::INVALID_ARGS)?;
+        gives(raw!(zx_endpoint_answer_receive, slot, &raw mut message), Status::INVALID_ARGS)?;
+    }
+    gives(raw!(zx_endpoint_send, slot, 2, &raw const empty), Status::INVALID_ARGS)?;
+    gives(raw!(zx_endpoint_send, slot, HAFNON_ENDPOINT_NO_WAIT, &raw const empty), Status::OK)
+}
+
 /// A thread that calls where nobody receives, and its handle once it is about to.
 fn caller(endpoint: &Endpoint) -> Result<(thread::JoinHandle<zx::Result<u64>>, Thread, u32), Failure> {
     let endpoint = endpoint.duplicate(Rights::SAME_RIGHTS)?;
@@ -283,4 +312,10 @@ fn receive_caller_killed() -> Outcome {
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)?;
     Ok(own.answer_only(1, &words)?)
+}
+
+/// The kernel makes an exception of a receive at a slot that is not for it.
+fn receive_minted_to_send() -> Outcome {
+    let (tiny, _endpoint) = held(RECEIVE, HAFNON_ENDPOINT_SEND)?;
+    equal(tiny.end()?, EXCEPTION)
 }

@@ -191,7 +191,7 @@ fn enter_bad_state() -> Outcome {
     fails(processor.fill_state(), Status::BAD_STATE)?;
     let domain = Domain::new(SYSCALLS)?;
     let words = [processor.handle().raw_handle(), domain.process.raw_handle()].map(u64::from);
-    let of_other = thread::spawn(move || zx::probe::call(zx::sys::zx_vproc_enter as *const () as usize, &words));
+    let of_other = thread::spawn(move || zx::probe::call(zx::sys::zx_vproc_start as *const () as usize, &words));
     let of_other = of_other.join().map_err(|_| "it panicked")?;
     gives(zx::Status(of_other as i32), Status::BAD_STATE)?;
     equal(enter(&mut processor, &domain)?, Exit::Syscall)

@@ -181,8 +181,8 @@ fn fixture(noun: &str) -> zx::Result<Fixture> {
         }
         "endpoint" => one(zx::Endpoint::create(&*resource()?)?.into()),
         "vproc" => {
-            let (mut out, mut page, mut slot) = (0_u32, 0_u32, 0_u32);
-            let words = [0, &raw mut out as u64, &raw mut page as u64, &raw mut slot as u64];
+            let (mut out, mut page) = (0_u32, 0_u32);
+            let words = [0, &raw mut out as u64, &raw mut page as u64];
             zx::probe::call(zx::sys::zx_vproc_create as *const () as usize, &words);
             let page = Handle::from_raw(page).ok_or(Status::NOT_FOUND)?;
             two(Handle::from_raw(out).ok_or(Status::NOT_FOUND)?, page)

@@ -11,6 +11,8 @@ use crate::c::front;
 use crate::ecosystem::package;
 use crate::fetch;
 use crate::paths::Paths;
+use crate::run::Capture;
+use crate::session::End;
 use crate::test::{Context, Test, tail};
 
 /// A program, and the one compiler call that builds it.
@@ -52,7 +54,28 @@ pub fn tests() -> Vec<Test> {
             let folder = context.paths.workspace.join("xtask/programs/sqlite");
             work(context, &SQLITE, "sqlite.sh", &folder)?.compare(context, cases)
         }),
+        Test::one("example.virtual-processor", virtual_processor),
     ]
+}
+
+/// The example that owns a virtual processor, by the headers that the system calls' definitions make.
+fn virtual_processor(context: &Context<'_>) -> Result<()> {
+    let built = context.built()?;
+    let folder = context.paths.workspace.join("examples/virtual-processor");
+    let program = context.paths.out.join("programs/virtual-processor");
+    let mut compiler = Command::new(front::program(context.paths, "clang"));
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "kernel.c", "-lzircon", "-o"]).arg(&program);
+    let output = compiler.current_dir(&folder).output().context("cannot start the C compiler")?;
+    if !output.status.success() {
+        bail!("kernel.c does not compile:\n{}", tail(&String::from_utf8_lossy(&output.stderr), 20));
+    }
+    let outcome = Capture::new(built, &program).run()?;
+    let expected = fs::read_to_string(folder.join("expected.txt")).context("cannot read expected.txt")?;
+    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    if outcome.end != End::Exit(0) || stdout != expected {
+        bail!("it ended with {:?}, and printed:\n{stdout}", outcome.end);
+    }
+    Ok(())
 }
 
 fn work<'a>(context: &Context<'_>, program: &Program, script: &'a str, files: &'a Path) -> Result<Work<'a>> {

@@ -1,6 +1,6 @@
 //! The parts of the machine that attackers get, and the debug log.
 
-use super::{Any, Buffer, Handle, Is, Recipe, To, Word, bytes};
+use super::{Any, Buffer, Handle, Is, Recipe, To, Word, bytes, record};
 use crate::grammar::Gift;
 
 const VMO: u64 = 38;
@@ -89,6 +89,16 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.mint();
             recipe.call("endpoint_delete", &[Word::Gift(Gift::Thread), Handle(SLOT)]);
         }
+        "endpoint_send" => {
+            recipe.endpoint();
+            recipe.mint();
+            let message = recipe.message();
+            recipe.call("endpoint_send", &[Handle(SLOT), Is(abi::HAFNON_ENDPOINT_NO_WAIT.into()), message]);
+        }
+        "endpoint_answer" => {
+            let message = recipe.message();
+            recipe.call("endpoint_answer", &[message]);
+        }
         _ => return false,
     }
     true
@@ -125,6 +135,12 @@ impl Recipe<'_> {
 
     fn endpoint(&mut self) {
         self.call("endpoint_create", &[Word::Gift(Gift::Endpoint), Is(0), To(ENDPOINT)]);
+    }
+
+    /// A message to an endpoint.
+    fn message(&mut self) -> Word {
+        let fields = [("label", self.below(1 << 20)), ("count", self.below(120))];
+        bytes(&record("hafnon_endpoint_message_t", &fields))
     }
 
     /// Puts the endpoint into a slot of the first thread.

@@ -9,12 +9,12 @@ pub const VMO: u64 = 12;
 const PAGED: u64 = 13;
 const CHILD: u64 = 14;
 const REGION: u64 = 15;
-const ADDRESS: u64 = 16;
+pub const ADDRESS: u64 = 16;
 const CLOCK: u64 = 17;
 const OTHER: u64 = 18;
 const STREAM: u64 = 19;
 
-const PAGE: u64 = 4096;
+pub const PAGE: u64 = 4096;
 /// Pages in most of what is created here.
 const PAGES: u64 = 8;
 /// Bytes in the largest VMO that a program can map; the machine has less memory.

@@ -1,7 +1,7 @@
 //! Tasks: stopped threads, pending exceptions, code in restricted mode and on virtual processors.
 
-use super::memory::VMO;
-use super::{Buffer, Bytes, Handle, Is, Recipe, Record, To, Word, bytes, record};
+use super::memory::{ADDRESS, PAGE, VMO};
+use super::{Buffer, Bytes, Handle, Is, Long, Recipe, Record, To, Word, bytes, record};
 use crate::grammar::Gift;
 
 const THREAD: u64 = 22;
@@ -142,14 +142,35 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             let (kind, code) = (Is(recipe.below(3)), Is(recipe.below(32)));
             recipe.call("restricted_stop", &[kind, Is(recipe.view.vector), code]);
         }
-        "vproc_enter" => {
+        "vproc_start" => {
             recipe.vproc();
             recipe.enter();
         }
-        "vproc_state" => {
+        "vproc_stop" => {
             recipe.vproc();
             recipe.enter();
-            recipe.call("vproc_state", &[Handle(VPROC)]);
+            recipe.call("vproc_stop", &[Handle(VPROC)]);
+        }
+        "vproc_enter" => {
+            recipe.enter_and_wait();
+        }
+        target @ ("vproc_resume" | "vproc_state") => {
+            recipe.enter_and_wait();
+            recipe.call(target, &[Handle(VPROC), Long(ADDRESS)]);
+        }
+        "vproc_wait" => {
+            recipe.vproc_page();
+            recipe.call("vproc_kick", &[Handle(VPROC)]);
+            recipe.call("vproc_wait", &[Long(ADDRESS)]);
+        }
+        "vproc_set_upcall" => {
+            recipe.vproc_page();
+            let (top, function) = (Is(recipe.buffer()), Is(recipe.view.code[0]));
+            recipe.call("vproc_set_upcall", &[Long(ADDRESS), top, function, Is(0)]);
+        }
+        "vproc_leave" => {
+            recipe.vproc_page();
+            recipe.call("vproc_leave", &[Long(ADDRESS)]);
         }
         "vproc_kick" => {
             recipe.vproc();
@@ -208,15 +229,34 @@ impl Recipe<'_> {
     /// Creates this thread's virtual processor, which may exist already.
     fn vproc(&mut self) {
         self.call("restricted_unbind_state", &[Is(0)]);
-        self.call("vproc_create", &[Is(0), To(VPROC), To(STATE), To(SLOT)]);
+        self.call("vproc_create", &[Is(0), To(VPROC), To(STATE)]);
+    }
+
+    /// Its page, mapped.
+    fn vproc_page(&mut self) {
+        self.vproc();
+        let options = Is((abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE).into());
+        self.call("vmar_map", &[Word::Gift(Gift::Vmar), options, Is(0), Handle(STATE), Is(0), Is(PAGE), To(ADDRESS)]);
+    }
+
+    /// Lets it run where there is nothing, and waits for its page fault.
+    fn enter_and_wait(&mut self) {
+        self.vproc_page();
+        self.domain();
+        self.call("vproc_enter", &[Handle(VPROC), Handle(PROCESS), Long(ADDRESS)]);
     }
 
     /// Enters it at an address where nothing is mapped.
     fn enter(&mut self) {
+        self.domain();
+        self.call("vproc_start", &[Handle(VPROC), Handle(PROCESS)]);
+    }
+
+    /// An address space, and a state to enter it with.
+    fn domain(&mut self) {
         self.process(0);
         let state = record("hafnon_vproc_state_t", &[("ip", 0x100_0000 + self.below(1 << 30)), ("flags", FLAGS)]);
         let size = Is(state.len() as u64);
         self.call("vmo_write", &[Handle(STATE), bytes(&state), Is(abi::HAFNON_VPROC_STATE_OFFSET), size]);
-        self.call("vproc_enter", &[Handle(VPROC), Handle(PROCESS)]);
     }
 }
