@@ -6,8 +6,10 @@ use crate::model::{Arg, Longest, SWEEP_WORDS, Sweep, SweepArg, Syscall};
 
 /// `pub const TESTS`, with an entry for each call in the order of their numbers.
 pub fn rust(calls: &[Syscall]) -> String {
-    let mut out =
-        String::from("/// What tests know of every call, sorted by number.\npub const TESTS: &[TestInfo] = &[\n");
+    let mut out = String::from(
+        "/// What tests know of every call, sorted by number.\n\
+         // Constants have various types.\n#[allow(clippy::unnecessary_cast)]\npub const TESTS: &[TestInfo] = &[\n",
+    );
     for call in calls {
         let tests = &call.tests;
         let values: String = call.args.iter().map(values).collect();

@@ -168,7 +168,7 @@ mod tests {
         let text = r#"{"data":[{"files":[{"filename":"/w/objects/src/ipc/iob.rs","summary":{"lines":{"count":4,"covered":3,"percent":75}}}]}]}"#;
         let export: Export = serde_json::from_str(text).expect("an export");
         let (lines, name) = of_part(&export.data[0].files[0], Path::new("/w/objects/src")).expect("of the part");
-        assert_eq!(lines.line(&name), " 75.0 %       3 of      4  iob.rs");
+        assert_eq!(lines.line(&name), " 75.0 %       3 of      4  ipc/iob.rs");
         assert!(of_part(&export.data[0].files[0], Path::new("/w/server/src")).is_none());
     }
 }

@@ -13,7 +13,7 @@ struct World {
 }
 
 fn world() -> World {
-    let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
+    let mut kernel = Kernel::new(FakeMachine::new(128)).unwrap();
     let job = kernel.root_job().unwrap();
     let (process, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
     let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
