@@ -17,7 +17,7 @@ use zx::{
     Stream, Timer, Vmar, Vmo,
 };
 
-use crate::check::{Case, Failure, Outcome, ensure, equal};
+use crate::check::{Case, Failure, Outcome, ensure};
 use crate::tiny::Tiny;
 
 /// A call with one row of arguments from its definition.
