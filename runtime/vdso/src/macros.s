@@ -37,8 +37,9 @@
 
 .section .text.vdso, "ax", @progbits
 
+// Aligned so that all entries fit in five pages: each process maps them.
 .macro entry name
-    .balign 16
+    .balign 4
     .globl \name
     .type \name, @function
 \name:
@@ -71,7 +72,11 @@
 
 // Enters the kernel, with all else in registers.
 .macro enter_kernel operation
+.if \operation == -1
+    or rdx, -1 // Three bytes shorter than a move, in each entry.
+.else
     mov rdx, \operation
+.endif
     mov rbx, rsp
     syscall
     mov rsp, rbx
