@@ -32,6 +32,7 @@ fn new_call(context: &Context<'_>) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(&to).with_context(|| format!("cannot remove {}", to.display()))?;
     }
+    fs::create_dir_all(&to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
         let (name, path) = (entry.file_name(), entry.path());
