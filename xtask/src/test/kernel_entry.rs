@@ -53,7 +53,11 @@ enum Found {
 /// Files elsewhere whose path begins so and that have this, and why.
 const EXCEPTIONS: [(&str, Found, &str); 12] = [
     ("examples/virtual-processor/", Found::Bytes, "code in a sub-domain, whose `syscall` stops it"),
-    ("objects/src/task/call_stack_pointer.rs", Found::Bytes, "recognizes the instruction at which a thread waits; runs nothing"),
+    (
+        "objects/src/task/call_stack_pointer.rs",
+        Found::Bytes,
+        "recognizes the instruction at which a thread waits; runs nothing",
+    ),
     ("programs/guest/programs/", Found::Instruction, "Linux programs, whose calls go to the guest kernel"),
     ("programs/guest/src/fuchsia/vector.rs", Found::Bytes, "code in a sub-domain, whose `syscall` stops it"),
     ("tests/bench/src/", Found::Bytes, "code in sub-domains, and processes that have no vDSO"),
