@@ -10,6 +10,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = env::var("OUT_DIR")?;
     let out = Path::new(&out);
     fs::write(out.join("syscalls.rs"), abi_gen::numbers::rust(&calls))?;
-    fs::write(out.join("tests.rs"), abi_gen::tests::rust(&calls))?;
+    fs::write(out.join("test_info.rs"), abi_gen::test_info::rust(&calls))?;
     Ok(())
 }

@@ -32,8 +32,9 @@ consts! { TABLE;
         ZX_PROP_EXCEPTION_STRATEGY = 18;
         /// Whether the stream appends (`u8`).
         ZX_PROP_STREAM_MODE_APPEND = 19;
-        /// Bytes that the job and all below it may have, `u64::MAX` for any number (`u64`). Not Zircon's: an extension.
-        /// To be set it needs the right to set policies, too. What is counted stands in `objects/src/core/account/counts.rs`.
+        /// Memory quota of the job and all jobs below it in bytes, `u64::MAX` for no limit (`u64`). Not Zircon's: an
+        /// extension. Setting it also needs the right to set policies. `objects/src/account/mod.rs` says what is
+        /// counted.
         HAFNON_PROP_JOB_MEMORY_LIMIT = 0x4866_0001;
         /// Bytes that the job and all jobs below it use (`u64`). Read-only. Not Zircon's: an extension.
         HAFNON_PROP_JOB_MEMORY_USED = 0x4866_0002;

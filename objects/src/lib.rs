@@ -1,8 +1,8 @@
 //! Zircon's kernel objects as plain Rust over an abstract machine.
 //!
 //! Each family of objects has a folder, and each noun a file in it: a struct holds what a noun is, and methods on
-//! [`Kernel`] say what can be done with it. Objects have numbers ([`Id`]), not pointers: there are no cycles to collect,
-//! no borrow outlives a call, and an object that is gone is found to be gone.
+//! [`Kernel`] say what can be done with it. Objects have numbers ([`Id`]), not pointers: there are no cycles to
+//! collect, no borrow outlives a call, and an object that is gone is found to be gone.
 //!
 //! A family uses those above it in this list, besides a few names that `docs/architecture.md` gives with the reasons:
 //! - [`containers`]: storage, lists and maps that know nothing of the kernel;

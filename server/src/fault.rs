@@ -1,7 +1,7 @@
-//! Faults: what a thread did that the processor could not do for it.
+//! Faults of programs' threads.
 //!
-//! A page fault on memory that is mapped is served: the page is committed and mapped. The use of an I/O port that the
-//! process was granted is carried out ([`objects::device::ioports`]). Everything else becomes an exception
+//! A page fault on mapped memory is served: the server commits and maps the page. The server carries out the access to
+//! an I/O port that the process was granted ([`objects::device::ioports`]). Everything else becomes an exception
 //! ([`objects::task::exception`]).
 
 use abi::{

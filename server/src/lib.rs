@@ -8,7 +8,7 @@
 //! This library does not depend on seL4; only the binary beside it does.
 #![no_std]
 #![forbid(unsafe_code)]
-// No input of a program may panic the server.
+// No input of a program may stop the system.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::indexing_slicing)
@@ -207,7 +207,8 @@ fn again<M: Machine>(
     if has_memory(cx.kernel, number) { make_here(&mut cx, number, &first) } else { unmade(&mut cx, number, &first) }
 }
 
-/// A call that is not made for want of memory. Handles that it consumes leave the caller all the same.
+/// The answer to a call for which there is not enough memory. If the call consumes a handle regardless of its result,
+/// the caller loses the handle here as well.
 fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     if let Some(call) = abi::syscall(number).filter(|call| call.args.iter().any(|arg| arg.consumed)) {
         let [a, b, c, d] = *args;

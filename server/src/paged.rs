@@ -1,4 +1,4 @@
-//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol that [`objects::memory::pager`] tells.
+//! Calls and faults that wait for a pager: steps 2 and 6 of the protocol in [`objects::memory::pager`].
 
 use abi::Status;
 use objects::Kernel;

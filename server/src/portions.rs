@@ -1,4 +1,4 @@
-//! Long calls: steps 2, 4 and 5 of the protocol that [`objects::core::continuation`] tells.
+//! Long calls: steps 2, 4 and 5 of the protocol in [`objects::core::continuation`].
 
 use abi::{Rights, Status};
 use objects::containers::failure_injection;
@@ -77,7 +77,7 @@ impl<M: Machine> Cx<'_, M> {
         Ok((work, other))
     }
 
-    /// The end of a portion: the call is over, or goes on (step 1) when so much has been done.
+    /// The end of a slice: the call is over, or continues (step 1) with `goes_on` as the work done so far.
     ///
     /// # Errors
     /// [`GOES_ON`](objects::core::continuation::GOES_ON).
@@ -89,7 +89,7 @@ impl<M: Machine> Cx<'_, M> {
 }
 
 impl<M: Machine> Cx<'_, M> {
-    /// Goes on when nothing is left of what has ended, for a call that tells what there is and has done nothing yet.
+    /// Delays a call until the reaper's backlog is empty, for a call that reports what exists and has done nothing yet.
     ///
     /// # Errors
     /// [`GOES_ON`](objects::core::continuation::GOES_ON).
@@ -102,8 +102,8 @@ impl<M: Machine> Cx<'_, M> {
         Ok(())
     }
 
-    /// What a call wanted that has changed nothing; if there was no memory for it, it is made again when less is left of what has
-    /// ended.
+    /// Passes on the result of a call that has changed nothing. If it failed for lack of memory and the reaper has a
+    /// backlog, the call is made again when the backlog is smaller.
     ///
     /// # Errors
     /// As `made`, and [`GOES_ON`](objects::core::continuation::GOES_ON).
@@ -133,7 +133,7 @@ pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, an
     }
 }
 
-/// Step 2: what is on the lists is left.
+/// Step 2: saves the call.
 #[cold]
 pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
     let [a, b, c, d] = args;

@@ -6,7 +6,7 @@
 //! | module | writes | used by |
 //! |---|---|---|
 //! | [`numbers`] | Rust constants and the table `SYSCALLS` | `abi/build.rs` |
-//! | [`tests`] | the table `TESTS`: what tests know of each call | `abi/build.rs` |
+//! | [`test_info`] | the table `TESTS`: what tests know of each call | `abi/build.rs` |
 //! | [`stubs`] | the vDSO's entry points in assembly | `runtime/vdso/build.rs` |
 //! | [`header`] | `zircon/syscalls.h` and `zircon/types.h` | the sysroot |
 //! | [`pages`] | a reference page for each call, and the support table | `./hafnon docs` |
@@ -21,7 +21,7 @@ pub mod model;
 pub mod numbers;
 pub mod pages;
 pub mod stubs;
-pub mod tests;
+pub mod test_info;
 
 pub use load::{Error, load};
 pub use model::{Arg, Dir, ErrorCase, Right, Support, Syscall, Via};

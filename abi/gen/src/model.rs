@@ -53,7 +53,7 @@ impl Syscall {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arg {
-    /// Its name in Zircon.
+    /// Zircon's name for it.
     pub name: String,
     /// One of [`SCALARS`], `void` for bytes, or a structure of the `abi` crate (`zx_…_t`).
     #[serde(rename = "type")]

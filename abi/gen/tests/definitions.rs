@@ -4,7 +4,7 @@ use std::path::Path;
 
 use abi_gen::load::{check, parse};
 use abi_gen::model::Sweep;
-use abi_gen::{Error, Support, Syscall, Via, header, load, numbers, pages, stubs, tests};
+use abi_gen::{Error, Support, Syscall, Via, header, load, numbers, pages, stubs, test_info};
 
 const READ: &str = r#"
 [[syscall]]
@@ -114,7 +114,7 @@ fn rust_has_the_number_and_the_entry() {
 
 #[test]
 fn rust_has_what_tests_know() {
-    let text = tests::rust(&[read()]);
+    let text = test_info::rust(&[read()]);
     let row = r#"SweepArg::Tested(Some("thing")), SweepArg::Memory, SweepArg::Number(8), SweepArg::Number(0), \
                  SweepArg::Number(crate::ZX_THING_FAST as u64 | 2), SweepArg::Number(0), SweepArg::Unswept, SweepArg::Optional"#;
     let row = row.replace("\\\n                 ", "");

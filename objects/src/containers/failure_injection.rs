@@ -1,18 +1,19 @@
-//! Requests for memory that are refused on purpose, to see that each of them may be.
+//! Failure injection: requests for memory that are refused on purpose, to test that each may fail.
 //!
-//! Whoever asks for memory and can be told no asks here first ([`refused`], and [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is
-//! refused unless somebody has set a [`Plan`]:
+//! Code that requests memory and can handle a failure asks here first ([`refused`], and
+//! [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is refused without a [`Plan`]:
 //!
-//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether those that follow
-//!    in the same event are, too.
-//! 2. At the start of an event it is said whether its requests count ([`heed`]): those of one task's calls and faults do in
-//!    the running system ([`Kernel::refusal_plan`](crate::Kernel::refusal_plan)), all do in the objects' own tests.
+//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether all later
+//!    requests of the same event are refused, too.
+//! 2. At the start of an event, [`heed`] sets whether its requests count: in the running system those of one task's
+//!    calls and faults ([`Kernel::refusal_plan`](crate::Kernel::refusal_plan)), in the objects' own tests all.
 //! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
-//! 4. At the end of the event its requests count no more. What ends then gets nothing at all while there is a plan
-//!    ([`Kernel::refusal_of_ends`](crate::Kernel::refusal_of_ends)): to end must take no memory.
-//! 5. Who set the plan asks what has come of it ([`made`]).
+//! 4. At the end of the event its requests no longer count. While there is a plan, the reaper's requests are always
+//!    refused ([`Kernel::refusal_of_ends`](crate::Kernel::refusal_of_ends)): destruction must take no memory.
+//! 5. The setter of the plan asks for the results ([`made`]).
 //!
-//! This is the one thing that is not a part of the kernel: containers ask, too, and know nothing of it.
+//! This is the only global state outside of the [`Kernel`](crate::Kernel): small containers use it, too, and have no
+//! access to the kernel.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};

@@ -19,12 +19,12 @@ impl From<OutOfMemory> for Status {
 
 /// Containers that can be asked to make room, and may say no.
 pub trait Grows {
-    /// Makes room for so many more, and some to spare.
+    /// Reserves room for `more` elements, and some to spare.
     ///
     /// # Errors
     /// There is no memory.
     fn room(&mut self, more: usize) -> Result<(), OutOfMemory>;
-    /// Makes room for so many more.
+    /// Reserves room for exactly `more` elements.
     ///
     /// # Errors
     /// There is no memory.

@@ -3,7 +3,7 @@
 
 use alloc::collections::BTreeMap;
 
-/// See the description of the module.
+/// See the module's description.
 #[derive(Clone)]
 pub(crate) struct InlineMap<K, V> {
     /// Any one of the entries.

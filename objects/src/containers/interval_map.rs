@@ -65,7 +65,7 @@ impl<K: Mark> IntervalMap<K> {
         was
     }
 
-    /// Whether it is empty.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.only.is_none() && self.lens.is_empty()
     }

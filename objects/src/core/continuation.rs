@@ -1,27 +1,28 @@
 //! Long calls are made in portions.
 //!
 //! The kernel does one thing at a time, so a call that would take long is cut up: its thread makes it again and again,
-//! and each time it goes on from where it was, until it is over. Between two portions the thread is as ready to run as any that
-//! computes. So whatever decides who runs ([`crate::task::fair_scheduling`], priorities) decides when the next portion is done, and others are
-//! served meanwhile. Its program sees one call.
+//! and each time it goes on from where it was, until it is over. Between two portions the thread is as ready to run as
+//! any that computes. So whatever decides who runs ([`crate::task::fair_scheduling`], priorities) decides when the next
+//! portion is done, and others are served meanwhile. Its program sees one call.
 //!
 //! 1. The call is checked as a whole. If it is long, it does a portion of its work and ends with [`GOES_ON`]
 //!    ([`Kernel::goes_on`]), which says what it works on and how far it has come. No program is ever told this status.
-//! 2. The server notes the call as it was first read, and what it works on is kept in being. The thread is not answered,
-//!    but sent to make the call again ([`Kernel::going_begin`]).
+//! 2. The server notes the call as it was first read, and what it works on is kept in being. The thread is not
+//!    answered, but sent to make the call again ([`Kernel::going_begin`]).
 //! 3. The thread runs when its turn comes, and makes the call.
-//! 4. The server takes the note ([`Kernel::going_take`]) and makes the call from there: with the words that were noted, and
-//!    without looking for handles and rights, which were good when the call began. The portion itself is checked anew: the
-//!    object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
+//! 4. The server takes the note ([`Kernel::going_take`]) and makes the call from there: with the words that were noted,
+//!    and without looking for handles and rights, which were good when the call began. The portion itself is checked
+//!    anew: the object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
 //! 5. It ends in one of these ways:
 //!    - 5A. The last portion is done, or one fails: the call is answered. What was done before stays done.
 //!    - 5B. The thread is killed, or set to go on elsewhere by a debugger: the note is dropped, and so is the rest.
-//!    - 5C. The thread comes with another call, or with a fault. No thread of itself does; the note is dropped, and what it comes with
-//!      is dealt with.
-//!    - 5D. The portion has to wait for a pager: the call is noted for that instead, and made from its start when the pages have come.
+//!    - 5C. The thread comes with another call, or with a fault. No thread of itself does; the note is dropped, and
+//!      what it comes with is dealt with.
+//!    - 5D. The portion has to wait for a pager: the call is noted for that instead, and made from its start when the
+//!      pages have come.
 //!
-//! A call that has ended more than goes in one portion is answered when that is over ([`crate::kernel::reaper`]): it goes on, too, but is not made
-//! again in step 4; each time it comes, a portion of what is left is carried out.
+//! A call that has ended more than goes in one portion is answered when that is over ([`crate::kernel::reaper`]): it
+//! goes on, too, but is not made again in step 4; each time it comes, a portion of what is left is carried out.
 //!
 //! A thread that is suspended in step 3 makes the call when it is resumed.
 
@@ -88,7 +89,7 @@ impl Progress {
 /// A continuation.
 #[derive(Debug)]
 pub struct Going {
-    /// Its koid.
+    /// The call's number.
     pub number: u32,
     /// Its arguments, as first read.
     pub args: [u64; 8],

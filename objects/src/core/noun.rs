@@ -7,7 +7,7 @@ use crate::kernel::nouns::Body;
 
 /// A type whose values are a variant of [`Body`]: the kernel's list of nouns makes it one.
 pub trait Variant: Sized {
-    /// The object's own part, if it is of this type.
+    /// The object's type-specific part, if it is of this type.
     fn of(body: &Body) -> Option<&Self>;
     /// The same, to change it.
     fn of_mut(body: &mut Body) -> Option<&mut Self>;
@@ -40,7 +40,7 @@ pub trait Noun: Variant {
 
 /// A noun whose objects come in pairs.
 pub(crate) trait Peered: Noun {
-    /// The other end, as long as it is there, and its number for good.
+    /// The peer, while it exists, and the peer's koid, which stays.
     fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64);
 }
 

@@ -1,10 +1,11 @@
-//! What all kernel objects have in common: an identity, signals, and a life that ends with the last reference.
+//! The common part of all kernel objects: identity, signals, and destruction with the last reference.
 //!
-//! An object lives as long as a handle stands for it, wherever that handle is (in a process's table or in a message),
-//! or something in the kernel needs it (`refs`): a running thread needs itself, a mapping its VMO, a child its parent.
-//! When the last *handle* goes, the noun says what that means ([`crate::kernel::lifecycle`]); when the last of both
-//! goes, the object is taken apart. Taking apart never recurses: what it lets go of is put on a list that is worked off
-//! ([`crate::kernel::reaper`]), so a chain of a million objects inside each other's messages ends in constant stack.
+//! An object lives as long as a handle refers to it, wherever that handle is (in a process's table or in a message), or
+//! the kernel needs it (`refs`): a running thread holds itself, a mapping its VMO, a child its parent. When the last
+//! *handle* is closed, the noun decides what that means ([`Kernel::last_handle_gone`]); when both counts are 0, the
+//! object is destroyed. Destruction never recurses: the objects that it releases go onto the reaper's list
+//! ([`crate::kernel::reaper`]), so a chain of a million objects inside each other's messages is destroyed in constant
+//! stack.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -167,7 +168,7 @@ pub(crate) enum Held {
     Handle(Handle),
     /// More; one step of its destruction was done.
     More,
-    /// No topic.
+    /// Nothing.
     Nothing,
 }
 
@@ -312,7 +313,7 @@ impl Objects {
         self.slab.len()
     }
 
-    /// Whether it is empty.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }

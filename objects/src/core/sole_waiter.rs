@@ -5,8 +5,8 @@
 //! marked. Whoever comes later gets an observer. The steps are those of [`crate::core::wait`]:
 //!
 //! - 2S. The thread is put into the object, the handle that it went through is marked, and the thread is blocked.
-//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back, from where 2S has noted them: whose thread it is, and whether
-//!   that has ended, doesn't matter.
+//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back, from where 2S has noted them: whose thread it
+//!   is, and whether that has ended, doesn't matter.
 
 use abi::{Signals, Status};
 
@@ -43,7 +43,7 @@ impl<M: Machine> Kernel<M> {
         marked
     }
 
-    /// Step 3S.
+    /// Step 3S: the end of the wait.
     pub(crate) fn sole_end(&mut self, object: ObjectId) {
         let Some(sole) = self.objects.any_mut(object).ok().and_then(|object| object.sole.take()) else { return };
         if let Some(handles) = self.objects.handles_mut(sole.process) {
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends the wait for an object that is about to go.
+    /// Ends the wait for an object that is about to be destroyed.
     pub(crate) fn sole_cancel(&mut self, object: ObjectId) {
         if let Some(sole) = self.objects.any(object).ok().and_then(|object| object.sole) {
             self.finish_wait(Id::new(sole.thread), Status::CANCELED);

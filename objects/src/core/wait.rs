@@ -1,34 +1,36 @@
-//! Signals and those who wait for them.
+//! Signals and their observers.
 //!
-//! Whoever waits is an [`Observer`]: a thread in `object_wait_one` or `wait_many`, or a packet of a port that was asked
-//! for by `object_wait_async`. Observers that wait for the same signals of the same object form an [`Interest`], so that
-//! a change of signals costs those alone whom it concerns, however many others wait. The protocol:
+//! An [`Observer`] is a thread in `object_wait_one` or `wait_many`, or a port packet requested by `object_wait_async`.
+//! Observers that wait for the same signals of the same object form an [`Interest`], so that a change of signals costs
+//! only the observers that it concerns, however many others there are. The protocol:
 //!
-//! 1. A wait looks at the signals; if one is there, it ends at once and nothing is put on a list.
-//! 2. Otherwise an observer is put into an interest in each object and on the list of the handle that it went through,
-//!    and the thread is blocked, with a deadline if it has one.
-//! 3. The wait ends by whichever comes first, and what ends it takes all the thread's observers off their lists:
+//! 1. A wait looks at the signals; if one of them is set, it ends at once and enters no list.
+//! 2. Otherwise an observer enters an interest in each object and the list of the handle through which it waits, and
+//!    the thread is blocked, with a deadline if it has one.
+//! 3. The first of these events ends the wait, and removes all the thread's observers from their lists:
 //!    - 3A a signal is set ([`Kernel::signal`]),
-//!    - 3B the deadline comes ([`Kernel::expire`]),
-//!    - 3C the handle that it went through is closed or transferred ([`Kernel::cancel_waits_through`]),
+//!    - 3B the deadline expires ([`Kernel::expire`]),
+//!    - 3C the handle is closed or transferred ([`Kernel::cancel_waits_through`]),
 //!    - 3D the thread is killed.
 //!
-//! A thread that is the only one to wait for the only object that it waits for does without lists: see [`crate::core::sole_waiter`].
+//! If an object has only one waiting thread, and the thread waits only for this object, no lists are used: see
+//! [`crate::core::sole_waiter`].
 //!
-//! Of those whom one change of signals satisfies, who came last is told first, whatever signals each waits for, as Zircon has it.
-//! A sole waiter came before all others, so it is the last.
+//! Of the observers that one change of signals satisfies, the newest is notified first, whatever signals each waits
+//! for, as in Zircon. A sole waiter came before all others, so it is the last.
 //!
-//! Many may wait for one signal or through one handle, and others are not to wait until all of them are told. So 3A and 3C
-//! reach [`AT_ONCE`] observers; with what is beyond that the rest of the call goes on in portions, as with what it has ended
-//! ([`crate::kernel::reaper`]):
+//! Many observers may wait for one signal or through one handle, and other threads must not have to wait until all are
+//! notified. So 3A and 3C notify [`AT_ONCE`] observers directly, and the reaper ([`crate::kernel::reaper`]) the rest in
+//! slices, before the call is answered:
 //!
-//! 4. An interest that is satisfied leaves its object and is *settled*: it notes what signals there were, and whatever ends the
-//!    waits of its observers then, they find those ([`Kernel::signals_wait_over`], [`Kernel::cancel_observer`]). Who waits
-//!    later gets another interest.
-//! 5. Observers through a handle that is gone leave its list as a whole, for a list of those that are to be cancelled. Which of
-//!    the two one is in is known by who is first; in a ring that is all that matters ([`Kernel::unobserve`]).
+//! 4. A satisfied interest leaves its object and is *settled*: it stores the signals of that time. Whatever ends the
+//!    waits of its observers later, they report these signals ([`Kernel::signals_wait_over`],
+//!    [`Kernel::cancel_observer`]). Later waits get another interest.
+//! 5. Observers through a closed handle move as a whole from its list to a list of observers to cancel. An observer
+//!    does not know which of the two lists it is in. Removal from a ring needs the list only for its first entry, and
+//!    that is compared ([`Kernel::unobserve`]).
 //!
-//! Otherwise, because the kernel does one thing at a time, no end can meet another one half done.
+//! Because the kernel does one thing at a time, the end of one wait otherwise never overlaps another.
 
 use alloc::vec::Vec;
 

@@ -1,11 +1,12 @@
-//! The host link as `debug_read` and `debug_write` see it: bytes in, bytes out, and threads that wait for either.
+//! The host link for `debug_read` and `debug_write`: bytes in, bytes out, and waiting threads.
 //!
-//! A write goes in portions ([`crate::core::continuation`]), as each byte that leaves costs time, and a port that takes all of them at once
-//! does not bound it. Bytes of one write stay together: others wait with theirs. A write that the machine cannot take any more of waits,
-//! with the rest of its data copied, until all is taken. A read waits until there is at least one byte.
+//! A write runs in slices ([`crate::core::continuation`]), because each byte takes time to send, and a port that
+//! accepts all of them at once sets no limit. Bytes of one write stay together: other writers wait. If the machine
+//! accepts no more bytes, the write blocks with a copy of the rest until all are accepted. A read waits until there is
+//! at least one byte.
 //!
-//! The host takes what comes over the link for the word of one process. So one can claim it, and the bytes of others then do
-//! not go there.
+//! The host trusts the bytes on the link as those of one process. So a process can claim the link; the bytes of other
+//! processes then do not go there.
 
 use alloc::vec::Vec;
 

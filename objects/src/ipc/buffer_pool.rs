@@ -17,7 +17,7 @@ const LARGEST: usize = 1024;
 /// Largest size of the large buffer.
 const HUGE: usize = crate::ipc::socket::CAPACITY;
 
-/// See the description of the module.
+/// See the module's description.
 #[derive(Default)]
 pub struct BufferPool {
     kept: Vec<Vec<u8>>,

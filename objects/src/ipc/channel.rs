@@ -1,17 +1,17 @@
-//! Channels: two ends, each with a queue of messages that carry bytes and handles.
+//! Channels: two ends, each with a queue of messages that contain bytes and handles.
 //!
-//! `channel_call` writes a message under a transaction number that the kernel chooses and waits for the answer that
-//! bears it:
+//! `channel_call` writes a message with a transaction number chosen by the kernel, and waits for the answer with the
+//! same number:
 //!
-//! 1. The caller's end notes number and thread ([`Channel::callers`]); the message goes to the peer's queue.
-//! 2. The thread is blocked.
-//! 3. A message written to the caller's end whose first four bytes are a number noted there goes straight to that
-//!    thread instead of into the queue ([`crate::task::channel_call`]). The peer's closing, the deadline and the closing of the handle end the wait too.
+//! 1. The caller's end stores number and thread ([`Channel::callers`]); the message goes to the peer's queue.
+//! 2. The thread blocks.
+//! 3. A message written to the caller's end whose first four bytes are a stored number goes directly to that thread
+//!    instead of into the queue. The closing of the peer, the deadline and the closing of the handle also end the wait.
 //!
-//! An end has one handle, as nobody may duplicate it. If that lies in a message, and the end with the message in its queue
-//! has its handle in a message in turn, and so on, somebody must hold the last of them, or nobody could ever read any. So
-//! each end notes in whose queue its handle lies ([`Channel::within`]), and a write that would close such a chain to a
-//! circle is refused.
+//! An end has one handle, since channel handles cannot be duplicated. If that handle is in a message in the queue of
+//! another end, whose handle is in a message in turn, and so on, the last handle of the chain must be in a process, or
+//! no process could ever read any of the messages. So each end stores the end in whose queue its handle is
+//! ([`Channel::within`]), and a write that would close the chain to a cycle fails.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -95,7 +95,7 @@ pub struct CallBuffers {
     pub num_bytes: u32,
     /// Address for the handles.
     pub handles: u64,
-    /// Room for bytes.
+    /// Room for handles.
     pub num_handles: u32,
     /// Handles are written as `zx_handle_info_t`.
     pub etc: bool,

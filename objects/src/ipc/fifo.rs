@@ -44,7 +44,7 @@ impl Ringed for Fifo {
 peered!(Fifo);
 
 impl Fifo {
-    /// How many of `wanted` elements there are bytes for. InlineMap are counted, as a division would take longer.
+    /// The number of elements in `bytes`, at most `wanted`. Small numbers are counted, which is faster than a division.
     #[inline]
     fn elements(&self, bytes: usize, wanted: u64) -> usize {
         let size = self.size.max(1);

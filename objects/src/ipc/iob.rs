@@ -46,7 +46,7 @@ const OTHER_END: u32 = 4;
 /// How the kernel accesses a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discipline {
-    /// No topic.
+    /// Not at all.
     None,
     /// Stores copies of blobs by number.
     IdAllocator,
@@ -69,7 +69,7 @@ pub enum Source {
 /// Parameters of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegionSpec {
-    /// The koid of its memory.
+    /// Its memory.
     pub source: Source,
     /// `ZX_IOB_ACCESS_*`.
     pub access: u32,
@@ -82,7 +82,7 @@ pub struct RegionSpec {
 pub struct Region {
     /// Its parameters.
     pub spec: RegionSpec,
-    /// The koid of its memory.
+    /// Its memory.
     pub vmo: Id<Vmo>,
     /// Its size in bytes.
     pub size: u64,
@@ -344,12 +344,12 @@ impl<M: Machine> Kernel<M> {
         Ok((region, what))
     }
 
-    /// `iob_writev`: a record with the parts of a program's memory as its data.
+    /// `iob_writev`: writes a record with buffers of a program's memory as its data.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not by this end. `INVALID_ARGS`: too
-    /// much at once, or no memory of the program's. `BAD_STATE`: the counters make no sense. `NO_SPACE`: the ring is
-    /// full. `NO_MEMORY`. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
+    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not allowed for this end.
+    /// `INVALID_ARGS`: too many bytes, or invalid buffers. `BAD_STATE`: the ring's counters are invalid. `NO_SPACE`:
+    /// the ring is full. `NO_MEMORY`. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
     pub fn iob_write(&mut self, id: Id<Iob>, index: u32, aspace: Key, parts: &[Part]) -> Result<(), Status> {
         let tag_of = |discipline| match discipline {
             Discipline::Ring { tag } => Some(tag),

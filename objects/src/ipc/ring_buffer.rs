@@ -17,7 +17,7 @@ use crate::machine::{Frame, Machine, PAGE};
 /// Minimum capacity in bytes.
 const LEAST: usize = 256;
 
-/// See the description of the module.
+/// See the module's description.
 #[derive(Default)]
 pub(crate) struct RingBuffer {
     /// The buffer; all of it is usable.

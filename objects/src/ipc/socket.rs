@@ -215,7 +215,7 @@ impl<M: Machine> Kernel<M> {
     /// Writes `len` bytes of a program's memory to the peer, all of them or none.
     ///
     /// # Errors
-    /// As [`Kernel::socket_room`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`.
+    /// As [`Kernel::socket_way`]; `SHOULD_WAIT`: no room for all. As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`.
     pub fn socket_write(&mut self, end: Id<Socket>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         let way = self.socket_way(end)?;
         if len > way.room {

@@ -1,22 +1,23 @@
-//! Streams: a VMO seen as a file, with a position that reads and writes move.
+//! Streams: a VMO as a file, with a seek position.
 //!
-//! What a stream reads ends with the content of the VMO (`content_size`), which all streams over it share. A write
-//! beyond the end makes the content longer, and the VMO too, if it can be resized and the stream was made through a
-//! handle that may. Bytes between the old end and what is written become zeroes.
+//! Reads end at the content size of the VMO (`content_size`), which all its streams share. A write beyond the end
+//! extends the content, and also the VMO, if it is resizable and the stream was created with a handle that allows that.
+//! Bytes between the old end and the write become zeroes.
 //!
-//! A read or write that may have to be made again from its start, because a page must be waited for, changes neither
-//! position nor sizes before it has all pages. What it has copied by then, it copies again.
+//! A read or write that may start over, because it must wait for a page, changes neither position nor sizes before all
+//! its pages are present. Bytes copied before that are copied again.
 //!
-//! One that is long is made in portions ([`crate::core::continuation`]), between which others may use the same stream or VMO. So
-//! that each byte is read by one of those who read at the position, and none is written over by another who writes there
-//! or at the end:
-//! 1. The first portion settles the [`Run`]: where it begins and how long it is. If that is not all, the position, and at
-//!    the end the content's end too, are moved behind it at once.
-//! 2. Each portion copies as much as goes. What has been written is content from then on.
-//! 3. The run ends early where memory is wanting, or where others have cut off the content up to where it has come. Then
-//!    what was moved in 1 is moved back, if nobody has moved it since.
+//! A long operation runs in slices ([`crate::core::continuation`]), between which other threads may use the same stream
+//! or VMO. To ensure that each byte is read by only one of several readers at the position, and that writers at the
+//! position or at the end do not overwrite each other:
+//! 1. The first slice fixes the [`Run`]: its start and length. If more slices follow, it immediately moves the
+//!    position, and for an append also the content's end, to the end of the run.
+//! 2. Each slice copies as much as fits. Written bytes are content from then on.
+//! 3. The run ends early if memory is missing, or if another thread cuts the content off below its progress. The values
+//!    moved in 1 are then moved back, if no other thread has moved them since.
 //!
-//! What is to become zeroes before a write is zeroed before 1, in portions too: the content grows by them.
+//! Bytes before a write that must become zeroes are zeroed before 1, also in slices, and become content as they are
+//! zeroed.
 
 use alloc::boxed::Box;
 
@@ -38,7 +39,7 @@ use crate::memory::vmo::{self, Vmo};
 pub struct Stream {
     /// The VMO that it reads and writes.
     pub vmo: Id<Vmo>,
-    /// The stream's position.
+    /// The seek position in bytes.
     pub seek: u64,
     /// Allowed operations: `ZX_STREAM_MODE_READ`, `ZX_STREAM_MODE_WRITE`.
     pub mode: u32,
@@ -88,7 +89,7 @@ pub struct Run {
 /// The values that a run has moved to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moves {
-    /// No topic.
+    /// None.
     Nothing,
     /// The stream's position.
     Position,

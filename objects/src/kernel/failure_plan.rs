@@ -7,7 +7,7 @@ use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 impl<M: Machine> Kernel<M> {
-    /// Sets a plan for what a task's threads do, or ends it. Gives what came of the last one.
+    /// Sets a plan for a task's threads, or removes it. Returns the results of the previous one.
     pub fn refusal_plan(&mut self, new: Option<(u64, Plan)>) -> Made {
         let made = made();
         self.refusing = new.map(|(koid, _)| koid);
@@ -24,13 +24,13 @@ impl<M: Machine> Kernel<M> {
         self.refusing.is_some()
     }
 
-    /// Step 2, for an event of the thread with this number.
+    /// Step 2 for an event of the thread with this number.
     pub fn refusal_heed(&self, thread: u32) {
         let counts = |koid| self.thread_at(thread).is_some_and(|thread| self.is_within(thread.object(), koid));
         heed(self.refusing.is_some_and(counts));
     }
 
-    /// Step 4: what ends meanwhile gets no memory of the kind that the plan is about.
+    /// Step 4: runs the reaper, whose requests of the plan's kind are refused.
     pub fn refusal_of_ends(&mut self, end: impl FnOnce(&mut Self)) {
         if !self.is_refusing() {
             return end(self);
@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// Whether the machine is to ask before each call.
+    /// Sets whether the machine must report each call first.
     pub(crate) fn attend(&mut self) {
         let on = self.trace_is_on() || self.is_refusing() || self.is_left();
         self.machine.attend(on);

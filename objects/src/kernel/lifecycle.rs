@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
         self.end_object(id);
     }
 
-    /// An object on which nothing hangs any more goes.
+    /// Destroys an object that has no references.
     fn end_object(&mut self, id: ObjectId) {
         let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
         let Some((charge, body)) = taken else { return };
@@ -118,7 +118,7 @@ impl<M: Machine> Kernel<M> {
         self.charge_worked(charge);
     }
 
-    /// Takes an object that is about to go off the lists that it is in.
+    /// Removes an object that is about to be destroyed from its parent's lists.
     fn leave_lists(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
         let koid = object.koid;

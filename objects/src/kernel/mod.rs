@@ -51,7 +51,7 @@ pub mod nouns;
 pub mod reaper;
 pub(crate) mod trace;
 
-/// See the description of the module.
+/// See the module's description.
 pub struct Kernel<M: Machine> {
     /// The machine below.
     pub machine: M,
@@ -93,13 +93,13 @@ pub struct Kernel<M: Machine> {
     pub(crate) serial: crate::device::debug::Serial,
     pub(crate) next_koid: u64,
     pub(crate) handle_lookaside: HandleLookaside,
-    /// Handles that are to be closed, and objects that may have to go, when the call is done: see [`crate::kernel::reaper`].
+    /// Handles to close, and objects to check for destruction, at the end of the call: see [`crate::kernel::reaper`].
     pub(crate) closing: Vec<Handle>,
     pub(crate) doomed: List<Doomed>,
     pub(crate) reaper: Reaper,
-    /// What the event leaves behind: [`LEFT`], [`WOKEN`](crate::core::object::WOKEN).
+    /// Work that the current event leaves behind: [`LEFT`], [`WOKEN`](crate::core::object::WOKEN).
     pub(crate) unsettled: u8,
-    /// An upcall may be due for the thread whose call is being handled: see [`crate::guest::vproc`].
+    /// An upcall may be due for the calling thread: see [`crate::guest::vproc`].
     pub(crate) upcall: bool,
     pub(crate) pressure: Pressure,
     pub(crate) accounts: Accounts,

@@ -1,22 +1,24 @@
-//! What ends is carried out in portions.
+//! The reaper: destroys what has ended, in slices.
 //!
-//! Calls decide that something ends; it is carried out when they are done. Mostly that is little. But a program may end at once
-//! as much as it could make in a long time: a channel full of handles, a process with thousands of them, memory.
-//! Nobody is to wait for that.
+//! Calls decide what ends; the reaper destroys it when they are done. Usually that is little. But a program may release
+//! at once as much as it could create in a long time: a channel full of handles, a process with thousands of them,
+//! memory. Other threads must not have to wait for all of that.
 //!
-//! 1. What a call ends is put on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`], [`Kernel::vmo_left`]) and
-//!    carried out when it is done, before anybody else is served ([`Kernel::reap`]): first those are told who wait for what the call has
-//!    changed, if they are many ([`crate::core::wait`]), then the threads of processes are stopped, of all of them, then the rest goes.
-//!    A thread that is to be stopped can make no calls, and its faults are not served.
-//! 2. If that takes longer than a portion, the rest is *left*. What later calls end comes before what is left.
-//! 3. The thread whose call that was is not answered yet. It makes its call again, as in [`crate::core::continuation`], and each time a
-//!    portion of what is left is carried out ([`Kernel::left_portion`]); when there is nothing but memory of VMOs left, it is
-//!    answered. So for it all happened in its call, as it does in Zircon, and it takes the processor's time for it itself.
-//! 4. What nobody waits for, because its thread has ended or because nobody sees it but in how much memory is free, is
-//!    carried out when a timer rings: a portion, and then a pause that is [`PAUSE`] times as long ([`Kernel::left_due`]).
-//! 5. Who asks for memory that is not there while some is left: pages of VMOs that are gone come at once
-//!    ([`Kernel::with_left`]); before calls that are made while memory is short there is a portion of everything.
-//! 6. Who asks how much memory there is, or what is in being, is told when nothing is left.
+//! 1. A call puts what it ends on lists ([`Kernel::stop_threads`], [`Kernel::doom`], [`Kernel::drop_handle`],
+//!    [`Kernel::vmo_left`]). They are processed at the end of the call, before another thread is served
+//!    ([`Kernel::reap`]): first observers of the call's changes are notified, if they are many ([`crate::core::wait`]),
+//!    then all threads of ended processes are stopped, then the rest is destroyed. A thread that is to be stopped can
+//!    make no calls, and its faults are not handled.
+//! 2. If that takes longer than a slice, the rest is *left*. What later calls end is processed before it.
+//! 3. The call that caused it is not answered yet. Its thread makes the call again, as in
+//!    [`crate::core::continuation`], and each time runs a slice of what is left ([`Kernel::left_portion`]). When only
+//!    memory of VMOs is left, the call is answered. So for the thread, everything happened in its call, as in Zircon,
+//!    and the thread's own processor time pays for it.
+//! 4. What no thread waits for, because it has ended or because only the amount of free memory shows it, is processed
+//!    on a timer: one slice, then a pause [`PAUSE`] times as long ([`Kernel::left_due`]).
+//! 5. An allocation that fails while something is left first frees pages of destroyed VMOs ([`Kernel::with_left`]).
+//!    While memory is short, each call first runs a slice of everything.
+//! 6. A call that asks for the amount of memory or lists objects is answered when nothing is left.
 
 use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
@@ -58,9 +60,9 @@ pub(crate) struct Reaper {
     new_vmos: usize,
     /// When the next slice is due; the maximum if nothing is left.
     due: i64,
-    /// Interests that are settled, not all of whose observers have been told ([`crate::core::wait`], step 4).
+    /// Settled interests with observers that were not notified yet ([`crate::core::wait`], step 4).
     pub(crate) settled: List<Interests>,
-    /// Observers through handles that are gone ([`crate::core::wait`], step 5).
+    /// Observers through closed handles ([`crate::core::wait`], step 5).
     pub(crate) cancelled: List<Through>,
     /// Some of these were added by this event. `stops` is then set, too, so one check covers both.
     tells: bool,

@@ -48,7 +48,7 @@ const CALLS: &str = "kernel:syscall";
 /// Trace category of task events.
 const TASKS: &str = "kernel:task";
 
-/// See the description of the module.
+/// See the module's description.
 #[derive(Default)]
 pub(crate) struct Trace {
     on: bool,

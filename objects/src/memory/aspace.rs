@@ -70,7 +70,7 @@ pub struct AddressSpace {
     /// The range of the mapping that is [`Mapping::fixed`]; there is at most one.
     pub(crate) fixed: Option<(u64, u64)>,
     pub(crate) lots: Lots,
-    /// The part of it that is another one's, if it shows one ([`crate::task::shared_process`]).
+    /// The part of another address space that it shows, if any ([`crate::task::shared_process`]).
     pub(crate) shows: Option<Shows>,
     /// Address spaces that show a part of this one.
     pub(crate) shown_in: Vec<Key>,
@@ -144,7 +144,7 @@ pub(crate) struct Shows {
     pub(crate) end: u64,
 }
 
-/// The machine's address spaces in which something of an address space may be mapped: its own, and those that show a part of it.
+/// The machine's address spaces in which pages of an address space may be mapped (2).
 pub(crate) fn each_machine(aspaces: &Slab<AddressSpace>, aspace: Key, mut act: impl FnMut(Aspace)) {
     let Some(space) = aspaces.get(aspace) else { return };
     act(space.machine);

@@ -1,13 +1,13 @@
-//! Which page lies behind an address that was looked up a short while ago.
+//! Lookaside cache of recent address look-ups.
 //!
-//! Most calls pass addresses of the same few places: a thread's stack, its buffers. What was found for them is kept in a
-//! small table by page, so that the walk over mappings and tables is made once. Only what the next walk would find again
-//! is kept: a page that the VMO itself holds, that is in no way waited for, and whose mapping has no other end than its
-//! own. It is forgotten in two ways:
+//! Most calls pass addresses in the same few places: a thread's stack, its buffers. A small table caches the frame of
+//! each page, so that the walk over mappings and page tables is made once. Only results that the next walk would find
+//! again are cached: a page that the VMO itself holds, for which nothing waits, in a mapping that ends only at its own
+//! end. Entries are invalidated in two ways:
 //!
-//! - When a mapping goes or allows less, what was kept of its pages ([`Lookaside::forget`]).
-//! - When a frame is let go of, gets another owner, or moves to another VMO, everything: [`Lookaside::forget_all`] only
-//!   counts, and an entry of an earlier count is none.
+//! - When a mapping is removed or loses permissions, the entries of its pages ([`Lookaside::forget`]).
+//! - When a frame is freed, gets another owner, or moves to another VMO, all entries: [`Lookaside::forget_all`] only
+//!   increments the era, and entries of an earlier era are invalid.
 
 use crate::containers::slab::Key;
 use crate::machine::Access;
@@ -26,7 +26,7 @@ struct Entry {
     writable: u64,
     aspace: Key,
     frame: Frame,
-    /// [`Lookaside::era`] when it was made.
+    /// [`Lookaside::era`] when the entry was made.
     era: u64,
 }
 

@@ -23,7 +23,7 @@ pub struct Place {
     address: u64,
     /// The frame and offset, if the bytes are in one page that the lookaside cache has.
     known: Option<(Frame, usize)>,
-    /// [`Lookaside::era`](crate::memory::lookaside::Lookaside::era) of that.
+    /// [`Lookaside::era`](crate::memory::lookaside::Lookaside::era) when the destination was looked up.
     era: u64,
 }
 

@@ -20,7 +20,7 @@ use crate::task::page_wait::Then;
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
-/// Bytes of a handle in a reader's array: of a `zx_handle_info_t`, or of the bare value.
+/// Size of a handle in a reader's array: a `zx_handle_info_t` or a bare value.
 fn handle_size(etc: bool) -> usize {
     if etc { 16 } else { 4 }
 }
@@ -90,7 +90,7 @@ impl<M: Machine> Kernel<M> {
         self.channel_deliver(id, message, buffers);
     }
 
-    /// The same, for a thread that no longer waits for the answer. It may have to wait for the memory that it goes to.
+    /// The same for a thread whose wait is over. It may have to wait for the destination memory.
     pub(crate) fn channel_deliver(&mut self, thread: Id<Thread>, message: Message, buffers: CallBuffers) {
         match self.deliver(thread, message, buffers) {
             Ok(()) => self.wake(thread, Status::OK),
@@ -133,7 +133,7 @@ impl<M: Machine> Kernel<M> {
         self.deliver_handles(receiver, handles, to, buffers.etc).map_err(|status| (status, None))
     }
 
-    /// Writes the sizes and the bytes of a message, and makes sure of room for its handles. Says where they go.
+    /// Writes the sizes and bytes of a message, and reserves room for its handles. Returns the address for the handles.
     fn check_delivery(
         &mut self,
         aspace: Key,

@@ -1,10 +1,11 @@
 //! Futexes: threads that wait on a word of their process's memory.
 //!
-//! A futex is nothing but an address in an address space; it has a queue here only while threads wait on it or it has
-//! an owner.
+//! A futex is only an address in an address space. It has a queue here only while threads wait on it or it has an
+//! owner.
 //!
-//! Many threads are woken, and moved to another futex, in portions ([`crate::core::continuation`]), as many as waited at the end of the first.
-//! Who begins to wait between two portions may be among them: every waiter has to look at its word again anyway.
+//! Large numbers of threads are woken or requeued in slices ([`crate::core::continuation`]); the number is limited to
+//! those that wait at the end of the first slice. Threads that begin to wait between two slices may be woken instead;
+//! every waiter must check its word again anyway.
 
 use alloc::collections::BTreeMap;
 
@@ -56,8 +57,8 @@ pub struct Requeue {
 /// Size of the direct-mapped table.
 const NEAR: usize = 16;
 
-/// All futexes that have a queue. InlineMap have one at a time, so each is kept at a place that its key tells, as long as no other
-/// one is there; otherwise among those in order, which are found in O(log n) however many a program makes.
+/// All futexes that have a queue. Usually there are few, so each is in a direct-mapped table, unless its entry is
+/// occupied; all others are in a map, with look-up in O(log n) however many a program creates.
 #[derive(Default)]
 pub(crate) struct Futexes {
     near: [Option<(FutexKey, FutexQueue)>; NEAR],

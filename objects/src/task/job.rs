@@ -225,11 +225,11 @@ impl<M: Machine> Kernel<M> {
         self.signal(job.object(), all & !set, set);
     }
 
-    /// Ends a job with all that is in it, which gets the same return code. A dead one stays as it is.
+    /// Kills a job and everything in it, with the same return code. No effect on a dead one.
     ///
-    /// What runs there runs no more. What the processes had goes when the call is done ([`crate::kernel::reaper`]); with the last of
-    /// them a job has terminated for those who wait for it. A process that ends on the way may be critical to a job
-    /// further up; then all of that one ends.
+    /// Its threads run no more. The reaper ([`crate::kernel::reaper`]) destroys what the processes had at the end of
+    /// the call; when the last of them is destroyed, the job signals its termination. A process killed on the way may
+    /// be critical to a job further up; then that whole job is killed.
     pub fn job_kill(&mut self, job: Id<Job>, return_code: i64) {
         if !self.job_mark(job, return_code) {
             return;

@@ -32,7 +32,8 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// How much a job and all below it have, and may have; [`UNLIMITED`](crate::core::account::UNLIMITED) if there is no limit.
+    /// How much a job and all below it have, and may have; [`UNLIMITED`](crate::core::account::UNLIMITED) if there is
+    /// no limit.
     ///
     /// # Errors
     /// None that a caller can cause.

@@ -42,8 +42,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// Steps 4, 5B and 5C: the call that a thread is in the midst of, if it is in one that goes on. It is no longer noted; what it
-    /// works on lasts until this event is over.
+    /// Steps 4, 5B and 5C: takes the continuation of a thread, if it has one. The call's objects stay alive until the
+    /// end of this event.
     pub fn going_take(&mut self, id: Id<Thread>) -> Option<Going> {
         if !self.objects.get(id).is_ok_and(|thread| matches!(thread.wait, Wait::Goes(_))) {
             return None;
@@ -55,7 +55,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 5A: a call that was made in portions ends with a result.
+    /// Step 5A: a call that ran in slices ends with a result.
     pub fn going_over(&mut self, id: Id<Thread>, result: i64) {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));

@@ -26,14 +26,14 @@ pub enum Then {
     Fault {
         /// The address.
         address: u64,
-        /// The access was a store.
+        /// The access is a store.
         write: bool,
         /// The access was an instruction fetch.
         execute: bool,
     },
     /// A system call.
     Call {
-        /// Its koid.
+        /// The call's number.
         number: u32,
         /// Its arguments, as first read.
         args: [u64; 8],

@@ -272,9 +272,9 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Ends a process and leaves the job that has to end with it to the caller. Its threads make no calls any more; they are
-    /// stopped and what it had goes when the call is done ([`crate::kernel::reaper`]), and when that has gone it has terminated for those
-    /// who wait for it.
+    /// Ends a process, and returns the job to which it is critical for the caller to end. Its threads can make no more
+    /// calls. At the end of the call the reaper ([`crate::kernel::reaper`]) stops them and destroys what the process
+    /// had; then it signals the termination.
     pub(crate) fn process_stop(&mut self, id: Id<Process>, return_code: i64) -> Option<Id<Job>> {
         let p = self.objects.get_mut(id).ok()?;
         let was = core::mem::replace(&mut p.state, ProcessState::Dead);

@@ -39,7 +39,7 @@ pub const MEMBERS: usize = 256;
 /// A process's role in sharing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sharing {
-    /// None.
+    /// It shares nothing.
     Alone,
     /// It is the prototype.
     Prototype {

@@ -41,7 +41,7 @@ pub(crate) type AtHand = (Option<MachineThread>, u32);
 pub enum ThreadState {
     /// Created, not started.
     Initial,
-    /// Started, not ended.
+    /// Started.
     Running,
     /// Ended.
     Dead,
@@ -57,13 +57,13 @@ pub(crate) struct TracedCall {
     pub(crate) start: u64,
 }
 
-/// A user-level thread.
+/// A thread.
 pub struct Thread {
     /// Its name.
     pub name: Name,
     /// Its process.
     pub process: Id<Process>,
-    /// The process whose handles it uses: its own, but for [shared processes](crate::task::shared_process).
+    /// The process whose handle table it uses: its own, except with [shared processes](crate::task::shared_process).
     pub(crate) holder: Id<Process>,
     /// Its lifecycle state.
     pub state: ThreadState,
@@ -73,7 +73,7 @@ pub struct Thread {
     pub(crate) priority: Priority,
     /// The processor mask of its last profile that had one.
     pub(crate) processors: u64,
-    /// The turn in which it was last noted: see [`crate::task::fair_scheduling`].
+    /// The turn in which the scheduler last noted it: see [`crate::task::fair_scheduling`].
     pub(crate) noted: u32,
     pub(crate) wait: Wait,
     /// Its link among the live threads of its process.
@@ -108,7 +108,8 @@ pub struct Thread {
 
 impl Noun for Thread {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_THREAD;
-    // With the kernel's record of it, its capabilities, and the page for its calls; and all that it can wait with at a time.
+    // With the kernel's record of it, its capabilities, and the page for its calls; and all that it can wait with at a
+    // time.
     const BYTES: u64 = size_of::<Thread>() as u64 + 3 * PAGE + WAITS;
 }
 

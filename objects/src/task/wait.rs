@@ -35,8 +35,8 @@ impl Objects {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. What was observed is written to the user's memory at
-    /// `out`: one word of signals, or the `pending` field of each item.
+    /// `object_wait_one` and `object_wait_many`: steps 1 and 2. The observed signals are written to the user's memory
+    /// at `out`: one word, or the `pending` field of each item.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -75,7 +75,7 @@ impl<M: Machine> Kernel<M> {
         self.block(thread, Wait::Signals { observers, out }, deadline)
     }
 
-    /// Writes what a wait found of each object, and what it has met beside that.
+    /// Writes the signals of each object, together with those that the wait met.
     fn write_observed(
         &mut self,
         thread: Id<Thread>,
@@ -93,8 +93,8 @@ impl<M: Machine> Kernel<M> {
         Status::OK
     }
 
-    /// What a wait on signals leaves behind when it ends with `status`; returns the status to report, or, if the memory
-    /// for it must be waited for, what is to be written there.
+    /// Ends a thread's wait on signals with `status`: removes its observers and writes their signals. Returns the
+    /// status to report; if the memory must be waited for, returns what to write there.
     pub(crate) fn signals_wait_over(
         &mut self,
         thread: Id<Thread>,
@@ -126,7 +126,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// `object_wait_async`. Says whether more waits are bound to the port than anybody needs.
+    /// `object_wait_async`. Says whether the port has more waits than is reasonable.
     ///
     /// # Errors
     /// `NO_MEMORY`.
@@ -166,8 +166,8 @@ impl<M: Machine> Kernel<M> {
         self.cancel_observer(key);
     }
 
-    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes where
-    /// the thread wants it.
+    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes
+    /// where the thread wants it.
     #[inline]
     pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
@@ -203,7 +203,7 @@ impl<M: Machine> Kernel<M> {
         self.finish_wait(Id::new(sole.thread), Status::CANCELED);
     }
 
-    /// `port_wait`: the packet, or the thread is blocked until there is one; it is then written to `out`.
+    /// `port_wait`: returns a packet, or blocks the thread until there is one, which is then written to `out`.
     ///
     /// # Errors
     /// `TIMED_OUT`, `NO_MEMORY`.
@@ -252,7 +252,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// A thread's wait is over: with a packet, which goes to `out`.
+    /// Ends a thread's wait with a packet, which is written to `out`.
     fn port_deliver(&mut self, thread: Id<Thread>, out: u64, packet: &[u8; PACKET_SIZE]) {
         match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, packet)) {
             Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),

@@ -66,10 +66,11 @@ pub fn debug_read<M: Machine>(
 /// Maximum length of a command, in bytes.
 const MAX_COMMAND: usize = 64;
 
-/// Does what a command says; its answer goes to the debug log. `census` tells what is in being, which is how tests see that
-/// everything that a program used comes back; `types` tells how many objects there are of each type. `link` makes the host link the caller's alone. `refuse KIND FIRST COUNT TASK`
-/// refuses memory to a task by a [plan](objects::containers::failure_injection), with `on` behind it all that follows in the same event, too;
-/// `refuse` alone ends that and tells what came of it.
+/// Carries out a command; its answer goes to the debug log. `census` reports the resources in use, with which tests
+/// check that a program's resources come back. `types` reports the number of objects of each type. `link` gives the
+/// caller exclusive use of the host link. `refuse KIND FIRST COUNT TASK` refuses memory to a task by a
+/// [plan](objects::containers::failure_injection); with `on` appended, the plan also covers everything that follows in
+/// the same event. `refuse` alone ends the plan and reports the outcome.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use zx::{AsHandleRef, Event, HandleRef, Info, Job, Process, Rights, Signals, Status, Unowned};
 
-/// The name of the job of native components that are clients, which the kernel makes when there is one (`objects/src/guest/component.rs`).
+/// The name of the job of native components that are clients. The server creates it when there is one
+/// (`objects/src/component.rs`).
 const COMPONENTS: &[u8] = b"components\0";
 
 /// The processes of the system.

@@ -1,10 +1,11 @@
-//! The kernel's reports of threads that nobody saved: the console's lines with images and addresses, turned into a
-//! backtrace with names.
+//! The server's reports of unhandled exceptions: turns the console's lines with images and addresses into a backtrace
+//! with names.
 //!
-//! A report is some lines one after the other (`objects/src/task/exception_report.rs`): who, what and where; the registers; then for
-//! each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the first with the address of
-//! the instruction itself, the others with return addresses. The last line is `end`. The root task's report of a server or a
-//! component (`root/src/report.rs`) is shorter: its first line says whose it is, and the frames are at the addresses that the file says.
+//! A report consists of several lines (`objects/src/report.rs`): the thread, the exception and its address; the
+//! registers; then for each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the
+//! first with the address of the instruction itself, the others with return addresses. The last line is `end`. The root
+//! task's report of a server or a component (`root/src/report.rs`) is shorter: its first line names the program, and
+//! the frames have the addresses of its file.
 
 use super::{Files, SERVER, Symbols, component, frame};
 

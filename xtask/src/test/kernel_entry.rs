@@ -137,7 +137,7 @@ fn tree(workspace: &Path) -> Result<Vec<String>> {
         }
     }
     for ((prefix, what, _), _) in EXCEPTIONS.iter().zip(used).filter(|(_, used)| !used) {
-        wrong.push(format!("{prefix}: an exception for {what:?} that nothing needs"));
+        wrong.push(format!("{prefix}: nothing there has what its exception allows ({}); take it out", what.told()));
     }
     Ok(wrong)
 }

@@ -1,7 +1,7 @@
-//! What `run --trace` shows: the system calls of a program and of those that it starts.
+//! The output of `run --trace`: the system calls of a program and of its children.
 //!
-//! The kernel records calls (`objects/src/kernel/trace.rs`), `init` sends the records over the host link, and here they become
-//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). What the words of a call mean is known from the
+//! The server records calls (`objects/src/trace.rs`), and `init` sends the records over the host link. Here they become
+//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). The words of a call are decoded with the
 //! definitions in `abi/` alone ([`decode`]).
 
 mod decode;

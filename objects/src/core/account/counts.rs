@@ -1,14 +1,15 @@
 //! Counts: how many of some things each job has, and may have.
 //!
-//! Beside its bytes an account counts what is scarce in itself: there are only so many address spaces, each thread takes
-//! its part of whoever looks at all of them, and values of handles are numbers of a table. What a job has, all above it
-//! have; where one would pass its limit, the asker gets `NO_RESOURCES`, and nothing has changed.
+//! Beside its bytes an account counts what is scarce in itself: there are only so many address spaces, each thread
+//! takes its part of whoever looks at all of them, and values of handles are numbers of a table. What a job has, all
+//! above it have; where one would pass its limit, the asker gets `NO_RESOURCES`, and nothing has changed.
 //!
 //! - A process counts from its creation to its end, a thread likewise, and a job as long as there is one.
-//! - Handles are counted as places in the tables of processes, [`CHUNK`](crate::core::handle::CHUNK) at a time: the table of a process grows by as many, and
-//!   stays as large as it was. So a handle that is made and closed changes no account.
-//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for on behalf of
-//!   their readers: both by steps ([`super::queue_charge`]).
+//! - Handles are counted as places in the tables of processes, [`CHUNK`](crate::core::handle::CHUNK) at a time: the
+//!   table of a process grows by as many, and stays as large as it was. So a handle that is made and closed changes no
+//!   account.
+//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for
+//!   on behalf of their readers: both by steps ([`super::queue_charge`]).
 
 use abi::Status;
 
@@ -24,23 +25,23 @@ pub enum Counted {
     Processes,
     /// Threads that have not ended.
     Threads,
-    /// Places for handles.
+    /// Slots for handles.
     Handles,
-    /// Places for messages.
+    /// Slots for messages.
     Messages,
     /// Bytes in messages and sockets.
     QueuedBytes,
 }
 
-/// Kinds of what is counted.
+/// Number of counted kinds.
 pub(crate) const KINDS: usize = 6;
 
 /// How many there are of something, and may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// There are.
+    /// Current number.
     pub used: u64,
-    /// May be, or [`UNLIMITED`].
+    /// Maximum, or [`UNLIMITED`].
     pub limit: u64,
 }
 
@@ -49,10 +50,10 @@ impl Count {
 }
 
 impl Accounts {
-    /// So many more of something.
+    /// Counts `more` of a resource.
     ///
     /// # Errors
-    /// `NO_RESOURCES`: a job may not have so many.
+    /// `NO_RESOURCES`: a job's quota.
     pub(crate) fn count(&mut self, first: Key, what: Counted, more: u64) -> Result<(), Status> {
         let mut fits = true;
         let mut next = Some(first);
@@ -70,7 +71,7 @@ impl Accounts {
         Err(Status::NO_RESOURCES)
     }
 
-    /// So many less of something.
+    /// Uncounts `less` of a resource.
     pub(crate) fn uncount(&mut self, first: Key, what: Counted, less: u64) {
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {

@@ -1,31 +1,33 @@
-//! Accounts: how much memory each job has, and may have.
+//! Accounts: how much memory each job uses, and its limit.
 //!
-//! Every job has an account, below that of its parent. An object is charged to the account of the job whose process got
-//! its first handle, a process, thread or job to that of the job that it is in, for as long as it lives: what it takes by itself, and what it holds (a VMO its pages, a channel end
-//! its messages). What is charged to an account counts in all accounts above it; where one would pass its limit, nothing
-//! is charged, and the asker gets `NO_MEMORY`. So a job cannot get beyond its limit by making more jobs, by having others
-//! touch its memory, or by sending what it made away; and what it is given by others costs it nothing.
+//! Every job has an account, below its parent's. An object is charged to the account of the job whose process got its
+//! first handle; a process, thread or job to the account of the job that it is in. The charge lasts as long as the
+//! object, and covers the object itself and what it holds (a VMO's pages, a channel end's messages). A charge counts in
+//! all accounts above; if any of them would exceed its limit, nothing is charged, and the operation fails with
+//! `NO_MEMORY`. So a job cannot exceed its limit by creating more jobs, by having others touch its memory, or by
+//! sending its objects away; and objects that it receives cost it nothing.
 //!
-//! A page counts for each VMO that has it: a copy of memory costs from the start what it can come to cost page by
-//! page, so that a write to it never fails for the limit's sake.
+//! A page counts for each VMO that has it: a clone is charged from the start for all pages that it may come to own, so
+//! that a write to it never fails because of the limit.
 //!
-//! Tables of handles and of pages, mappings, packets and waits are charged as what they belong to holds them: a process, or a
-//! port ([`queue_charge`]).
+//! Handle tables, page tables, mappings, packets and waits are charged to the object that has them: a process, a VMO or
+//! a port ([`queue_charge`]).
 //!
-//! Accounts have a life of their own, because objects may outlive their job: an account goes when nobody needs it, and
-//! what it kept of the one above is given back then.
+//! Accounts have their own lifetime, because objects may outlive their job: an account is destroyed when it has no
+//! users, and then returns its part to the account above.
 //!
-//! So that what is made and ended all the time does not change the accounts of all levels each time, an account may have
-//! *credit*: bytes that those above it count as charged already and that it has not charged to anybody.
+//! To avoid changing the accounts of all levels for objects that are created and destroyed all the time, an account may
+//! have *credit*: bytes that the accounts above count as charged already, but that it has not charged to any object.
 //!
-//! 1. An account without enough of it draws [`BATCH`] bytes more than it needs, if all above it have room for that.
-//! 2. What is charged comes out of its credit, and what is charged no more goes back into it.
-//! 3. Where it comes to be too much, and when the account ends, it goes back to those above.
-//! 4. Where there seems to be no room, and when a limit is set, all credit goes back ([`Accounts::settle`]), and what is
-//!    there is looked at again without any: so a limit allows neither more nor less than it says.
-//! 5. What is told of an account leaves the credit of those below out ([`Accounts::used`]).
+//! 1. An account without enough credit draws [`BATCH`] bytes more than it needs, if all accounts above have room for
+//!    that.
+//! 2. Charges are taken from its credit, and discharges return to it.
+//! 3. Excess credit, and all credit when the account is destroyed, returns to the accounts above.
+//! 4. When there seems to be no room, and when a limit is set, all credit is returned ([`Accounts::settle`]) and the
+//!    check is repeated without any: so limits are exact.
+//! 5. Reported usage leaves out the credit of the accounts below ([`Accounts::used`]).
 //!
-//! InlineMap accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are short.
+//! Few accounts have credit at a time ([`HOLDERS`]), so steps 4 and 5 are fast.
 
 use abi::Status;
 
@@ -56,7 +58,7 @@ const EASE: u64 = 256 * PAGE;
 /// Maximum number of accounts with credit.
 const HOLDERS: usize = 8;
 
-/// See the description of the module.
+/// See the module's description.
 pub(crate) struct Account {
     above: Option<Key>,
     /// Bytes charged to it, and charges and credit of the accounts below it.
@@ -383,7 +385,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Reduces an object's charge.
+    /// Discharges an object.
     #[inline]
     pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
         if let Ok(object) = self.objects.any_mut(id) {

@@ -1,9 +1,10 @@
-//! What handles stand for that were looked up a short while ago.
+//! Lookaside cache of recent handle look-ups.
 //!
-//! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its type. Programs use
-//! the same few handles again and again, so what was found is kept in a small table by the handle's value. It stays true: what a handle
-//! stands for does not change, nor does an object's type, and a process that has ended leaves its key to nobody. Only when a
-//! handle leaves its process's table must it be forgotten ([`HandleLookaside::forget`]).
+//! A look-up goes from a process to its table, through the mask of its values to the cell, and to the object for its
+//! type. Programs use the same few handles again and again, so a small table caches results by the handle's value.
+//! Entries stay valid, because neither a handle's object nor an object's type changes, and the key of a process that
+//! has ended is never reused. They must only be removed when a handle leaves its process's table
+//! ([`HandleLookaside::forget`]).
 
 use core::array;
 use core::cell::Cell;
@@ -77,7 +78,7 @@ impl HandleLookaside {
     }
 
     /// The cached result for a handle of a process. On a miss the caller looks it up and may store it with
-    /// [`RecentHandles::keep`].
+    /// [`HandleLookaside::keep`].
     #[inline(always)]
     pub fn find(&self, process: ObjectId, value: HandleValue) -> Option<&Found> {
         let found = self.place(value);

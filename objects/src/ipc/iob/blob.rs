@@ -1,16 +1,15 @@
-//! Regions of numbered blobs.
+//! Regions of numbered blobs (discipline `IdAllocator`).
 //!
-//! Such a region begins with the next number and with where the last blob begins; then come size and place of each blob, by
-//! number. The blobs lie at the end, the first one last. A blob goes in so, in as many portions as it needs
-//! ([`crate::core::continuation`]):
+//! Such a region begins with the next number and the offset of the last blob; then come size and offset of each blob,
+//! by number. The blobs are at the end of the region, the first one last. A blob is added as follows, in as many slices
+//! as necessary ([`crate::core::continuation`]):
 //!
-//! 1. It is looked at whether all of it can be read, as far as mappings tell, and nothing has changed if not.
-//! 2. Its place is taken: the last blob begins there from now on, so that whoever allocates meanwhile gets another one.
-//! 3. It is copied.
-//! 4. It gets the number that is the next one then.
+//! 1. The server checks that the whole blob is readable, as far as mappings say; if not, nothing has changed.
+//! 2. Its space is allocated: the last blob begins there from now on, so concurrent allocations get other space.
+//! 3. The blob is copied.
+//! 4. It gets the number that is then the next one.
 //!
-//! If it cannot be copied after all, its place is given back, unless another blob lies before it by then: then the place is
-//! lost to the region.
+//! If the copy fails, the space is freed, unless another blob was allocated below it meanwhile: then the space is lost.
 
 use abi::Status;
 
@@ -39,12 +38,12 @@ pub struct Blob {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// A portion of `iob_allocate_id`: copies a blob of a program's memory in and tells its number when it is all there.
+    /// One slice of `iob_allocate_id`: copies a blob from a program's memory; returns its number when it is complete.
     ///
     /// # Errors
-    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: one that keeps no blobs. `ACCESS_DENIED`: not by this end.
-    /// `IO_DATA_INTEGRITY`: the region's memory was written to and makes no sense. `NO_MEMORY`: it is full, or there is
-    /// no memory for the blob. `INVALID_ARGS`: the blob is no memory of the program's.
+    /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: its discipline is not `IdAllocator`. `ACCESS_DENIED`: not allowed
+    /// for this end. `IO_DATA_INTEGRITY`: the region's header was overwritten and is invalid. `NO_MEMORY`: the region
+    /// is full, or there is no memory for the blob. `INVALID_ARGS`: the blob's buffer is invalid.
     /// [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
     pub fn iob_allocate_id_portion(
         &mut self,

@@ -365,8 +365,8 @@ impl<M: Machine> Kernel<M> {
     /// `pager_supply_pages`.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: the VMO is not the pager's, or a range is not whole pages. `NOT_SUPPORTED`: pages of `aux` cannot
-    /// be moved. `OUT_OF_RANGE`. `BAD_STATE`: the VMO is detached. `NO_MEMORY`.
+    /// `INVALID_ARGS`: the VMO is not the pager's, or a range is not whole pages. `NOT_SUPPORTED`: pages of `aux`
+    /// cannot be moved. `OUT_OF_RANGE`. `BAD_STATE`: the VMO is detached. `NO_MEMORY`.
     pub fn pager_supply_pages(
         &mut self,
         pager: Id<Pager>,

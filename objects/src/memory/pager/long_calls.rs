@@ -1,4 +1,5 @@
-//! Long calls of pagers, and the end of a pager, in portions: see [`crate::core::continuation`] and [`crate::kernel::reaper`].
+//! Long calls on pagers, and the end of a pager, in slices: see [`crate::core::continuation`] and
+//! [`crate::kernel::reaper`].
 
 use core::ops::Range;
 

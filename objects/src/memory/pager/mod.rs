@@ -1,29 +1,29 @@
 //! Pagers: programs that supply the pages of VMOs.
 //!
-//! A VMO made with a pager has a [`Source`]: a page of it that is not there, or one that its owner wants to know of
-//! before it is written, is *asked for* by a packet to a port, and whoever needs it waits. A source outlives its VMO
-//! until its last packet has been taken, and its pager until its VMO ends. The wait for a page goes so:
+//! A VMO created with a pager has a [`Source`]. A page that is absent, or that the pager wants to know of before it is
+//! written, is *requested* by a packet to a port, and the thread that needs it waits. A source outlives its VMO until
+//! its last packet has been taken, and its pager until its VMO is destroyed. A wait for a page has these steps:
 //!
-//! 1. The look-up of a page finds that it must be waited for, notes which pages of which source ([`Wanted`]) and fails
-//!    with [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which everything above passes up unchanged. A call that ends so has changed nothing.
-//! 2. At the top, whoever handled the event blocks the thread ([`Kernel::page_wait`]), in a request that there is
-//!    already or a new one ([`requests`]), and keeps what the thread was at ([`Then`](crate::task::page_wait::Then)): the words of its call as they
-//!    were first read, or its fault, which is not answered.
-//! 3. The source is told of its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is
-//!    free again when it has been taken out of the port. A port that nobody has a handle to takes everything and tells
-//!    nobody.
-//! 4. The wait ends by whichever comes first:
-//!    - 4A the pages come ([`Kernel::source_filled`]): a waiter that asked for all of a request goes on when that is
-//!      complete, one that joined it as soon as the first page that it wants is there,
-//!    - 4B the pager says that it failed ([`Kernel::source_failed`]),
-//!    - 4C the VMO is detached or the pager closed, which is a failure, too,
-//!    - 4D the VMO ends, or is cut off there: nothing is left to wait for,
-//!    - 4E the thread is killed, or sent elsewhere by a debugger ([`Kernel::page_forget`]). A request that nobody waits
-//!      for any more is withdrawn.
-//! 5. 4A to 4D put the thread at the end of a queue. It still counts as waiting.
-//! 6. When an event has been dealt with, the server takes some threads off that queue ([`Kernel::page_over`]). After a
-//!    failure the call returns the failure's status, and the fault is an exception with that status. Otherwise the call
-//!    is made again from its start, with the words kept, or the fault is served again; that may lead to step 1.
+//! 1. A page look-up finds that it must wait, records the pages and their source ([`Wanted`]) and fails with
+//!    [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which all callers pass up unchanged. A call that ends so has
+//!    changed nothing.
+//! 2. The top-level handler of the event blocks the thread ([`Kernel::page_wait`]) on an existing request or a new one
+//!    ([`requests`]), and stores the thread's continuation ([`Then`](crate::task::page_wait::Then)): the arguments of
+//!    its call as they were first read, or its unanswered fault.
+//! 3. The source sends its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is free
+//!    again when it has left the port. A port without handles accepts every packet and delivers none.
+//! 4. The first of these events ends the wait:
+//!    - 4A the pages arrive ([`Kernel::source_filled`]): a waiter that made the request continues when all of its pages
+//!      are present, a waiter that joined it as soon as the first page that it wants is present,
+//!    - 4B the pager reports a failure ([`Kernel::source_failed`]),
+//!    - 4C the VMO is detached or the pager closed, which is also a failure,
+//!    - 4D the VMO is destroyed, or shrinks: nothing is left to wait for,
+//!    - 4E the thread is killed, or a debugger moves it elsewhere ([`Kernel::page_forget`]). A request without waiters
+//!      is withdrawn.
+//! 5. 4A to 4D append the thread to a queue. It still counts as waiting.
+//! 6. After each event, the server takes some threads off that queue ([`Kernel::page_over`]). After a failure the call
+//!    returns its status, or the fault becomes an exception with that status. Otherwise the server makes the call again
+//!    from its start, with the stored arguments, or handles the fault again; that may lead to step 1.
 
 mod dirty;
 mod long_calls;

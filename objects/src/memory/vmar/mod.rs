@@ -1,8 +1,8 @@
-//! Virtual memory address regions: the tree that says who may map what where.
+//! Virtual memory address regions: the tree that says which mappings are allowed where.
 //!
-//! A VMAR owns a range of addresses and has its children by base: mappings and further VMARs, which never overlap
-//! ([`children`]). Which VMAR's mapping an address is in the [`AddressSpace`](crate::memory::aspace::AddressSpace) knows. Where
-//! something goes that may go anywhere is drawn by lot ([`place`]).
+//! A VMAR owns a range of addresses and has its children by base address: mappings and further VMARs, which never
+//! overlap ([`children`]). The [`AddressSpace`](crate::memory::aspace::AddressSpace) finds the innermost VMAR of an
+//! address. Free addresses are chosen at random ([`place`]).
 
 mod children;
 mod edit;
@@ -84,7 +84,7 @@ impl Vmar {
 pub struct MapRequest {
     /// The VMO.
     pub vmo: Id<Vmo>,
-    /// Offset in that VMO.
+    /// Offset in the VMO.
     pub offset: u64,
     /// Length in bytes; rounded up to pages.
     pub len: u64,

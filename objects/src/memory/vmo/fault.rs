@@ -14,13 +14,13 @@ use crate::memory::aspace::Mapping;
 pub(super) const FAULT_AROUND: u64 = 16;
 
 impl<M: Machine> Kernel<M> {
-    /// A thread of an address space touched an address. A store makes the page; a load of a page that is not there maps
-    /// the page of zeroes, which cannot be written, and commits nothing.
+    /// Handles a thread's access to an unmapped address. A store allocates the page. A load of an absent page maps the
+    /// page of zeroes read-only and commits nothing.
     ///
     /// # Errors
-    /// What the access deserves: `NOT_FOUND` (nothing is mapped there), `ACCESS_DENIED`, `OUT_OF_RANGE` (beyond the
-    /// VMO's end), `NO_MEMORY`, what the VMO's source fails with. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT): it is to be called
-    /// again when the page is there.
+    /// `NOT_FOUND`: nothing is mapped there. `ACCESS_DENIED`. `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. Errors
+    /// of the VMO's source. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT): the caller repeats the call when the
+    /// page is present.
     pub fn page_fault(&mut self, key: Key, address: u64, write: bool, execute: bool) -> Result<(), Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;

@@ -1,25 +1,24 @@
-//! Virtual memory objects: pages that come into being when they are written.
+//! Virtual memory objects: memory whose pages are allocated when they are first written.
 //!
-//! A VMO either has pages of its own or is a *window* onto another: a slice is a part of it, a reference all of it.
-//! Windows hold no pages; [`Kernel::vmo_resolve`] turns an offset in one into an offset in the VMO that does, its
-//! *target*, and only targets are ever mapped or touched.
+//! A VMO either has its own pages or is a *window* onto another VMO: a slice shows a part of it, a reference all of it.
+//! Windows hold no pages. [`Kernel::vmo_resolve`] translates an offset in a window to an offset in the VMO that holds
+//! the pages, its *target*. Only targets are ever mapped or accessed.
 //!
-//! A *clone* is a copy. Nothing is copied for it but the table of pages: the frames get one owner more each
-//! ([`crate::memory::frames`]), and a frame with several owners is written by nobody. Who wants to write a page gets a frame of
-//! his own first. So there is nothing between a VMO and its clones that would have to be kept right when one of them
-//! is written, resized or closed: each has its table and that is all. What is left of descent is whose child a VMO is
-//! said to be: when a VMO ends, its clones become its parent's children. A window keeps its parent.
+//! A *clone* is a copy. Creating it copies only the page table: each frame gets one more owner
+//! ([`crate::memory::frames`]), and a frame with several owners is never written. A write first gives its VMO a private
+//! copy of the frame. So there is no structure between a VMO and its clones to maintain when one of them is written,
+//! resized or closed: each has only its own table. Ancestry remains only in the reported parent: when a VMO is
+//! destroyed, its clones become children of its parent. A window keeps its parent alive.
 //!
-//! A page that a VMO has no frame for reads as zeroes, unless the VMO says otherwise ([`Beneath`]): a pager supplies
-//! it, or it is the page of a VMO with a pager of which this one is a clone.
+//! A page without a frame reads as zeroes, unless the VMO says otherwise ([`Beneath`]): a pager supplies it, or, in a
+//! clone of a pager-backed VMO, that VMO does.
 //!
-//! - [`pages`](self): the table; `page`: looking a page up, to read it or to write it;
-//! - `mapped`: where VMOs are mapped, and taking pages out there; `fault`: what happens when a thread touches one;
-//!   `ahead`: what a thread gets before it does;
-//! - `family`: parents and children; `windows`, `clones`: how children come about;
-//! - `data`, `ops`, `size`, `transfer`: what is done to the content;
-//! - `notes`: what is known of pages that have no frame;
-//! - `discard`, `pins`: content that may go, and pages that may not; `special`: memory of devices and for them.
+//! - [`pages`](self): the page table; `page`: look-up of a page for reading or writing;
+//! - `mapped`: the reverse map, and unmapping through it; `fault`: page faults; `ahead`: allocate-ahead;
+//! - `family`: parents and children; `windows`, `clones`: creation of children;
+//! - `data`, `ops`, `size`, `transfer`: operations on the content;
+//! - `notes`: metadata of pages that have no frame;
+//! - `discard`, `pins`: discardable content, and pinned pages; `special`: device memory and memory for devices.
 
 mod allocate_ahead;
 mod children;
@@ -171,8 +170,8 @@ pub struct Vmo {
     pub(crate) iob: Option<ObjectId>,
     /// It is the vDSO: executable mappings must cover exactly its code.
     pub is_vdso: bool,
-    /// When it is gone but for its pages, the next one of which that is so ([`crate::kernel::reaper`]). Not dropped with it: that would be a
-    /// recursion, and dearer for all others.
+    /// When only its pages are left to free, the next such VMO ([`crate::kernel::reaper`]). It is not dropped with this
+    /// one: that would recurse, and would cost more for all other VMOs.
     pub(crate) left: Option<ManuallyDrop<Box<Vmo>>>,
 }
 

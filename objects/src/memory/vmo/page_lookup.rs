@@ -20,13 +20,13 @@ use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE};
 
 impl<M: Machine> Kernel<M> {
-    /// The frame of a page of a VMO with pages of its own. To be read it may be missing, and then reads as zeroes; to be
-    /// written it is made, and is the VMO's alone: it takes the place of a frame that others own too in all mappings
-    /// of the VMO.
+    /// The frame of a page of a VMO with its own pages. For reading, the frame may be missing, and the page then reads
+    /// as zeroes. For writing, the frame is allocated if necessary and belongs to this VMO alone: it replaces a shared
+    /// frame in all mappings of the VMO.
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: beyond the VMO's end. `NO_MEMORY`. `NOT_FOUND`: the content was discarded. `ACCESS_DENIED`: the
-    /// device has nothing to be written there. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), and what a source fails with.
+    /// device memory is not writable. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), and errors of the source.
     #[inline]
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;

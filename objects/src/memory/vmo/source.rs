@@ -1,11 +1,11 @@
-//! Pages of VMOs that a pager supplies.
+//! Pages of pager-backed VMOs.
 //!
-//! Such a VMO hands every look-up of its pages over ([`Kernel::source_page`]). A page is *there* if the table has
-//! something for it, or if it is known to be zero: what a VMO has grown by, or what was zeroed. Otherwise the pager is
-//! asked. What a page is to its pager, clean or dirty, stands with its source ([`crate::memory::pager`]).
+//! Such a VMO passes every page look-up to [`Kernel::source_page`]. A page is *present* if the table has an entry for
+//! it, or if it is known to be zero: pages by which the VMO has grown, or that were zeroed. Otherwise the pager is
+//! asked. The state of a page towards its pager, clean or dirty, is stored in its source ([`crate::memory::pager`]).
 //!
-//! Clones of the VMO show its pages where they have none of their own: they are its *readers*, and whatever is taken out
-//! of its mappings is taken out of theirs.
+//! Clones of the VMO show its pages where they have none of their own: they are its *readers*, and every page unmapped
+//! from its mappings is unmapped from theirs, too.
 
 use core::ops::Range;
 

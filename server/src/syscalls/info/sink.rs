@@ -1,9 +1,10 @@
-//! Where the records of a topic go.
+//! Writes the records of a topic.
 //!
-//! Every topic is an array of records, most of them of length one. As many whole records as fit are written; `actual`
-//! is how many, `avail` how many there are. Records are written as they are made, so that no array, however long, needs
-//! memory of the kernel's own, and a long one is made in portions ([`objects::core::continuation`]). What is told changes between two of
-//! them, so what comes or goes meanwhile may be among it or not; what is there all the time is told once.
+//! Every topic is an array of records; most arrays have length one. As many whole records as fit are written; `actual`
+//! is their number, `avail` the number of records that exist. Records are written as they are made, so no array,
+//! however long, needs memory of the server, and a long array is made in slices ([`objects::core::continuation`]). The
+//! listed objects change between two slices: an entry that appears or disappears meanwhile may be listed or not; an
+//! entry that exists all the time is listed once.
 
 use abi::Status;
 use objects::Kernel;
@@ -73,10 +74,11 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
-    /// A topic of many records, of which `list` says what is at a place. The call works on what is listed, and goes on from the
-    /// place where it stopped.
+    /// Writes a topic of many records. `list` returns the record at a place. The call works on the listed object, and
+    /// continues at the place where it stopped.
     ///
-    /// Writing a record can commit pages of the caller's memory but changes nothing that a place may point into.
+    /// Writing a record can commit pages of the caller's memory but does not change anything that a place may point
+    /// into.
     ///
     /// # Errors
     /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::core::continuation::GOES_ON).
@@ -114,9 +116,9 @@ impl Sink {
         }
     }
 
-    /// A topic of one record that is summed up over many things, in the place where it goes to: so it may be of any size, and
-    /// be made in portions. Who changes it there meanwhile is told what is wrong, and is the only one. `add` adds what is at a place and
-    /// moves the place on, and says whether there was anything.
+    /// Writes a topic of one record that is a sum over many entries. It is summed up in the caller's buffer, so it may
+    /// have any size and be made in slices. A program that changes the buffer meanwhile harms only itself. `add` adds
+    /// the entry at a place and returns whether there was one.
     ///
     /// # Errors
     /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::core::continuation::GOES_ON).
@@ -178,7 +180,7 @@ impl Kept for usize {
 
 /// A list that a topic reports.
 pub trait Lists<M: Machine> {
-    /// Offset in that VMO.
+    /// A place in the list.
     type Place: Kept;
     /// The record of an entry.
     type Record: IntoBytes + Immutable;

@@ -16,7 +16,7 @@ const ENOUGH: u64 = 50_000;
 const SUCCEED: u64 = 30;
 /// The part of each call that must succeed if it was made [`SEVERAL`] times, in percent.
 const EACH: u64 = 5;
-/// Number of times.
+/// From this number on, [`EACH`] counts.
 const SEVERAL: u64 = 20;
 
 /// A call and its results.
@@ -138,7 +138,7 @@ impl Counts {
         }
     }
 
-    /// Its state.
+    /// Prints the progress.
     pub fn progress(&self) {
         println!("fuzz: {} calls made, {} succeeded", self.made, self.succeeded);
     }

@@ -29,7 +29,7 @@ pub struct View {
     pub code: [u64; 3],
     /// The address at which restricted mode ends.
     pub vector: u64,
-    /// The GS base with which it was entered; the code cannot change it.
+    /// The address of code for restricted mode.
     pub restricted: u64,
     /// Its process's koid.
     pub process: u64,
@@ -67,7 +67,7 @@ pub enum Gift {
     Process,
     /// Its first thread.
     Thread,
-    /// The caller's address space.
+    /// Its address space.
     Vmar,
     /// Its job.
     Job,
@@ -81,13 +81,13 @@ pub enum Gift {
     Vmex,
     /// A bus transaction initiator.
     Bti,
-    /// The GS base with which it was entered; the code cannot change it.
+    /// A range of message-signalled interrupts.
     Msi,
-    /// The GS base with which it was entered; the code cannot change it.
+    /// The debug log.
     DebugLog,
-    /// The GS base with which it was entered; the code cannot change it.
+    /// A profile.
     Profile,
-    /// The GS base with which it was entered; the code cannot change it.
+    /// An endpoint.
     Endpoint,
     /// A resource for sixteen I/O ports without a device.
     IoPorts,
@@ -146,7 +146,7 @@ const ODD: [u64; 20] = [
 pub struct Drawer<'a> {
     /// The source of randomness.
     pub dice: &'a mut Dice,
-    /// Its receiver.
+    /// The attacker's view.
     pub view: &'a View,
     places: Places,
     cells: u64,
@@ -186,7 +186,7 @@ fn signals(dice: &mut Dice) -> u64 {
     }
 }
 
-/// The object types that a definition's word for an object stands for; none for any type.
+/// The types for a definition's word for an object; empty for any.
 fn types_of(object: &str) -> Vec<u32> {
     let constant = |name: &str| {
         let name = format!("ZX_OBJ_TYPE_{}", name.to_uppercase());

@@ -78,7 +78,7 @@ pub enum Longest {
     None(&'static str),
 }
 
-include!(concat!(env!("OUT_DIR"), "/tests.rs"));
+include!(concat!(env!("OUT_DIR"), "/test_info.rs"));
 
 impl crate::SyscallInfo {
     /// What tests know of this call.
