@@ -1,5 +1,7 @@
 //! Page faults: a thread touches memory that is not mapped in the machine.
 
+use core::ops::Range;
+
 use abi::Status;
 
 use super::{Kind, Vmo};
@@ -7,11 +9,22 @@ use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
-use crate::machine::{Aspace, Cache, Frame, Machine, PAGE, Perm};
+use crate::machine::{Aspace, Cache, Frame, LARGE_PAGE, Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 
 /// Fault-around: a fault also maps the committed pages in the aligned block of this many pages around it.
 pub(super) const FAULT_AROUND: u64 = 16;
+
+/// The addresses of the fault-around block of an address in a mapping. Blocks are aligned in the VMO, so that all
+/// mappings of a library have the same ones, wherever it is: the machine keeps capabilities for such runs. A block
+/// ends where the page table does, because most faults need no second one.
+pub(super) fn fault_around(mapping: &Mapping, at: u64) -> Range<u64> {
+    let page = (mapping.offset + (at - mapping.base)) / PAGE % FAULT_AROUND;
+    let table = at / LARGE_PAGE * LARGE_PAGE;
+    let from = at.saturating_sub(page * PAGE).max(mapping.base).max(table);
+    let to = at.saturating_add((FAULT_AROUND - page) * PAGE).min(mapping.end()).min(table.saturating_add(LARGE_PAGE));
+    from..to
+}
 
 impl<M: Machine> Kernel<M> {
     /// Handles a thread's access to an unmapped address. A store allocates the page. A load of an absent page maps the
@@ -144,8 +157,7 @@ impl<M: Machine> Kernel<M> {
     /// together. Only a failure to map the page at the address itself is an error.
     fn vmo_map_around(&mut self, machine: Aspace, mapping: &Mapping, at: u64) -> Result<(), Status> {
         let cache = self.objects.get(mapping.vmo)?.cache;
-        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
-        let (from, to) = (block.max(mapping.base), (block + FAULT_AROUND * PAGE).min(mapping.end()));
+        let Range { start: from, end: to } = fault_around(mapping, at);
         let mut frames = [Frame(0); FAULT_AROUND as usize];
         // Pages that were looked up but not mapped yet: start, count, and whether they are writable.
         let (mut start, mut count, mut write) = (from, 0_usize, false);
@@ -215,5 +227,54 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let cache = self.objects.get(vmo)?.cache;
         self.with_left(|kernel| kernel.machine.map(machine, at, frame, perm, cache)).map_err(|_| Status::NO_MEMORY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::containers::name::Name;
+    use crate::fake::FakeMachine;
+    use crate::memory::vmar::{MapRequest, Place};
+
+    use super::*;
+
+    const RW: Perm = Perm { read: true, write: true, execute: false };
+    const PAGES: u64 = 1024;
+
+    /// The pages that one load maps: the VMO is committed, and mapped at an offset in its VMAR.
+    fn mapped_by_a_load(place: u64, offset: u64, at: u64) -> Vec<u64> {
+        let mut kernel = Kernel::new(FakeMachine::new(4096)).unwrap();
+        let job = kernel.root_job().unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
+        let vmo = kernel.vmo_create(PAGES * PAGE, false).unwrap();
+        for page in 0..PAGES {
+            kernel.vmo_write(vmo, page * PAGE, b"here").unwrap();
+        }
+        let request =
+            MapRequest { vmo, offset: offset * PAGE, len: (PAGES - offset) * PAGE, perm: RW, max: RW, fixed: false };
+        let base = kernel.vmar_map(root, Place::At(place * PAGE), request).unwrap();
+        let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+        kernel.page_fault(aspace, base + at * PAGE, false, false).unwrap();
+        let spaces = kernel.machine.mapped.values();
+        let mut pages: Vec<u64> = spaces.flat_map(|space| space.keys()).map(|at| (at - base) / PAGE + offset).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    #[test]
+    fn a_block_is_the_same_pages_of_the_vmo_wherever_it_is_mapped() {
+        for place in [512, 513, 519, 527, 528] {
+            assert_eq!(mapped_by_a_load(place, 0, 37), (32..48).collect::<Vec<u64>>(), "at page {place}");
+        }
+        assert_eq!(mapped_by_a_load(512, 35, 2), (35..48).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_block_ends_with_the_page_table() {
+        // The table ends before page 504 of the VMO.
+        assert_eq!(mapped_by_a_load(520, 0, 503), (496..504).collect::<Vec<u64>>());
+        assert_eq!(mapped_by_a_load(520, 0, 505), (504..512).collect::<Vec<u64>>());
     }
 }

@@ -6,7 +6,7 @@
 //! mapping serves for 512 pages. Mapping one of them separately splits the page in the machine. That happens when a
 //! part was given back, written in a copy, protected or unmapped, and is touched again.
 
-use super::fault::FAULT_AROUND;
+use super::fault::fault_around;
 use super::pages::Entry;
 use super::{Beneath, Kind, Vmo};
 use crate::core::object::Id;
@@ -92,11 +92,10 @@ impl<M: Machine> Kernel<M> {
     /// Moves the page at an address of a mapping out of its large page to a frame of its own, together with the
     /// unshared pages of its fault-around block. Without memory, the page stays.
     pub(crate) fn vmo_leave_large(&mut self, mapping: &Mapping, at: u64) {
-        let block = at / (FAULT_AROUND * PAGE) * (FAULT_AROUND * PAGE);
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let page = page_of(at);
-        let end = (block + FAULT_AROUND * PAGE).min(mapping.end());
-        let around = page_of(block.max(mapping.base))..page_of(end - PAGE) + 1;
+        let block = fault_around(mapping, at);
+        let around = page_of(block.start)..page_of(block.end - PAGE) + 1;
         let alone = self.objects.get(mapping.vmo).is_ok_and(|vmo| {
             let meeting = vmo.mappings.meeting(around.start * PAGE, around.end * PAGE);
             vmo.readers.is_empty() && meeting.take(PLACES).count() < PLACES && !mapping.content_only
