@@ -70,7 +70,7 @@ impl Lookaside {
         }
     }
 
-    /// The pages of a range of an address space were unmapped or lost permissions.
+    /// The pages of a range were unmapped in an address space, or lost permissions.
     pub fn forget(&mut self, base: u64, len: u64) {
         let pages = len / PAGE;
         if pages >= ENTRIES {
@@ -78,7 +78,11 @@ impl Lookaside {
         }
         let first = base / PAGE;
         for page in first..first.saturating_add(pages) {
-            if let Some(entry) = self.entries.get_mut(place(page)) {
+            // Other pages' entries stay, so that the end of one process costs others few of theirs. The address space
+            // is not compared: an entry bears the program's, and the mapping may be in the one that it shares.
+            if let Some(entry) = self.entries.get_mut(place(page))
+                && entry.page == page
+            {
                 entry.era = 0;
             }
         }
@@ -101,5 +105,22 @@ impl Lookaside {
     pub fn known(&self) -> impl Iterator<Item = (Key, u64, Frame, bool)> + '_ {
         let known = self.entries.iter().filter(|entry| entry.era == self.era);
         known.map(|entry| (entry.aspace, entry.page * PAGE, entry.frame, entry.writable == entry.page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgetting_a_page_keeps_others_of_the_same_place() {
+        let (mut cache, space) = (Lookaside::default(), Key::FIRST);
+        let kept = 1_u64 << 20;
+        let other = (1..).find(|page| place(*page) == place(kept)).unwrap();
+        cache.keep(space, kept * PAGE, Frame(7), true);
+        cache.forget(other * PAGE, PAGE);
+        assert_eq!(cache.find(space, kept * PAGE, Access::Write), Some(Frame(7)));
+        cache.forget(kept * PAGE, PAGE);
+        assert_eq!(cache.find(space, kept * PAGE, Access::Read), None);
     }
 }
