@@ -1,4 +1,4 @@
-//! Exceptions of tiny processes, in the hands of a case.
+//! Exceptions of tiny processes, which a case receives and answers.
 
 use std::ops::Deref;
 
@@ -14,27 +14,27 @@ use crate::tiny::{OwnJob, SPIN, Tiny, koid};
 /// `ud2`
 pub const UNDEFINED: &[u8] = &[0x0f, 0x0b];
 
-/// An exception that a handler has got.
+/// An exception that a handler has received.
 pub struct Caught {
     /// The exception.
     pub exception: Exception,
-    /// What its message tells.
+    /// The content of its message.
     pub info: zx_exception_info_t,
 }
 
-/// The next exception of a channel, which must come.
+/// Waits at most 5 seconds for the next exception of a channel.
 #[track_caller]
 pub fn catch(channel: &Channel) -> Result<Caught, Failure> {
     catch_until(channel, MonotonicInstant::after(Duration::from_seconds(5)))
 }
 
-/// The same, for who waits for as long as there may be exceptions.
+/// Waits for the next exception of a channel until `deadline`.
 pub fn catch_until(channel: &Channel, deadline: MonotonicInstant) -> Result<Caught, Failure> {
     let (exception, info) = Exception::receive(channel, deadline)?;
     Ok(Caught { exception, info })
 }
 
-/// The next exception, which must be of this type.
+/// Waits for the next exception, which must have this type.
 #[track_caller]
 pub fn catch_type(channel: &Channel, kind: u32) -> Result<Caught, Failure> {
     let caught = catch(channel)?;
@@ -42,14 +42,16 @@ pub fn catch_type(channel: &Channel, kind: u32) -> Result<Caught, Failure> {
     Ok(caught)
 }
 
-/// No exception waits in the channel. What a handler's decision brings about has come by the time that it is made.
+/// Fails if an exception waits in the channel. The server carries out a handler's decision during the call that makes
+/// it, so no wait is necessary.
 #[track_caller]
 pub fn quiet(channel: &Channel) -> Outcome {
     let readable = zx::AsHandleRef::signals(channel)?.contains(Signals::CHANNEL_READABLE);
     ensure(!readable, "an exception came to a handler that it was not for")
 }
 
-/// Does something in this thread that goes against a policy once, for which it must be told `ZX_EXCP_POLICY_CODE_*`.
+/// Does something in this thread that violates a policy once. The thread's exception must have the code `code`
+/// (`ZX_EXCP_POLICY_CODE_*`).
 pub fn against_policy<T>(code: u32, action: impl FnOnce() -> T) -> Result<T, Failure> {
     let channel = zx::startup::thread_self().create_exception_channel(0)?;
     let handler = std::thread::spawn(move || {
@@ -64,27 +66,27 @@ pub fn against_policy<T>(code: u32, action: impl FnOnce() -> T) -> Result<T, Fai
 }
 
 impl Caught {
-    /// It is dealt with: the thread goes on.
+    /// Marks the exception as handled: the thread resumes.
     pub fn handled(self) -> zx::Result<()> {
         self.exception.set_state(ZX_EXCEPTION_STATE_HANDLED)
     }
 
-    /// The thread is to exit.
+    /// Makes the thread exit.
     pub fn exits(self) -> zx::Result<()> {
         self.exception.set_state(ZX_EXCEPTION_STATE_THREAD_EXIT)
     }
 
-    /// It is the next handler's.
+    /// Passes the exception to the next handler.
     pub fn passed(self) {}
 
-    /// It is of this process's first thread.
+    /// Checks that this process's first thread raised it.
     #[track_caller]
     pub fn is_of(&self, tiny: &Tiny) -> Outcome {
         equal((self.info.pid, self.info.tid), (koid(&tiny.process)?, koid(&tiny.thread)?))
     }
 }
 
-/// A tiny process in a job of its own, with which it ends at the latest.
+/// A tiny process in a job of its own. It is killed with the job when this value is dropped.
 pub struct Mortal {
     tiny: Tiny,
     /// The job.
@@ -92,13 +94,13 @@ pub struct Mortal {
 }
 
 impl Mortal {
-    /// Makes a process that will execute `code`.
+    /// Creates a process that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let job = OwnJob::new()?;
         Ok(Self { tiny: Tiny::in_job(&job, code)?, job })
     }
 
-    /// Makes one that runs until it ends with this.
+    /// Starts a process that holds `handle` and spins until this value is dropped.
     pub fn spinning_with(handle: Handle) -> Result<Self, Failure> {
         let mortal = Self::new(SPIN)?;
         mortal.start(Some(handle), 0)?;
@@ -114,26 +116,27 @@ impl Deref for Mortal {
     }
 }
 
-/// A tiny process two jobs down, and a channel for each of its handlers. Its own job is the outer one.
+/// A tiny process two jobs below the default job, and one exception channel for each of its handlers. `tiny.job` is the
+/// outer of the two jobs.
 pub struct Watched {
     /// The process.
     pub tiny: Mortal,
-    /// The job that it is in.
+    /// The process's job.
     pub inner: Job,
-    /// Its debugger's.
+    /// The debugger's channel.
     pub debugger: Channel,
-    /// Its thread's.
+    /// The thread's channel.
     pub thread: Channel,
-    /// Its own.
+    /// The process's channel.
     pub process: Channel,
-    /// Its job's.
+    /// The job's channel.
     pub job: Channel,
-    /// Its outer job's.
+    /// The outer job's channel.
     pub outer_job: Channel,
 }
 
 impl Watched {
-    /// Makes a process that will execute `code`.
+    /// Creates a process that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let outer = OwnJob::new()?;
         let inner = outer.create_child()?;
@@ -149,7 +152,7 @@ impl Watched {
         })
     }
 
-    /// The same, started and past the notice that the debugger gets of it.
+    /// Creates and starts such a process, and lets it pass the debugger's exception "thread starts".
     pub fn started(code: &[u8]) -> Result<Self, Failure> {
         let watched = Self::new(code)?;
         watched.tiny.start(None, 0)?;
@@ -157,13 +160,13 @@ impl Watched {
         Ok(watched)
     }
 
-    /// All handlers' channels, in the order in which they are asked.
+    /// The channels of all handlers, in the order in which the server offers them an exception.
     pub fn in_order(&self) -> [&Channel; 5] {
         [&self.debugger, &self.thread, &self.process, &self.job, &self.outer_job]
     }
 }
 
-/// Executes `code`, which must come to an exception of type `kind`; then `look` may look at it, and the process goes.
+/// Executes `code`, which must raise an exception of type `kind`, runs `look` on it, and kills the process.
 pub fn with_exception(code: &[u8], number: usize, kind: u32, look: impl FnOnce(&Tiny, &Caught) -> Outcome) -> Outcome {
     let tiny = Mortal::new(code)?;
     let channel = tiny.process.create_exception_channel(0)?;
@@ -174,7 +177,7 @@ pub fn with_exception(code: &[u8], number: usize, kind: u32, look: impl FnOnce(&
     look(&tiny, &caught)
 }
 
-/// Nothing tells any more: the task has gone.
+/// Checks that the channel's task has ended: the peer closes within 5 seconds and no message is left.
 #[track_caller]
 pub fn ended(channel: &Channel) -> Outcome {
     let deadline = MonotonicInstant::after(Duration::from_seconds(5));

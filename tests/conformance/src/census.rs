@@ -1,30 +1,30 @@
-//! Whether everything that the cases used has come back.
+//! Checks that everything that the cases used was returned.
 //!
-//! The kernel counts what is in use in the whole system: objects, who waits for them, address spaces, pages, kernel
-//! memory, capability slots. What it keeps for later use it does not count. Before and after the cases no worker runs
-//! and nothing that one has started ([`Tasks`]), so the counts must be the same.
+//! The server counts what is in use in the whole system: objects, observers, address spaces, pages, kernel memory,
+//! capability slots. It does not count what it keeps for reuse. Neither a worker nor any process that a worker started
+//! ([`Tasks`]) runs before and after the cases, so both counts must be the same.
 
 use std::fmt;
 use std::thread;
 use std::time::Duration;
 
-/// How long what has ended may take to be gone: threads end by themselves.
+/// Longest time for ended tasks to disappear: threads end asynchronously.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it is between two looks.
+/// Time between two looks at the counts.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Counts with their names.
+/// Counts and their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {
     counts: Counts,
-    /// Of objects, by `ZX_OBJ_TYPE_*`: of interest where there are more objects.
+    /// Objects by type (`ZX_OBJ_TYPE_*`), to report which types have grown.
     types: Counts,
 }
 
 type Counts = Vec<(String, u64)>;
 
 impl Census {
-    /// The counts of the kernel's lines.
+    /// Parses the server's two answer lines.
     fn parse([counts, types]: [String; 2]) -> Option<Census> {
         let count = |text: &str| {
             let (name, count) = text.trim().split_once(' ')?;
@@ -34,14 +34,14 @@ impl Census {
         Some(Census { counts: parts(&counts)?, types: parts(&types)? })
     }
 
-    /// The same with more of one thing, for who knows who may have taken so much.
+    /// The same counts with `more` added to the count `name`, for a caller that knows about this growth.
     #[must_use]
     pub fn allowing(mut self, name: &str, more: u64) -> Census {
         self.counts.iter_mut().filter(|(known, _)| known == name).for_each(|(_, count)| *count += more);
         self
     }
 
-    /// What there is more of than there was.
+    /// The counts that are greater than before.
     pub fn since(&self, before: &Census) -> Growth {
         let pairs = self.counts.iter().zip(&before.counts);
         let mut grown: Vec<_> =
@@ -69,11 +69,11 @@ impl fmt::Display for Growth {
     }
 }
 
-/// Asks the kernel.
+/// Reads the server's counts.
 pub struct Counter(source::Source);
 
 impl Counter {
-    /// Nothing where this process may not ask.
+    /// `None` if this process has no right to ask.
     pub fn new() -> Option<Counter> {
         source::Source::new().map(Counter)
     }
@@ -83,20 +83,20 @@ impl Counter {
         Census::parse([self.0.line("census")?, self.0.line("types")?])
     }
 
-    /// Waits until nothing is left of what came after `before`.
+    /// Waits until no count is greater than in `before`.
     ///
     /// # Errors
-    /// What stays.
+    /// The counts that are still greater.
     pub fn returned(&self, before: &Census) -> Result<(), String> {
         self.returned_within(before, PATIENCE)
     }
 
-    /// The same, for who knows how long what has ended may take to be gone.
+    /// The same with another patience, for a caller that knows how long ended tasks may take to disappear.
     ///
     /// # Errors
-    /// What stays.
+    /// The counts that are still greater.
     pub fn returned_within(&self, before: &Census, patience: Duration) -> Result<(), String> {
-        // Looks are counted, not time: on a busy host a second passes in which nothing here has run.
+        // The loop counts looks, not time: on a busy host a second can pass in which nothing of this system runs.
         let mut looks = patience.as_millis() / PAUSE.as_millis();
         loop {
             let now = self.take().ok_or("the kernel does not tell its counts")?;
@@ -111,7 +111,7 @@ impl Counter {
 }
 
 impl Growth {
-    /// Whether memory or slots of the kernel's are among it.
+    /// Whether the growth includes the server's memory or its capability slots.
     pub fn of_memory(&self) -> bool {
         self.0.iter().any(|(name, _, _)| ["frames", "units", "slots"].contains(&name.as_str()))
     }
@@ -123,11 +123,11 @@ pub use source::Tasks;
 mod source {
     use zx::{AsHandleRef, Debuglog, Job, Process, Resource, Rights, Unowned};
 
-    /// The processes and jobs beside this one, as they were.
+    /// The koids of the processes and jobs below the default job at one moment.
     pub struct Tasks([Vec<u64>; 2]);
 
     impl Tasks {
-        /// Those of now; at most some hundreds.
+        /// The current ones, at most 512 of each kind.
         pub fn now() -> Tasks {
             let Some(job) = zx::startup::job_default() else { return Tasks(Default::default()) };
             let mut room = [[0; 512]; 2];
@@ -136,7 +136,8 @@ mod source {
             Tasks([0, 1].map(|kind| room[kind].iter().take(counts[kind]).copied().collect()))
         }
 
-        /// Ends those that have come since: a case may leave a process running, and its objects with it.
+        /// Kills the tasks that have appeared since: a case may leave a process running, and the process keeps its
+        /// objects.
         pub fn end_others(&self) {
             let Some(job) = zx::startup::job_default() else { return };
             for (kind, (now, then)) in Tasks::now().0.iter().zip(&self.0).enumerate() {
@@ -161,7 +162,7 @@ mod source {
             Some(Source { resource, log })
         }
 
-        /// The kernel's answer to a command is the last line in its log that begins with that.
+        /// Sends a debug command. The server's answer is the last line of its log that begins with the command's name.
         pub fn line(&self, command: &str) -> Option<String> {
             zx::debug_send_command(&self.resource, command).ok()?;
             let mut record = [0; abi::ZX_LOG_RECORD_MAX];
@@ -184,12 +185,12 @@ mod source {
     pub struct Tasks;
 
     impl Tasks {
-        /// None.
+        /// No tasks.
         pub fn now() -> Tasks {
             Tasks
         }
 
-        /// Nothing to end.
+        /// Does nothing.
         pub fn end_others(&self) {}
     }
 
@@ -214,7 +215,7 @@ mod tests {
     fn growth() {
         let census = |counts: &str, types: &str| Census::parse([counts.to_owned(), types.to_owned()]).unwrap();
         let before = census("census: objects 10, frames 200", "types: 4 3, 5 7,");
-        // Other types alone are nothing that has grown.
+        // A type alone does not count as growth while the totals stay the same.
         assert_eq!(census("census: objects 10, frames 200", "types: 4 4, 5 6,").since(&before).to_string(), "");
         let after = census("census: objects 11, frames 203", "types: 4 3, 5 7, 6 1,");
         assert_eq!(after.since(&before).to_string(), "objects 10 -> 11, frames 200 -> 203, of type 6 0 -> 1");

@@ -1,33 +1,33 @@
-//! Cases and what they check with.
+//! Cases, and the functions with which they check.
 //!
-//! A case returns an [`Outcome`]. The functions here turn what does not hold into a [`Failure`] that names the place in
-//! the source; a status that a call should not have given becomes one through `?`.
+//! A case returns an [`Outcome`]. The functions here turn a violated expectation into a [`Failure`] that names the
+//! place in the source. `?` turns an unexpected status into a failure in the same way.
 
 use std::fmt;
 use std::panic::Location;
 
-/// What a case does.
+/// The body of a case.
 type Run = Box<dyn Fn() -> Outcome>;
 
 /// A named case.
 pub struct Case {
     /// `group.call.what`
     pub name: String,
-    /// Does it.
+    /// Runs it.
     pub run: Run,
 }
 
 impl Case {
-    /// A case.
+    /// Creates a case.
     pub fn new(name: &str, run: impl Fn() -> Outcome + 'static) -> Self {
         Self { name: name.to_owned(), run: Box::new(run) }
     }
 }
 
-/// Nothing, or why the case failed.
+/// Success, or why the case failed.
 pub type Outcome = Result<(), Failure>;
 
-/// Why a case failed, and where that was seen.
+/// Why a case failed, and the place in the source.
 #[derive(Debug)]
 pub struct Failure {
     text: String,
@@ -36,7 +36,7 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A result is one line, whatever the text.
+        // A result is one line, whatever the text contains.
         let text = self.text.replace(['\n', '\r', '\t'], " ");
         let file = self.place.file().rsplit('/').next().unwrap_or_default();
         write!(f, "{text} ({file}:{})", self.place.line())
@@ -95,13 +95,13 @@ mod statuses {
 #[cfg(target_os = "fuchsia")]
 pub use statuses::{fails, gives};
 
-/// Both must be the same.
+/// Both values must be the same.
 #[track_caller]
 pub fn equal<T: PartialEq + fmt::Debug>(found: T, expected: T) -> Outcome {
     if found == expected { Ok(()) } else { Err(format!("found {found:?}, expected {expected:?}").into()) }
 }
 
-/// The condition must hold; `text` says what does not if it does not.
+/// The condition must hold; `text` describes the failure if it does not.
 #[track_caller]
 pub fn ensure(condition: bool, text: &str) -> Outcome {
     if condition { Ok(()) } else { Err(text.into()) }

@@ -1,7 +1,7 @@
-//! What programs of named cases share: the cases and what they check with, the worker that runs them and its supervisor,
-//! the kernel's counts, and processes of a few instructions.
+//! Shared parts of the programs that run named cases: cases and checks, the worker that runs them and its supervisor,
+//! the server's counts, and processes of a few instructions.
 //!
-//! The conformance program has cases of what is promised; the program of `tests/hostile` has cases of what is attacked.
+//! The conformance program has cases of what the system promises; the program of `tests/hostile` has cases of attacks.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -19,20 +19,20 @@ use std::process::ExitCode;
 use check::Case;
 use options::{Action, Options};
 
-/// What a program of cases is made of.
+/// A program that runs cases.
 pub struct Program {
     /// Its name, for messages.
     pub name: &'static str,
     /// Its cases, sorted by name.
     pub cases: fn() -> Vec<Case>,
-    /// Cases that are known to fail, and why: they run only when named in full.
+    /// Cases that are known to fail, with the reason. They run only when the command line names them in full.
     pub known: &'static [(&'static str, &'static str)],
-    /// What a process does that a case started as its child.
+    /// Runs in a process that a case started as its child.
     pub child: fn(&[String]) -> ExitCode,
 }
 
 impl Program {
-    /// Does what the command line says.
+    /// Executes the command line.
     pub fn main(&self) -> ExitCode {
         let options = match Options::parse(std::env::args().skip(1)) {
             Ok(options) => options,

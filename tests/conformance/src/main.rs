@@ -1,8 +1,8 @@
-//! Conformance: what the system calls promise, checked in the booted system.
+//! Conformance: checks in the booted system what the system calls promise.
 //!
 //! A **case** states one promise and fails if the system breaks it. Cases are named `group.call.what` and run in a
-//! worker process that a supervisor starts, so that a case that takes its process down, or never ends, costs nothing
-//! but itself. The README has the command line and the lines that are printed.
+//! worker process that a supervisor starts. A case that crashes its process or never ends therefore fails alone. The
+//! README has the command line and the lines that the program prints.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -34,7 +34,7 @@ use cases::KNOWN;
 #[cfg(not(target_os = "fuchsia"))]
 const KNOWN: &[(&str, &str)] = &[("host.case.known", "there to try what becomes of it")];
 
-/// There are no system calls to check elsewhere; what is left is enough to try the supervisor.
+/// The host has no system calls to check; these cases are enough to test the supervisor.
 #[cfg(not(target_os = "fuchsia"))]
 fn all() -> Vec<Case> {
     let case = |name: &str, run: fn() -> check::Outcome| Case::new(name, run);
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
     conformance::Program { name: "conformance", cases: all, known: KNOWN, child }.main()
 }
 
-/// A byte of the program that nothing may write; a child gives it as its exit code.
+/// A byte of the program that nothing may write; a child returns it as its exit code.
 pub static MARK: u8 = 7;
 
-/// What a process does that a case started as its child.
+/// Runs in a process that a case started as its child.
 fn child(arguments: &[String]) -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["exit", code] => std::process::exit(code.parse().unwrap_or(2)),

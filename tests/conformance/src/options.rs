@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use crate::check::Case;
 
-/// What the program is to do.
+/// What the program does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Print the names of the cases.
     List,
     /// Run the cases in workers.
     Supervise,
-    /// Be a worker, beginning with the case of this number.
+    /// Be a worker, and begin with the case of this number.
     Work { from: usize },
-    /// Be the child process of a case; the prefixes say what it does.
+    /// Be the child process of a case; the prefixes say what to do.
     Child,
 }
 
-/// How long a case may take unless the command line says otherwise: by the clock of the host, which may run ten other
-/// programs beside this machine.
+/// How long a case may take unless the command line says otherwise. This is the host's time, and the host may run ten
+/// other programs beside this machine.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The command line, parsed.
@@ -26,11 +26,11 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 pub struct Options {
     pub action: Action,
     pub timeout: Duration,
-    /// End with the first case that fails.
+    /// Stop after the first case that fails.
     pub stop: bool,
-    /// See that everything that the cases used comes back.
+    /// Check that everything that the cases used is returned.
     pub leaks: bool,
-    /// Cases that are left out.
+    /// Cases that do not run.
     pub without: Vec<String>,
     pub prefixes: Vec<String>,
 }
@@ -74,7 +74,8 @@ impl Options {
         Ok(options)
     }
 
-    /// The cases that the prefixes name, in the prefixes' order; one that is known to fail only if its whole name is given.
+    /// The cases that the prefixes select, in the order of the prefixes. A case that is known to fail is selected only
+    /// by its full name.
     pub fn select(&self, mut cases: Vec<Case>, known: &[(&str, &str)]) -> Vec<Case> {
         cases.retain(|case| !known.iter().any(|(name, _)| case.name == *name) || self.prefixes.contains(&case.name));
         if !self.prefixes.is_empty() {
@@ -90,7 +91,7 @@ impl Options {
         self.without.iter().flat_map(|case| ["--without", case]).chain(self.prefixes.iter().map(String::as_str))
     }
 
-    /// A prefix that selects nothing: most likely a mistake in writing.
+    /// A prefix that selects nothing, most likely a typing error.
     pub fn unknown_prefix(&self, cases: &[Case]) -> Option<&str> {
         if self.action == Action::Child {
             return None;

@@ -1,7 +1,8 @@
-//! VMOs whose pages a case supplies itself, and those who touch them.
+//! VMOs whose pages a case supplies itself, and threads that access them.
 //!
-//! A [`Supplier`] has a pager and a port, and is asked for pages of its VMOs; what it supplies has [`content`]. A
-//! [`Visit`] touches a VMO meanwhile: a thread of a process that has it mapped, or one of this process that makes a call.
+//! A [`Supplier`] has a pager and a port, which receives the page requests for its VMOs; the pages that it supplies
+//! hold [`content`]. A [`Visit`] accesses a VMO meanwhile: either a thread of a process that has mapped it, or a thread
+//! of this process that makes a call.
 
 use std::thread::JoinHandle;
 
@@ -17,7 +18,7 @@ use crate::check::{Failure, Outcome, equal, fails};
 
 pub const PAGE: u64 = 4096;
 
-/// The first word of a page that is supplied.
+/// The first word of a supplied page.
 pub fn content(page: u64) -> u64 {
     page + 0x9a6e_0001
 }
@@ -27,25 +28,25 @@ pub fn contents(first: u64, count: u64) -> Vec<u64> {
     (first..first + count).map(content).collect()
 }
 
-/// The first word of each of several pages, as one call reads them.
+/// The first word of each of several pages, read by one call.
 pub fn words(vmo: &Vmo, first: u64, count: u64) -> zx::Result<Vec<u64>> {
     let mut bytes = vec![0; (count * PAGE) as usize];
     vmo.read(&mut bytes, first * PAGE)?;
     Ok(bytes.chunks_exact(PAGE as usize).map(|page| u64::from_le_bytes(std::array::from_fn(|i| page[i]))).collect())
 }
 
-/// One more handle to a VMO.
+/// Another handle to a VMO.
 pub fn another(vmo: &Vmo) -> zx::Result<Vmo> {
     Ok(Vmo::from(vmo.duplicate_handle(Rights::SAME_RIGHTS)?))
 }
 
-/// A pager, and the port at which it is asked.
+/// A pager, and the port that receives its requests.
 pub struct Supplier {
     pub pager: Pager,
     pub port: Port,
 }
 
-/// A VMO of a supplier's.
+/// A VMO of a supplier.
 pub struct Paged {
     pub vmo: Vmo,
     pub key: u64,
@@ -64,7 +65,7 @@ impl Supplier {
         Ok(Self { pager: Pager::create()?, port: Port::create()? })
     }
 
-    /// A supplier with one VMO of so many pages.
+    /// A supplier with one VMO of `pages` pages.
     pub fn with(pages: u64) -> Result<(Self, Paged), Failure> {
         Self::with_options(pages, 0)
     }
@@ -76,12 +77,12 @@ impl Supplier {
         Ok((supplier, vmo))
     }
 
-    /// One more VMO.
+    /// Another VMO of the supplier.
     pub fn vmo(&self, key: u64, pages: u64, options: u32) -> Result<Paged, Failure> {
         Ok(Paged { vmo: self.pager.create_vmo(options, &self.port, key, pages * PAGE)?, key })
     }
 
-    /// Supplies pages with what [`content`] says.
+    /// Supplies pages filled as [`content`] says.
     pub fn supply(&self, vmo: &Paged, first: u64, count: u64) -> Outcome {
         self.supply_as(vmo, first, &contents(first, count))
     }
@@ -96,7 +97,7 @@ impl Supplier {
         Ok(self.pager.supply_pages(vmo, first * PAGE, length, &aux, 0)?)
     }
 
-    /// The same out of a VMO where they do not lie at its beginning.
+    /// Supplies pages from a VMO in which they begin at page `from`.
     pub fn supply_from(&self, vmo: &Paged, first: u64, count: u64, from: u64) -> Outcome {
         let aux = Vmo::create((from + count) * PAGE, 0)?;
         for page in 0..count {
@@ -105,13 +106,13 @@ impl Supplier {
         Ok(self.pager.supply_pages(vmo, first * PAGE, count * PAGE, &aux, from * PAGE)?)
     }
 
-    /// Says that pages cannot be had.
+    /// Reports that pages cannot be supplied.
     pub fn fail(&self, vmo: &Paged, first: u64, count: u64, status: Status) -> zx::Result<()> {
         let data = i64::from(status.0) as u64;
         self.pager.op_range(ZX_PAGER_OP_FAIL, vmo, first * PAGE, count * PAGE, data)
     }
 
-    /// The next packet must come, and be this one of this VMO for these pages.
+    /// The next packet must arrive, and must be this command for these pages of this VMO.
     #[track_caller]
     pub fn asked(&self, vmo: &Paged, command: u16, first: u64, count: u64) -> Outcome {
         let expected = (ZX_PKT_TYPE_PAGE_REQUEST, vmo.key, command, first, count);
@@ -122,46 +123,46 @@ impl Supplier {
     fn next(&self, deadline: MonotonicInstant) -> zx::Result<(u32, u64, u16, u64, u64)> {
         let packet = self.port.wait(deadline)?;
         let [command, offset, length, _] = packet.payload;
-        // Pages, unless it is no request for whole pages: then no number of pages would do.
+        // In pages; `u64::MAX`, which no case expects, if the length is not a whole number of pages.
         let pages = |bytes: u64| if bytes.is_multiple_of(PAGE) { bytes / PAGE } else { u64::MAX };
         Ok((packet.type_, packet.key, command as u16, pages(offset), pages(length)))
     }
 
-    /// Pages must be asked for.
+    /// A read request for these pages must arrive.
     #[track_caller]
     pub fn asked_to_read(&self, vmo: &Paged, first: u64, count: u64) -> Outcome {
         self.asked(vmo, ZX_PAGER_VMO_READ, first, count)
     }
 
-    /// It must be told that nothing more will be asked for.
+    /// The packet must arrive that says that no more requests follow.
     #[track_caller]
     pub fn completed(&self, vmo: &Paged) -> Outcome {
         self.asked(vmo, ZX_PAGER_VMO_COMPLETE, 0, 0)
     }
 
-    /// Nothing is asked for just now.
+    /// No request waits at the port now.
     #[track_caller]
     pub fn unasked(&self) -> Outcome {
         fails(self.next(MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
     }
 }
 
-/// How a VMO is touched.
+/// How a visit accesses a VMO.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// By loads and stores in a mapping.
+    /// By loads and stores through a mapping.
     Mapped,
-    /// By calls.
+    /// By system calls.
     Called,
 }
 
-/// Someone who touches a VMO.
+/// A thread that accesses a VMO.
 pub enum Visit {
     Mapped(MappedVisit),
     Called(JoinHandle<zx::Result<Vec<u64>>>),
 }
 
-/// A process with a VMO mapped, whose thread touches a word of each of several pages and then ends at an undefined
+/// A process with a VMO mapped. Its thread accesses one word in each of several pages and then ends at an undefined
 /// instruction.
 pub struct MappedVisit {
     process: Mortal,
@@ -170,12 +171,12 @@ pub struct MappedVisit {
     count: u64,
     /// Where the VMO is mapped.
     pub base: u64,
-    /// The first address that it touches.
+    /// The first address that the thread accesses.
     pub first: u64,
 }
 
-/// Started with the address of the shared page in `rsi`: address, number of pages, whether to write, and what; words
-/// that it reads go to 64 and after.
+/// Starts with the address of the shared page in `rsi`. The page holds: address, number of pages, whether to write,
+/// value to write. The words read are stored from offset 64 on.
 const CODE: &[u8] = &[
     0x48, 0x8b, 0x16, // mov rdx, [rsi]
     0x48, 0x8b, 0x4e, 0x08, // mov rcx, [rsi + 8]
@@ -199,14 +200,14 @@ const CODE: &[u8] = &[
 const WORDS: u64 = 64;
 
 impl MappedVisit {
-    /// Touches pages of a VMO; writes `value` if there is one.
+    /// Accesses pages of a VMO; writes `value` if there is one.
     pub fn new(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
         let visit = Self::prepare(vmo, first, count, value)?;
         visit.start()?;
         Ok(visit)
     }
 
-    /// The same, not started yet.
+    /// Creates the process without starting its thread.
     pub fn prepare(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
         let process = Mortal::new(CODE)?;
         let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
@@ -218,7 +219,7 @@ impl MappedVisit {
         Ok(Self { process, channel, shared, count, base, first: words[0] })
     }
 
-    /// Starts one that was prepared.
+    /// Starts a prepared visit.
     pub fn start(&self) -> Outcome {
         let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
         let address = self.process.vmar.map(permissions, 0, &self.shared, 0, PAGE as usize)?;
@@ -230,7 +231,7 @@ impl MappedVisit {
         &self.process
     }
 
-    /// How it ends: with what it has read, or with the address and status of a fault.
+    /// Waits for the end: the words that the thread read, or the address and status of a fault.
     fn end(&self) -> Result<Result<Vec<u64>, (u64, Status)>, Failure> {
         let caught = catch(&self.channel)?;
         if caught.info.type_ == ZX_EXCP_UNDEFINED_INSTRUCTION {
@@ -256,7 +257,7 @@ impl Visit {
         })
     }
 
-    /// Writes a word into each of some pages.
+    /// Writes a word into each of several pages.
     pub fn write(how: How, vmo: &Vmo, first: u64, count: u64, value: u64) -> Result<Self, Failure> {
         Ok(match how {
             How::Mapped => Self::Mapped(MappedVisit::new(vmo, first, count, Some(value))?),
@@ -271,7 +272,7 @@ impl Visit {
         })
     }
 
-    /// Does something to a range of a VMO (`ZX_VMO_OP_*`).
+    /// Makes an operation on a range of a VMO (`ZX_VMO_OP_*`).
     pub fn op(vmo: &Vmo, op: u32, first: u64, count: u64) -> Result<Self, Failure> {
         let vmo = another(vmo)?;
         Ok(Self::call(move || vmo.op_range(op, first * PAGE, count * PAGE).map(|()| Vec::new())))
@@ -287,7 +288,7 @@ impl Visit {
         Self::Called(std::thread::spawn(call))
     }
 
-    /// Its thread.
+    /// Runs `look` on its thread.
     pub fn with_thread<T>(&self, look: impl FnOnce(&Thread) -> T) -> Result<T, Failure> {
         match self {
             Self::Mapped(visit) => Ok(look(&visit.process.thread)),
@@ -302,7 +303,7 @@ impl Visit {
         Ok(self.with_thread(|thread| thread.info().map(|info| info.state))??)
     }
 
-    /// Waits until it waits for a pager.
+    /// Waits until the thread is blocked on a pager.
     #[track_caller]
     pub fn waits(&self) -> Outcome {
         let limit = late();
@@ -315,13 +316,13 @@ impl Visit {
         Ok(())
     }
 
-    /// It waits for a pager, and has done so all the time.
+    /// Checks that the thread is blocked on a pager now.
     #[track_caller]
     pub fn still_waits(&self) -> Outcome {
         equal(self.state()?, abi::ZX_THREAD_STATE_BLOCKED_PAGER)
     }
 
-    /// Whether it has come to its end.
+    /// Whether the access has completed.
     pub fn has_ended(&self) -> Result<bool, Failure> {
         Ok(match self {
             Self::Mapped(visit) => visit.channel.signals()?.contains(abi::Signals::CHANNEL_READABLE),
@@ -329,7 +330,7 @@ impl Visit {
         })
     }
 
-    /// It must end well; gives what it has read.
+    /// The access must succeed; returns the words that it read.
     #[track_caller]
     pub fn words(self) -> Result<Vec<u64>, Failure> {
         match self {
@@ -350,19 +351,19 @@ impl Visit {
         }
     }
 
-    /// It must have read these words.
+    /// The access must have read these words.
     #[track_caller]
     pub fn finds(self, words: &[u64]) -> Outcome {
         equal(self.words()?, words.to_vec())
     }
 
-    /// It must end well.
+    /// The access must succeed.
     #[track_caller]
     pub fn ends(self) -> Outcome {
         self.words().map(drop)
     }
 
-    /// It must fail with this status, at the first address that it touches if it has the VMO mapped.
+    /// The access must fail with this status; a mapped access must fault at its first address.
     #[track_caller]
     pub fn fails(self, status: Status) -> Outcome {
         match self {

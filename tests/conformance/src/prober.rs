@@ -1,8 +1,8 @@
-//! A process that touches the addresses that it is told to, to see what the processor itself lets it do.
+//! A process that accesses given addresses, to test what the processor itself permits.
 //!
-//! The system can tell what a mapping allows; whether the page tables say the same only an access tells. The prober's
-//! thread stands at an undefined instruction. For each probe it is sent to a load or a store with another such
-//! instruction behind it: what it is stopped by next is the result.
+//! The system's calls say what a mapping permits; only an access shows whether the page tables say the same. The
+//! prober's thread is stopped at an undefined instruction. For each probe the case moves it to a load or a store that
+//! another undefined instruction follows. The next exception is the result.
 
 use abi::{ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
 use zx::{Channel, Status, Vmar};
@@ -16,7 +16,7 @@ const CODE: &[u8] = &[0x0f, 0x0b, 0x8a, 0x06, 0x0f, 0x0b, 0x88, 0x06, 0x0f, 0x0b
 const LOAD: u64 = 2;
 const STORE: u64 = 6;
 
-/// See the module's description.
+/// See the module's documentation.
 pub struct Prober {
     pub tiny: Tiny,
     channel: Channel,
@@ -32,7 +32,7 @@ impl Prober {
         Ok(Self { tiny, channel, stopped })
     }
 
-    /// A region of so many pages in the process.
+    /// A region of `pages` pages in the process.
     pub fn region(&self, pages: usize) -> Result<(Vmar, usize), Failure> {
         let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
         Ok(self.tiny.vmar.allocate(can, 0, pages * 4096)?)
@@ -57,19 +57,19 @@ impl Prober {
         Ok(Ok(self.tiny.thread.registers::<zx_thread_state_general_regs_t>()?.rax as u8))
     }
 
-    /// Loads a byte; says what the fault was if there was one.
+    /// Loads a byte; returns the fault if there is one.
     #[track_caller]
     pub fn load(&self, address: usize) -> Result<Result<u8, Status>, Failure> {
         self.access(LOAD, address, 0)
     }
 
-    /// Stores a byte.
+    /// Stores a byte; returns the fault if there is one.
     #[track_caller]
     pub fn store(&self, address: usize, value: u8) -> Result<Result<(), Status>, Failure> {
         Ok(self.access(STORE, address, value)?.map(drop))
     }
 
-    /// The byte there must be this.
+    /// The byte at this address must have this value.
     #[track_caller]
     pub fn finds(&self, address: usize, value: u8) -> Outcome {
         equal(self.load(address)?, Ok(value))
@@ -81,14 +81,14 @@ impl Prober {
         equal(self.store(address, value)?, Ok(()))
     }
 
-    /// Nothing is mapped there.
+    /// Nothing is mapped at this address.
     #[track_caller]
     pub fn finds_nothing(&self, address: usize) -> Outcome {
         equal(self.load(address)?, Err(Status::NOT_FOUND))?;
         equal(self.store(address, 0)?, Err(Status::NOT_FOUND))
     }
 
-    /// What is mapped there can be read but not written.
+    /// The address can be read but not written.
     #[track_caller]
     pub fn finds_read_only(&self, address: usize, value: u8) -> Outcome {
         self.finds(address, value)?;

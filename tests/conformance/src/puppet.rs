@@ -1,29 +1,29 @@
-//! A process that makes the system calls that it is told to, one at a time.
+//! A process that makes system calls on request, one at a time.
 //!
-//! What a call does can depend on who makes it: on the job that a process is in, on its being another process. A
-//! [`Puppet`] is a [`Tiny`] process with the vDSO and a page of memory that it shares with its master. It waits for a
-//! signal on its channel, makes the call that stands in the page, writes the result there, and signals back.
+//! The effect of a call can depend on its caller: on the caller's job, or on whether the caller is another process. A
+//! [`Puppet`] is a [`Tiny`] process with the vDSO and a page of memory that it shares with its controller. It waits for
+//! a signal on its channel, makes the call that the page describes, writes the result there, and signals back.
 
 use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Signals, Status, Vmo};
 
 use crate::check::{Failure, Outcome};
 use crate::tiny::{OwnJob, Tiny};
 
-/// Where the shared page lies in the puppet.
+/// Address of the shared page in the puppet.
 const PAGE: usize = 0x300_0000;
-/// Places in the page, in bytes: the function, 8 arguments, the result; functions for waiting and signalling; the
-/// puppet's handle to its channel; room for whatever calls read and write.
+/// Offsets in the page, in bytes: the function, 8 arguments, the result; functions for waiting and signalling; the
+/// puppet's handle to its channel; room for data that calls read and write.
 const FUNCTION: u64 = 0;
 const RESULT: u64 = 72;
 const WAIT: u64 = 80;
 const CHANNEL: u64 = 104;
-/// Where a call's own data can lie: offset in the page.
+/// Offset in the page of the room for a call's data.
 const ROOM: usize = 512;
 
 const POSTED: Signals = Signals::USER_0;
 const DONE: Signals = Signals::USER_1;
 
-/// Started with the channel in `rdi` and the page's address in `rsi`.
+/// Starts with the channel in `rdi` and the page's address in `rsi`.
 const CODE: &[u8] = &[
     0x48, 0x83, 0xec, 0x08, // sub rsp, 8
     0x48, 0x89, 0xf3, // mov rbx, rsi
@@ -57,15 +57,15 @@ const CODE: &[u8] = &[
     0xeb, 0xa7, // jmp again
 ];
 
-/// See the module's description.
+/// See the module's documentation.
 pub struct Puppet {
     /// The process.
     pub tiny: Tiny,
     ours: Channel,
     page: Vmo,
-    /// What an address in this process's vDSO becomes in the puppet's, by addition.
+    /// Difference between an address in the puppet's vDSO and the same address in this process's vDSO.
     slide: u64,
-    /// Its job, if nobody else needs that.
+    /// Its job, if the puppet owns it.
     job: Option<OwnJob>,
 }
 
@@ -78,7 +78,7 @@ macro_rules! function {
 pub(crate) use function;
 
 impl Puppet {
-    /// Makes one in a job and starts it.
+    /// Creates a puppet in a job and starts it.
     pub fn new(job: &Job) -> Result<Self, Failure> {
         let tiny = Tiny::in_job(job, CODE)?;
         let slide = tiny.map_vdso()?;
@@ -92,32 +92,32 @@ impl Puppet {
         let (ours, theirs) = Channel::create()?;
         tiny.start(Some(theirs.into_handle()), address)?;
         let puppet = Self { tiny, ours, page, slide, job: None };
-        // From now on it waits, and its channel's handle stands in the page.
+        // The puppet has stored its channel's handle in the page when this call is done, and it waits for the next one.
         puppet.post(function!(zx_ticks_get), &[])?;
         puppet.result()?.ok_or("it has ended at once")?;
         Ok(puppet)
     }
 
-    /// Makes one in a job that ends with it.
+    /// Creates a puppet in a job that is killed with it.
     pub fn of(job: OwnJob) -> Result<Self, Failure> {
         let mut puppet = Self::new(&job)?;
         puppet.job = Some(job);
         Ok(puppet)
     }
 
-    /// The address of the page's [`ROOM`] in the puppet, `offset` bytes into it.
+    /// The address in the puppet of the byte at `offset` in the page's [`ROOM`].
     pub fn room(&self, offset: usize) -> Result<u64, Failure> {
         Ok((self.tiny.vmar.info()?.base + PAGE + ROOM + offset) as u64)
     }
 
-    /// Reads a word of the [`ROOM`].
+    /// Reads a word of the page's [`ROOM`].
     pub fn word(&self, offset: usize) -> Result<u32, Failure> {
         let mut bytes = [0; 4];
         self.page.read(&mut bytes, (ROOM + offset) as u64)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Has the puppet make a call ([`function!`]) without waiting for its end.
+    /// Makes the puppet start a call ([`function!`]); does not wait for its end.
     pub fn post(&self, function: u64, arguments: &[u64]) -> Outcome {
         let mut words = [0; 9];
         words[0] = function.wrapping_add(self.slide);
@@ -128,10 +128,10 @@ impl Puppet {
         Ok(self.ours.signal_peer(Signals::NONE, POSTED)?)
     }
 
-    /// Waits for the end of a call that was posted; gives its result, or nothing if the puppet has ended instead.
+    /// Waits for the end of a posted call; returns its result, or `None` if the puppet has ended instead.
     pub fn result(&self) -> Result<Option<u64>, Failure> {
         let deadline = MonotonicInstant::after(zx::Duration::from_seconds(5));
-        // A channel whose other end is in a process that has ended has no peer.
+        // The channel's peer is closed when the process that holds it ends.
         let signals = self.ours.wait_one(DONE | Signals::PEER_CLOSED, deadline)?;
         if !signals.contains(DONE) {
             return Ok(None);
@@ -141,7 +141,7 @@ impl Puppet {
         Ok(Some(u64::from_le_bytes(bytes)))
     }
 
-    /// Has the puppet make a call and gives its status.
+    /// Makes the puppet make a call and returns its status.
     pub fn call(&self, function: u64, arguments: &[u64]) -> Result<Status, Failure> {
         self.post(function, arguments)?;
         match self.result()? {
@@ -150,12 +150,12 @@ impl Puppet {
         }
     }
 
-    /// What to give [`Puppet::post`] for code that lies at an address of the puppet's.
+    /// The value that makes [`Puppet::post`] call code at an address of the puppet.
     pub fn code_at(&self, address: usize) -> u64 {
         (address as u64).wrapping_sub(self.slide)
     }
 
-    /// Hands the puppet a handle; gives its value there.
+    /// Transfers a handle to the puppet; returns its value there.
     pub fn give(&self, handle: Handle) -> Result<u64, Failure> {
         self.ours.write(&[], [handle])?;
         let mut bytes = [0; 8];

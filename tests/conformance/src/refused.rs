@@ -1,6 +1,7 @@
-//! Instructions that are not for programs, whoever runs them.
+//! Instructions that no program may execute.
 
-/// Each ends in an exception: refused by the processor, undefined, or a trap. Registers are as they may be, the stack is one.
+/// Each raises an exception: the processor refuses it, it is undefined, or it is a trap. They work with arbitrary
+/// register values; the stack pointer must point to a stack.
 pub const REFUSED: [(&str, &[u8]); 46] = [
     ("hlt", &[0xf4]),
     ("cli", &[0xfa]),

@@ -1,7 +1,8 @@
 //! The supervisor and its workers.
 //!
-//! A worker prints `start NUMBER` before a case and `done NUMBER ok` or `done NUMBER failed DETAIL` after it. What the
-//! supervisor does not hear of in time has failed; the worker is killed then, and another one begins with the next case.
+//! A worker prints `start NUMBER` before a case and `done NUMBER ok` or `done NUMBER failed DETAIL` after it. A case
+//! whose result does not arrive in time has failed; the supervisor then kills the worker and starts another one with
+//! the next case.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +14,7 @@ use crate::census::{Census, Counter, Tasks};
 use crate::check::Case;
 use crate::options::Options;
 
-/// Runs the cases from number `from` on and tells about each on standard output.
+/// Runs the cases from number `from` on and reports each on standard output.
 pub fn work(cases: &[Case], from: usize) -> ExitCode {
     for (number, case) in cases.iter().enumerate().skip(from) {
         say(&format!("start {number}"));
@@ -25,7 +26,7 @@ pub fn work(cases: &[Case], from: usize) -> ExitCode {
         };
         say(&format!("done {number} {text}"));
     }
-    // Threads that a failed case left behind must not delay the end.
+    // Threads that a failed case left behind must not delay the exit.
     std::process::exit(0)
 }
 
@@ -36,18 +37,19 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 
 fn say(line: &str) {
     let mut output = io::stdout().lock();
-    // The supervisor notices when nothing arrives.
+    // If the line cannot be written, the supervisor notices that nothing arrives.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
-/// How often the cases are run at most to see whether what they used comes back.
+/// How often the cases run at most to decide whether they leak.
 const ROUNDS: usize = 3;
 
-/// Runs all cases in workers, prints a line for each and the summary.
+/// Runs all cases in workers, prints one line for each, and the summary.
 pub fn run(cases: &[Case], options: &Options) -> ExitCode {
     let counter = if options.leaks { Counter::new() } else { None };
     if counter.is_some() {
-        // What the first worker makes this process and the system use for good is none of the cases' doing.
+        // The first worker makes this process and the system allocate some memory permanently. An empty run does that
+        // before the first census.
         let _ = run_worker(&[], cases.len(), options, &mut |_| {});
     }
     let before = counter.as_ref().and_then(Counter::take);
@@ -77,9 +79,9 @@ pub fn run(cases: &[Case], options: &Options) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether what the cases used has come back. This process and those above it use a little more when they do something
-/// for the first time; so where something is left, the cases are run again, and must pass again, and only what is left
-/// each time has leaked.
+/// Checks that everything that the cases used was returned. This process and its ancestors use a little more when they
+/// do something for the first time. So if something is left, the cases run again and must pass again; only growth in
+/// every run is a leak.
 fn returned(
     counter: &Counter,
     mut before: Census,
@@ -107,7 +109,7 @@ fn returned(
     result
 }
 
-/// Runs all cases: how many were run, and how many failed.
+/// Runs all cases; returns how many ran and how many failed.
 fn run_all(cases: &[Case], options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<(usize, usize)> {
     let (mut failed, mut next) = (0, 0);
     while next < cases.len() && !(options.stop && failed > 0) {
@@ -118,7 +120,7 @@ fn run_all(cases: &[Case], options: &Options, say: &mut dyn FnMut(&str)) -> io::
     Ok((next, failed))
 }
 
-/// Runs cases in one worker, and ends what they have left running.
+/// Runs cases in one worker, and kills the tasks that they have left running.
 fn run_worker(cases: &[Case], next: usize, options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<Run> {
     let tasks = Tasks::now();
     let mut worker = Worker::start(next, options)?;
@@ -134,10 +136,10 @@ struct Worker {
     reader: JoinHandle<()>,
 }
 
-/// What a worker achieved.
+/// The result of one worker.
 struct Run {
     failed: usize,
-    /// The first case that it did not decide.
+    /// The first case without a result.
     next: usize,
 }
 
@@ -159,7 +161,7 @@ impl Worker {
         Ok(Self { process, lines, reader })
     }
 
-    /// Prints results until the worker ends or one is overdue.
+    /// Prints results until the worker ends or a result is overdue.
     fn follow(&mut self, cases: &[Case], from: usize, options: &Options, say: &mut dyn FnMut(&str)) -> Run {
         let mut run = Run { failed: 0, next: from };
         while let Some(case) = cases.get(run.next) {
@@ -188,9 +190,9 @@ impl Worker {
         run
     }
 
-    /// Waits for the reader's end. While it lives, the next worker's reader needs a stack of its own, and libc keeps the
-    /// memory of both: a busy system would look as if cases had leaked it. What still holds the pipe after a worker's time is
-    /// left alone; it is a leak.
+    /// Waits for the reader thread's end. If the reader still lived, the next worker's reader would need a stack of its
+    /// own and libc would keep the memory of both; on a busy system that would look like a leak of the cases. If some
+    /// process still holds the pipe after a case's time limit, the reader is abandoned; that is a leak.
     fn end(self, options: &Options) {
         loop {
             match self.lines.recv_timeout(options.timeout) {
@@ -210,7 +212,7 @@ impl Worker {
                 Ok(line) => match line.strip_prefix(&done) {
                     Some("ok") => return Result::Ok,
                     Some(text) => return Result::Failed(text.strip_prefix("failed ").unwrap_or(text).to_owned()),
-                    // Start of the case, or what a case printed itself.
+                    // The start of the case, or a line that the case printed itself.
                     None => {}
                 },
                 Err(RecvTimeoutError::Timeout) => {
@@ -228,10 +230,10 @@ impl Worker {
     }
 }
 
-/// What came of a case.
+/// The result of a case.
 enum Result {
     Ok,
     Failed(String),
-    /// The worker cannot go on.
+    /// The worker cannot continue.
     Gone(String),
 }

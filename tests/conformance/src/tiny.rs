@@ -1,7 +1,7 @@
 //! Processes of a few instructions.
 //!
-//! A process needs no more than a page of code and a thread: no loader, no library, no vDSO. That makes processes that
-//! do exactly one thing, such as one wrong access, cheap and exact. The code is given as machine code.
+//! A process needs no more than a page of code and a thread: no loader, no library, no vDSO. Processes that do exactly
+//! one thing, such as one wrong access, are therefore cheap and exact. Their code is given as machine code.
 
 use std::sync::OnceLock;
 
@@ -14,11 +14,11 @@ pub const EXCEPTION: i64 = abi::ZX_TASK_RETCODE_EXCEPTION_KILL;
 /// Return code of a process that was killed.
 pub const KILLED: i64 = abi::ZX_TASK_RETCODE_SYSCALL_KILL;
 
-/// `jmp .`: runs for ever.
+/// `jmp .`: runs forever.
 pub const SPIN: &[u8] = &[0xeb, 0xfe];
 
-/// Machine code that makes the system call with this number as the vDSO would, without it: the first four arguments
-/// are in r10, r8, r9 and r15, further ones in the IPC buffer; the result comes to r10.
+/// Machine code that makes the system call with this number without the vDSO, in the vDSO's way: the first four
+/// arguments are in r10, r8, r9 and r15, further ones in the IPC buffer; the result arrives in r10.
 pub fn call(number: u32) -> Vec<u8> {
     let tag = (number << 12 | 4).to_le_bytes();
     let mut code = vec![0x48, 0x89, 0xe3]; // mov rbx, rsp
@@ -31,12 +31,12 @@ pub fn call(number: u32) -> Vec<u8> {
     code
 }
 
-/// Where the code of a tiny process lies, as offset in its address space.
+/// Where the code of a tiny process lies, as an offset in its address space.
 const CODE: usize = 0x100_0000;
 const STACK: usize = 0x200_0000;
 const STACK_SIZE: usize = 0x4000;
 
-/// A process that can be started.
+/// A process that is ready to start.
 pub struct Tiny {
     /// The process.
     pub process: Process,
@@ -50,23 +50,23 @@ pub struct Tiny {
     pub stack: usize,
 }
 
-/// Memory with `code` in it, executable.
+/// A VMO that contains `code` and is executable.
 pub fn code(code: &[u8]) -> zx::Result<Vmo> {
     let vmo = Vmo::create(4096, 0)?;
     vmo.write(code, 0)?;
     vmo.replace_as_executable(None)
 }
 
-/// A job of one's own. What is in it, whoever else has a handle to it, ends with this.
+/// A job that is killed when this value is dropped, with everything in it, regardless of other handles to it.
 pub struct OwnJob(Job);
 
 impl OwnJob {
-    /// Makes one in the default job.
+    /// Creates one in the default job.
     pub fn new() -> Result<Self, Failure> {
         Self::below(&*zx::startup::job_default().ok_or("there is no default job")?)
     }
 
-    /// Makes one in another job.
+    /// Creates one in another job.
     pub fn below(job: &Job) -> Result<Self, Failure> {
         Ok(Self(job.create_child()?))
     }
@@ -82,24 +82,24 @@ impl std::ops::Deref for OwnJob {
 
 impl Drop for OwnJob {
     fn drop(&mut self) {
-        // A job can be killed as often as one likes.
+        // Killing a job that was killed before has no effect.
         let _ = self.0.kill();
     }
 }
 
 impl Tiny {
-    /// Makes a process in the default job that will execute `code`.
+    /// Creates a process in the default job that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let job = zx::startup::job_default().ok_or("there is no default job")?;
         Self::in_job(&job, code)
     }
 
-    /// The same in another job.
+    /// Creates a process in another job.
     pub fn in_job(job: &Job, bytes: &[u8]) -> Result<Self, Failure> {
         Self::prepared(job, bytes, |_| Ok(()))
     }
 
-    /// The same with something done to the process while it has no thread yet.
+    /// Creates a process in another job, and runs `prepare` on it before it has a thread.
     pub fn prepared(job: &Job, bytes: &[u8], prepare: impl FnOnce(&Process) -> Outcome) -> Result<Self, Failure> {
         let (process, vmar) = job.create_process("tiny")?;
         prepare(&process)?;
@@ -112,12 +112,12 @@ impl Tiny {
         Ok(Self { process, vmar, thread, entry, stack: bottom + STACK_SIZE - 8 })
     }
 
-    /// Lets it run, with a handle in `rdi` (or 0) and a number in `rsi`.
+    /// Starts it with a handle (or 0) in `rdi` and a number in `rsi`.
     pub fn start(&self, handle: Option<Handle>, number: usize) -> Outcome {
         match handle {
             Some(handle) => self.process.start(&self.thread, self.entry, self.stack, handle, number)?,
             None => {
-                // The typed call wants a handle; the raw one takes none too.
+                // The typed call requires a handle; the raw one accepts 0 too.
                 let words = [self.process.raw_handle(), self.thread.raw_handle()].map(u64::from);
                 let words = [words[0], words[1], self.entry as u64, self.stack as u64, 0, number as u64];
                 let status = zx::probe::call(zx::sys::zx_process_start as *const () as usize, &words);
@@ -127,14 +127,14 @@ impl Tiny {
         Ok(())
     }
 
-    /// Waits for its end, at most a few seconds; gives the return code.
+    /// Waits at most a few seconds for its end; returns the return code.
     pub fn end(&self) -> Result<i64, Failure> {
         let deadline = MonotonicInstant::after(zx::Duration::from_seconds(5));
         self.process.wait_one(Signals::TASK_TERMINATED, deadline)?;
         Ok(self.process.info()?.return_code)
     }
 
-    /// Maps the vDSO as process builders do: data, then code. Gives the difference to where it is in this process.
+    /// Maps the vDSO as process builders do: data, then code. Returns the difference to its address in this process.
     pub fn map_vdso(&self) -> Result<u64, Failure> {
         let vdso = vdso()?;
         let size = vdso.get_size()? as usize;
@@ -149,23 +149,23 @@ impl Tiny {
     }
 }
 
-/// The vDSO, as this process was given it.
+/// The VMO of the vDSO that this process was started with.
 fn vdso() -> Result<&'static Vmo, Failure> {
     static VDSO: OnceLock<Option<Vmo>> = OnceLock::new();
     let take = || zx::startup::take(abi::PA_VMO_VDSO, 0).map(Vmo::from);
     VDSO.get_or_init(take).as_ref().ok_or_else(|| "this process was not given the vDSO".into())
 }
 
-/// Code that must end its process by an exception, while this one goes on.
+/// The code must end its process with an exception, and this process must continue.
 pub fn dies(code: &[u8]) -> Outcome {
     let tiny = Tiny::new(code)?;
     tiny.start(None, 0)?;
     equal(tiny.end()?, EXCEPTION)?;
-    // Its thread has ended with it.
+    // Its thread has ended with the process.
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)
 }
 
-/// Code that spins for as long as it is let.
+/// A started process that spins.
 pub fn spinning() -> Result<Tiny, Failure> {
     let tiny = Tiny::new(SPIN)?;
     tiny.start(None, 0)?;

@@ -1,5 +1,5 @@
-//! Memory and numbers that a program has no business to pass: the system refuses them and goes on. What is the same for
-//! every call is in `sweep.rs`.
+//! Invalid addresses and numbers: the system refuses them and continues. Checks that are the same for every call are in
+//! `sweep/mod.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ cases! {
 
 const KERNEL: [u64; 4] = [0xffff_8000_0000_0000, 0xffff_ff80_0000_0000, 0xffff_ffff_8000_0000, 0xffff_ffff_ffff_f000];
 
-/// A page, and after it nothing.
+/// A page with an unmapped page behind it.
 struct Edge {
     page: usize,
     region: zx::Vmar,
@@ -38,7 +38,7 @@ impl Edge {
     fn new(permissions: u32) -> zx::Result<Self> {
         let root = zx::startup::vmar_root_self();
         let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
-        // A region of two pages of which the second stays empty.
+        // A region of two pages, of which the second stays unmapped.
         let (region, base) = root.allocate(can, 0, 8192)?;
         let vmo = Vmo::create(4096, 0)?;
         region.map(permissions | abi::ZX_VM_SPECIFIC, 0, &vmo, 0, 4096)?;
@@ -77,7 +77,7 @@ fn channel_write_kernel_memory() -> Outcome {
     for bad in KERNEL {
         gives(raw!(zx_channel_write, a.raw_handle(), 0, bad, 1, 0, 0), Status::INVALID_ARGS)?;
         gives(raw!(zx_channel_write, a.raw_handle(), 0, bad, 4096, 0, 0), Status::INVALID_ARGS)?;
-        // What begins below it and ends in it.
+        // Ranges that begin below it and end in it.
         gives(raw!(zx_channel_write, a.raw_handle(), 0, bad - 1, 5, 0, 0), Status::INVALID_ARGS)?;
     }
     gives(raw!(zx_channel_write, a.raw_handle(), 0, (1_u64 << 47) - 1, 5, 0, 0), Status::INVALID_ARGS)?;
@@ -108,7 +108,7 @@ fn channel_write_across_the_end() -> Outcome {
     let edge = Edge::new(READ | WRITE)?;
     gives(raw!(zx_channel_write, a.raw_handle(), 0, edge.page + 4093, 4, 0, 0), Status::INVALID_ARGS)?;
     fails(b.read(&mut [0; 8], &mut []).map_err(|(status, _)| status), Status::SHOULD_WAIT)?;
-    // The same for what is written, and for structures.
+    // The same for writes, and for structures.
     b.write(b"four", [])?;
     let status = raw!(zx_channel_read, a.raw_handle(), 0, edge.page + 4093, 0, 4, 0, 0, 0);
     gives(status, Status::INVALID_ARGS)?;
@@ -133,7 +133,7 @@ fn channel_read_read_only() -> Outcome {
     let edge = Edge::new(READ)?;
     gives(raw!(zx_channel_read, a.raw_handle(), 0, edge.page, 0, 4, 0, 0, 0), Status::INVALID_ARGS)?;
     gives(raw!(zx_channel_read, a.raw_handle(), 0, 0, 0, 0, 0, edge.page, 0), Status::INVALID_ARGS)?;
-    // Code is as good as read-only memory.
+    // Code is read-only memory as well.
     let code = channel_read_read_only as fn() -> Outcome as usize;
     gives(raw!(zx_channel_read, a.raw_handle(), 0, code, 0, 4, 0, 0, 0), Status::INVALID_ARGS)?;
     equal(zx::probe::read(edge.page), 0)?;
@@ -152,7 +152,7 @@ fn pci_cfg_pio_rw_bad_pointer() -> Outcome {
 }
 
 fn call_unknown_number() -> Outcome {
-    // A process that makes a call of this number by itself and ends with its result as return code.
+    // A process that makes the call with this number without the vDSO and ends with the result as its return code.
     for number in [0_u32, 250, 10_000, 0xf_ffff] {
         let code = [tiny::call(number), tiny::call(abi::nr::PROCESS_EXIT)].concat();
         let tiny = Tiny::new(&code)?;
@@ -163,7 +163,7 @@ fn call_unknown_number() -> Outcome {
 }
 
 fn call_past_the_vdso() -> Outcome {
-    // A system call by instruction is an exception, whatever its number: mov rax, NUMBER; mov rdx, 99; syscall.
+    // A `syscall` instruction with any other number raises an exception: mov rax, NUMBER; mov rdx, 99; syscall.
     for number in [10_000, 0x8000_0000, 0xff00_ff00_0000_0000, 0xff00_ff00_0000_0010_u64] {
         let mut code = vec![0x48, 0xb8];
         code.extend(number.to_le_bytes());
@@ -174,8 +174,8 @@ fn call_past_the_vdso() -> Outcome {
 }
 
 fn buffers_unmapped_meanwhile() -> Outcome {
-    // One thread maps and unmaps a page while another has it filled and read by calls: each call does its work or
-    // refuses the address, and nothing is lost.
+    // One thread maps and unmaps a page while calls of another thread write and read it: each call either succeeds or
+    // refuses the address, and no message is lost.
     let (a, b) = Channel::create()?;
     let (s, t) = Socket::create(0)?;
     let root = zx::startup::vmar_root_self();

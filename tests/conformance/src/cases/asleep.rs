@@ -1,4 +1,4 @@
-//! Threads that are known to sleep: what cases share that need one.
+//! Threads that are known to be blocked, for cases that need one.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
@@ -8,8 +8,8 @@ use zx::{AsHandleRef, MonotonicInstant, Rights, Signals, Suspend, Thread, Unowne
 use super::{late, soon};
 use crate::check::{Failure, Outcome};
 
-/// Waits until a thread of this process is in one of these states, however little others let it run; the handle stays whose it
-/// is.
+/// Waits until a thread of this process is in one of these states, however slowly the system runs it. The caller keeps
+/// the handle.
 pub fn until(handle: u32, states: &[u32]) -> Outcome {
     let thread = Unowned::<Thread>::from_raw(handle).ok_or("a thread without a handle")?;
     let limit = late();
@@ -22,29 +22,29 @@ pub fn until(handle: u32, states: &[u32]) -> Outcome {
     Ok(())
 }
 
-/// The same for one that is to sleep on a futex.
+/// Waits until a thread of this process is blocked on a futex.
 pub fn until_on_futex(handle: u32) -> Outcome {
     until(handle, &[abi::ZX_THREAD_STATE_BLOCKED_FUTEX])
 }
 
-/// The handle that the C library keeps for a thread of `std`'s. Between the two stands only the type of `as_pthread_t`.
+/// The handle that the C library keeps for a thread of `std`. `as_pthread_t` gives the same value with another type.
 pub fn native<T>(thread: &JoinHandle<T>) -> u32 {
     libc_probe::pthread::pthread_get_zx_handle(thread.as_pthread_t() as usize)
 }
 
-/// The result of a thread that must have ended well.
+/// The result of a thread that must end without a panic.
 pub fn joined<T>(thread: JoinHandle<T>) -> Result<T, Failure> {
     thread.join().map_err(|_| "a thread panicked".into())
 }
 
-/// A thread of this program that is in a call.
+/// A thread of this program that is in a system call.
 pub struct Caller<T> {
     pub handle: Thread,
     result: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Caller<T> {
-    /// Starts a thread that does `call`, and waits until it is blocked there.
+    /// Starts a thread that runs `call`, and waits until it is blocked there.
     pub fn new(blocked: u32, call: impl FnOnce() -> T + Send + 'static) -> Result<Self, Failure> {
         let (sender, receiver) = std::sync::mpsc::channel();
         let result = std::thread::spawn(move || {
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Caller<T> {
         Err("the thread does not block".into())
     }
 
-    /// Suspends it, until the token goes.
+    /// Suspends it until the token is dropped.
     pub fn suspend(&self) -> Result<Suspend, Failure> {
         let token = self.handle.suspend()?;
         self.handle.wait_one(Signals::THREAD_SUSPENDED, late())?;
@@ -69,7 +69,7 @@ impl<T: Send + 'static> Caller<T> {
         Ok(token)
     }
 
-    /// What the call gave.
+    /// The result of the call.
     pub fn join(self) -> Result<T, Failure> {
         self.result.join().map_err(|_| Failure::from("the thread panicked"))
     }

@@ -1,4 +1,4 @@
-//! The cases, one file a group of nouns, and what they share.
+//! The cases, with one file for each group of nouns, and their shared helpers.
 
 mod access;
 mod asleep;
@@ -112,7 +112,7 @@ use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Rights};
 use crate::check::{Case, Failure};
 use crate::sweep;
 
-/// Lists the cases of a file: their names and the functions that do them.
+/// Lists the cases of a file: their names and their functions.
 macro_rules! cases {
     ($($name:literal => $function:expr),+ $(,)?) => {
         /// The cases of this file.
@@ -123,7 +123,7 @@ macro_rules! cases {
 }
 use cases;
 
-/// A call with arguments as they are, and its status.
+/// Makes a call with raw arguments; gives its status.
 macro_rules! raw {
     ($function:ident $(, $argument:expr)* $(,)?) => {
         zx::Status(
@@ -133,8 +133,8 @@ macro_rules! raw {
 }
 use raw;
 
-/// Cases that are known to fail, and why. They are listed and run only when named in full; each belongs to a promise
-/// that the system does not keep yet.
+/// Cases that are known to fail, with the reason. They are listed, and they run only when named in full. Each stands
+/// for a promise that the system does not keep yet.
 pub const KNOWN: &[(&str, &str)] = &[];
 
 /// All cases, sorted by name.
@@ -250,27 +250,27 @@ pub fn all() -> Vec<Case> {
     all
 }
 
-/// A packet as programs queue them.
+/// A packet as programs queue it.
 pub fn user_packet(key: u64, payload: [u64; 4]) -> zx_port_packet_t {
     zx_port_packet_t { key, type_: abi::ZX_PKT_TYPE_USER, status: 0, payload }
 }
 
-/// The moment some milliseconds from now.
+/// The time `milliseconds` from now.
 pub fn soon(milliseconds: i64) -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_millis(milliseconds))
 }
 
-/// The root resource, which this program is given in the machine that is booted for tests.
+/// The root resource, which this program receives in the machine that is booted for tests.
 fn root_resource() -> Result<zx::Unowned<'static, zx::Resource>, Failure> {
     zx::startup::resource().ok_or_else(|| "this program was not given the root resource".into())
 }
 
-/// A deadline that a working system never reaches, and a broken one reaches before its case is timed out.
+/// A deadline that a working system never reaches and that a broken one reaches before the case's time limit.
 pub fn late() -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_seconds(5))
 }
 
-/// A handle to the same object without some of its rights.
+/// A handle to the same object without the rights `rights`.
 fn without(object: &impl AsHandleRef, rights: Rights) -> Result<Handle, Failure> {
     let basic = zx::Info::basic_info(&object.as_handle_ref())?;
     Ok(object.duplicate_handle(Rights::from_bits_retain(basic.rights) & !rights)?)

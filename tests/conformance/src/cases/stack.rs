@@ -1,4 +1,4 @@
-//! Where the parts of a thread's memory are, and what keeps them apart.
+//! Where the parts of a thread's memory are, and what separates them.
 
 use std::sync::mpsc;
 use std::thread;
@@ -35,13 +35,14 @@ fn mapped(address: usize) -> bool {
     zx::startup::process_self().read_memory(address, &mut [0]).is_ok()
 }
 
-/// The addresses of one thread's parts, which must be where they belong.
+/// The addresses of the parts of one thread's memory; checks that they are in the right places.
 fn parts() -> Result<[usize; 3], Failure> {
     let (stack, size, _) = own_stack()?;
     let (safe, second, pointer) = (stack_pointer(), unsafe_stack_pointer(), thread_pointer());
     let own = |address: usize| stack <= address && address < stack + size;
     ensure(own(safe), "the stack is elsewhere")?;
-    // What has an address lies on the second stack where code is built for it: a buffer there must not reach the first.
+    // Code built for two stacks puts variables whose address is taken on the second one: a buffer overflow there must
+    // not reach the first.
     ensure(!own(second - 1) && !own(pointer), "the parts are not apart")?;
     equal(second % 16, 0)?;
     let value = 0_u8;
@@ -59,7 +60,7 @@ fn parts_main() -> Outcome {
 }
 
 fn parts_thread() -> Outcome {
-    // At the same time, so that none has the memory of another that has ended.
+    // The threads live at the same time, so that none reuses the memory of one that has ended.
     let (go, wait) = mpsc::channel::<()>();
     let other = thread::spawn(move || {
         let found = parts();
@@ -96,7 +97,7 @@ fn guard_thread_overflows() -> Outcome {
     equal(super::process::child(&["stack", "thread"])?, EXCEPTION)
 }
 
-/// What a process does that ends by it.
+/// Runs in a child process, which ends in it.
 pub fn child(which: &str) -> i32 {
     match which {
         "main" => overflow(0) as i32,

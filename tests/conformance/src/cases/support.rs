@@ -1,16 +1,16 @@
-//! The support table is true: what it calls unsupported answers so, nothing else does, and no call answers what it does
-//! not say.
+//! The support table is correct: an unsupported call returns `ZX_ERR_NOT_SUPPORTED`, no other call does, and no call
+//! returns a status that its definition does not list.
 //!
-//! There is a case for each call of the definitions. A call is made with arguments that would do, where the sweep has a
-//! row for it, otherwise with zeroes and addresses of memory.
+//! There is a case for each call of the definitions. If the sweep has a row for a call, the case uses the row's valid
+//! arguments, otherwise zeroes and addresses of memory.
 
 use abi::{Status, Support, Sweep, SyscallInfo, Via};
 
 use crate::check::{Case, Outcome};
 use crate::sweep;
 
-/// The cases: `support.<call>`. Calls that never return cannot be tried, nor calls of the vDSO that the sweep leaves out: they
-/// would use the zeroes.
+/// The cases: `support.<call>`. Two kinds of calls are left out: calls that never return, and calls of the vDSO that
+/// the sweep leaves out, because they would use the zeroes.
 pub fn cases() -> Vec<Case> {
     let zeroes_will_do =
         |call: &&SyscallInfo| call.via == Via::Server || matches!(call.tests().sweep, Sweep::None("") | Sweep::Rows(_));
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
 
 fn agrees(call: &SyscallInfo) -> Outcome {
     let function = zx::sys::address(call.name).ok_or("it has no entry point")?;
-    // Each pointer that must be one gets memory of its own.
+    // Each required pointer gets memory of its own.
     let mut memory = vec![[0_u64; 512]; call.args.len()];
     let words: Vec<u64> = call
         .args
@@ -31,7 +31,7 @@ fn agrees(call: &SyscallInfo) -> Outcome {
     let mut answers = sweep::answers(function)?;
     if answers.is_empty() {
         answers.push(Status(zx::probe::call(function, &words) as i32));
-        // What it made goes; a thread has one virtual processor at a time, for example.
+        // Handles that the call created are closed; a thread has only one virtual processor at a time, for example.
         for (arg, memory) in call.args.iter().zip(&memory) {
             if arg.ty == "handle" && arg.dir.is_some() {
                 drop(zx::Handle::from_raw(memory[0] as u32));
@@ -41,7 +41,7 @@ fn agrees(call: &SyscallInfo) -> Outcome {
             zx::unbind_restricted_state()?;
         }
     }
-    // Some calls answer with a size.
+    // Some calls return a size.
     let told = |answer: &Status| answer.0 >= 0 || call.returns != "status" || call.errors.contains(answer);
     let untold = answers.iter().find(|&answer| !told(answer));
     let said = answers.contains(&Status::NOT_SUPPORTED);

@@ -1,4 +1,4 @@
-//! Memory that a process is given holds nothing of anybody's: not of processes, not of the system's.
+//! Memory that a process receives contains no old data, neither of processes nor of the system.
 
 use abi::{ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_INFO_KMEM_STATS, zx_info_kmem_stats_t};
 use zx::{Channel, Duration, Event, Exception, Info, MonotonicInstant, Socket, Vmo};
@@ -21,8 +21,8 @@ fn pattern(len: usize) -> Vec<u8> {
     PATTERN.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// A process with so much memory at a known place, that runs `code` with its address in `rsi` and its words in `rcx`,
-/// and what it ends with.
+/// Runs `code` in a process that has `len` bytes of `vmo` mapped, with their address in `rsi` and their number of words
+/// in `rcx`. Returns the process and the exception type that it ends with.
 fn run(vmo: &Vmo, len: usize, code: &[u8]) -> Result<(Tiny, u32), Failure> {
     let mut all = vec![0x48, 0xb9]; // mov rcx, words
     all.extend((len as u64 / 8).to_le_bytes());
@@ -34,7 +34,7 @@ fn run(vmo: &Vmo, len: usize, code: &[u8]) -> Result<(Tiny, u32), Failure> {
     tiny.vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, AT, vmo, 0, len)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, tiny.vmar.info()?.base + AT)?;
-    // To go through all memory takes its time.
+    // Scanning all memory takes long.
     let deadline = MonotonicInstant::after(Duration::from_seconds(60));
     let (exception, info) = Exception::receive(&channel, deadline)?;
     drop(exception);
@@ -43,7 +43,7 @@ fn run(vmo: &Vmo, len: usize, code: &[u8]) -> Result<(Tiny, u32), Failure> {
     Ok((tiny, kind))
 }
 
-/// Writes the pattern to all of it and, with what is on the stack, ends.
+/// Writes the pattern to all words, fills the stack with it, and ends.
 const FILL: &[u8] = &[
     0xf3, 0x48, 0xab, // rep stosq
     0xb9, 0x00, 0x07, 0x00, 0x00, // mov ecx, 0x700
@@ -52,7 +52,7 @@ const FILL: &[u8] = &[
     0x75, 0xfb, // jnz to the push
     0x0f, 0x0b, // ud2
 ];
-/// Whether all of it is zero: an undefined instruction if so, a breakpoint if not.
+/// Checks that all words are zero: `ud2` if they are, `int3` if not.
 const SCAN: &[u8] = &[
     0x31, 0xc0, // xor eax, eax
     0xf3, 0x48, 0xaf, // repe scasq
@@ -61,7 +61,7 @@ const SCAN: &[u8] = &[
     0x0f, 0x0b, // ud2
 ];
 
-/// Whatever was in memory before: processes' data and stacks, messages, names, the system's own records.
+/// Leaves data in memory: contents and stacks of processes, messages, names, the system's own records.
 fn leave_traces(bytes: usize) -> Outcome {
     let vmo = Vmo::create(bytes as u64, 0)?;
     equal(run(&vmo, bytes, FILL)?.1, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -85,7 +85,7 @@ fn leave_traces(bytes: usize) -> Outcome {
     Ok(())
 }
 
-/// Memory that nobody uses, in bytes, less a little.
+/// Free memory in bytes, less a small reserve.
 fn free() -> Result<usize, Failure> {
     let stats: zx_info_kmem_stats_t = root_resource()?.info_record(ZX_INFO_KMEM_STATS)?;
     Ok((stats.free_bytes as usize / 16 * 15) / PAGE * PAGE)
@@ -93,7 +93,7 @@ fn free() -> Result<usize, Failure> {
 
 fn pages_of_others() -> Outcome {
     leave_traces(free()? / 4)?;
-    // Nearly all there is, in the hands of another process.
+    // Nearly all free memory goes to another process.
     let len = free()?;
     ensure(len > 16 << 20, "there is little memory to look at")?;
     let vmo = Vmo::create(len as u64, 0)?;
@@ -104,7 +104,7 @@ fn pages_of_others() -> Outcome {
     equal(end, ZX_EXCP_UNDEFINED_INSTRUCTION)
 }
 
-/// Pages that a VMO gives back and takes again, however it does.
+/// Pages that a VMO gives back in various ways and gets again.
 fn pages_given_back() -> Outcome {
     let len = 64 * PAGE;
     let vmo = Vmo::create(len as u64, abi::ZX_VMO_RESIZABLE)?;
@@ -122,7 +122,7 @@ fn pages_given_back() -> Outcome {
         vmo.read(&mut found, 0)?;
         ensure(found == zero, "what was there came back")?;
     }
-    // A store to one byte of a page shows nothing beside it.
+    // After a store to one byte of a page, the rest of the page is zero.
     vmo.write(&pattern(len), 0)?;
     vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, len as u64)?;
     for page in 0..64 {
@@ -132,7 +132,7 @@ fn pages_given_back() -> Outcome {
     ensure(found.iter().enumerate().all(|(at, byte)| at % PAGE == 0 || *byte == 0), "the rest is not zero")
 }
 
-/// A page that a clone does not have from its parent.
+/// Pages that a clone does not take from its parent.
 fn pages_clones() -> Outcome {
     let len = 16 * PAGE;
     leave_traces(4 << 20)?;

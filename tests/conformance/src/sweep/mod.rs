@@ -1,13 +1,18 @@
-//! Cases that are the same for every call: a handle that is none, a handle to the wrong kind of object, one without a
-//! right, an address where nothing is.
+//! Cases that are the same for every call: an invalid handle, a handle to an object of the wrong type, a handle without
+//! a required right, an unmapped address.
 //!
-//! A definition has rows of arguments that would do. From them and from the rest of the definition come up to five
-//! cases: `bad_handle` exchanges the handle for values that name nothing, `wrong_type` for one to an object of another
-//! kind, `each_right` takes from it one right that the call needs, `enough_rights` all others; `bad_pointer` exchanges
-//! each address for ones that a program cannot use so. The system must answer with the status that Zircon documents,
-//! leave the process as many handles as it had, and go on.
+//! A definition has rows of valid arguments. From them and from the rest of the definition come up to five cases:
+//! - `bad_handle` replaces the handle by values that are no handles.
+//! - `wrong_type` replaces it by handles to objects of other types.
+//! - `each_right` removes one right that the call needs.
+//! - `enough_rights` removes all rights that the call does not need.
+//! - `bad_pointer` replaces each address by ones that a program cannot use in this way.
 //!
-//! A call that enters the server has a row, or a reason why not: its definition is refused otherwise.
+//! The system must return the status that Zircon documents, leave the process as many handles as it had, and continue
+//! to work.
+//!
+//! A call that enters the server has a row or a reason for having none; otherwise the code generator refuses its
+//! definition.
 
 use abi::SweepArg::{self, Good, Memory, Number, Optional, Paged, Swept, Tested, Unswept};
 use abi::{Dir, RightInfo, Sweep, SyscallInfo};
@@ -40,16 +45,17 @@ fn rows() -> impl Iterator<Item = Row> {
     })
 }
 
-/// Addresses that no program has memory at: null, the first page, beyond the user's part, not canonical, the kernel's,
-/// and one whose object would wrap around.
+/// Addresses at which no program has memory: null, the first page, the page below 2^47, the first non-canonical
+/// address, the kernel's half, and an address from which any object would wrap around.
 const NOWHERE: [u64; 6] =
     [0, 0x1000, 0x7fff_ffff_f000, 0x0000_8000_0000_0000, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fff8];
 
-/// Values that name no handle: null, bits that no handle has, and many of which one might.
+/// Values that are no handles of this process: null, values whose fixed bits are wrong, and a value that a handle could
+/// have.
 const NO_HANDLES: [u32; 5] = [0, 1, 0x7fff_ffff, 0xdead_beef, 0xffff_ffff];
 
-/// Pages of which each forbids something: one that can be used and ends where nothing is, one that cannot be written,
-/// one that cannot even be read.
+/// Three pages, each with an unmapped page behind it: one is readable and writable, one is read-only, one has no
+/// permissions.
 struct Ground {
     region: Vmar,
     base: u64,
@@ -67,10 +73,10 @@ impl Ground {
         Ok(Self { region, base: base as u64 })
     }
 
-    /// Addresses that a call must refuse which reads, or writes, more than a byte there.
+    /// Addresses that a call must refuse if it accesses more than one byte there in this direction.
     fn refused(&self, dir: Dir, ty: &str) -> Vec<u64> {
         let mut refused = vec![self.base + 4095];
-        // The name of a futex is an address; what lies there matters to few calls.
+        // A futex is named by its address; few calls read its content.
         if ty != "futex" {
             refused.push(self.base + 4 * 4096);
         }
@@ -88,20 +94,20 @@ impl Drop for Ground {
     }
 }
 
-/// How many handles this process has.
+/// The number of handles of this process.
 fn handles() -> Result<u32, Failure> {
     let mut stats = [0; size_of::<abi::zx_info_process_handle_stats_t>()];
     zx::startup::process_self().get_info(abi::ZX_INFO_PROCESS_HANDLE_STATS, &mut stats)?;
     Ok(stats.chunks_exact(4).map(|word| u32::from_le_bytes(std::array::from_fn(|i| word[i]))).sum())
 }
 
-/// An object in a state in which every call has something to do, and what must live as long.
+/// An object in a state in which every call on it has an effect, and the objects that must live as long.
 struct Fixture {
     handle: Handle,
     _others: Vec<Handle>,
 }
 
-/// A memory object of a page that this pager supplies.
+/// A VMO of one page, which this pager supplies.
 fn paged(pager: &Handle) -> zx::Result<Vmo> {
     let pager = zx::Unowned::<zx::Pager>::from_raw(pager.raw_handle()).ok_or(Status::BAD_HANDLE)?;
     pager.create_vmo(0, &Port::create()?, 0, 4096)
@@ -191,7 +197,7 @@ fn fixture(noun: &str) -> zx::Result<Fixture> {
         "iommu" => one(zx::Iommu::create_stub(&*resource()?)?.into()),
         "bti" => one(zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?.into()),
         "pmt" => {
-            // Whoever makes the call with it unpins it, so that nothing is left in quarantine.
+            // The call that uses it also unpins the memory, so that nothing stays in quarantine.
             let bti = zx::Bti::create(&zx::Iommu::create_stub(&*resource()?)?, 1)?;
             let pmt = bti.pin(abi::ZX_BTI_PERM_READ, &Vmo::create(4096, 0)?, 0, 4096, &mut [0])?;
             two(pmt.into(), bti.into())
@@ -203,7 +209,7 @@ fn fixture(noun: &str) -> zx::Result<Fixture> {
             one(interrupt.into())
         }
         "exception" => {
-            // A process that runs into an undefined instruction, and ends when nobody cares.
+            // A process that executes an undefined instruction and is killed if no handler takes the exception.
             let tiny = Tiny::new(&[0x0f, 0x0b]).map_err(|_| Status::INTERNAL)?;
             let channel = tiny.process.create_exception_channel(0)?;
             tiny.start(None, 0).map_err(|_| Status::INTERNAL)?;
@@ -221,7 +227,7 @@ impl Row {
         self.arguments.iter().position(|argument| matches!(argument, Tested(_)))
     }
 
-    /// The noun that the tested handle must be; nothing if any object will do or no handle is tested.
+    /// The noun that the tested handle must be; `None` if any object is accepted or no handle is tested.
     fn noun(&self) -> Option<&'static str> {
         self.arguments.iter().find_map(|argument| match argument {
             Tested(noun) => *noun,
@@ -229,13 +235,13 @@ impl Row {
         })
     }
 
-    /// What the definition asks of the tested handle.
+    /// What the definition requires of the tested handle.
     fn asked(&self) -> Option<&'static RightInfo> {
         let argument = self.info.args[self.tested()?].name;
         self.info.rights.iter().find(|right| right.arg == argument)
     }
 
-    /// `noun.call`, with the tested argument's name if that is not the first.
+    /// `noun.call`, with the tested argument's name if it is not the first.
     fn name(&self) -> String {
         let info = self.info;
         let call = info.name.strip_prefix(info.noun).map_or(info.name, |rest| rest.trim_start_matches('_'));
@@ -245,26 +251,26 @@ impl Row {
         }
     }
 
-    /// The kind of object that the tested handle is, when it is a good one.
+    /// The type of object that a valid tested handle refers to.
     fn good_noun(&self) -> &'static str {
-        // A memory object has everything that a call on any object may want, such as a name.
+        // A VMO supports everything that a call on any object may need, such as a name.
         self.noun().unwrap_or("vmo")
     }
 
-    /// The rights that the tested handle needs, by the call's definition.
+    /// The rights of the tested handle that the call's definition requires.
     fn needs(&self) -> Rights {
         self.asked().map_or(Rights::NONE, |right| right.needs)
     }
 
-    /// Whether the call takes the tested handle away even when it fails.
+    /// Whether the call consumes the tested handle even when it fails.
     fn consumes(&self) -> bool {
         self.tested().is_some_and(|place| self.info.args[place].consumed)
     }
 
-    /// Makes the call with the tested handle, and with `address` in the place of pointer `exchanged`. A call that fails
-    /// must leave the process its handles.
+    /// Makes the call with the tested handle, and with `address` instead of the pointer argument `exchanged`. A call
+    /// that fails must leave the process its handles.
     fn call(&self, tested: u32, exchanged: Option<(usize, u64)>) -> Result<Status, Failure> {
-        // Each pointer gets memory of its own, so that one result does not overwrite another's.
+        // Each pointer gets memory of its own, so that no result overwrites another one.
         let mut memory = vec![[0_u64; 32]; self.arguments.len()];
         let mut fixtures = Vec::new();
         let mut words = Vec::new();
@@ -318,7 +324,7 @@ impl Row {
                 continue;
             }
             let fixture = fixture(noun)?;
-            // A call on objects of several types may look at the rights first.
+            // A call on objects of several types may check the rights first.
             let rights = Rights::from_bits_retain(fixture.handle.basic_info()?.rights);
             let status = self.call(fixture.handle.raw_handle(), None)?;
             let denied = self.asked().is_some_and(|asked| matches!(asked.object, "any" | "task"))
@@ -331,14 +337,15 @@ impl Row {
         Ok(())
     }
 
-    /// Drops a fixture whose handle the call may have taken.
+    /// Drops a fixture whose handle the call may have consumed.
     fn let_go(&self, fixture: Fixture) {
         if self.consumes() {
             std::mem::forget(fixture.handle);
         }
     }
 
-    /// Makes the call through a handle with these rights.
+    /// Makes the call through a handle whose rights `rights` reduces. `None` if the fixture's handle lacks a required
+    /// right.
     fn call_with(&self, rights: impl Fn(Rights) -> Rights) -> Result<Option<Status>, Failure> {
         let Fixture { handle, _others } = fixture(self.good_noun())?;
         let all = Rights::from_bits_retain(handle.basic_info()?.rights);
@@ -389,13 +396,13 @@ impl Row {
                 self.let_go(fixture);
             }
         }
-        // The system lives, and so does this process.
+        // The system and this process still work.
         zx::nanosleep(MonotonicInstant::ZERO)?;
         Ok(())
     }
 }
 
-/// What a call answers to arguments that would do, for each row that it has.
+/// The status of the call with valid arguments, for each of its rows.
 pub fn answers(function: usize) -> Result<Vec<Status>, Failure> {
     let of_the_call = rows().filter(|row| row.function == function && !row.arguments.contains(&Swept));
     of_the_call
