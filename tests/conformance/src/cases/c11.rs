@@ -1,4 +1,4 @@
-//! The threads of the C standard, through the C library's functions.
+//! C11 threads, through the C library's functions.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -36,12 +36,12 @@ cases! {
     "c11.storage.destructors" => storage_destructors,
 }
 
-/// A thread that must be made.
+/// Starts a thread, which must succeed.
 fn start(main: impl FnOnce() -> i32 + Send + 'static) -> Result<thrd_t, Failure> {
     create(main).map_err(|error| format!("thrd_create gave {error}").into())
 }
 
-/// The result of a thread that must be joined.
+/// Joins a thread, which must succeed; returns its result.
 fn finish(thread: thrd_t) -> Result<i32, Failure> {
     join(thread).map_err(|error| format!("thrd_join gave {error}").into())
 }
@@ -76,7 +76,7 @@ fn mutex_static_is_the_same() -> Outcome {
     equal(automatic.word(), MUTEX.word())
 }
 
-/// A number that only a mutex keeps from being counted wrongly.
+/// A number whose increments are correct only under the mutex.
 #[derive(Default)]
 struct Counted {
     mutex: mtx_t,
@@ -84,7 +84,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Between reading and writing the other threads have their turn.
+    /// Yields to the other threads between the load and the store.
     fn count(&self) {
         let number = self.number.load(Ordering::Relaxed);
         if number.is_multiple_of(4) {
@@ -131,7 +131,7 @@ fn mutex_try_contention() -> Outcome {
             }
         }
     })?;
-    // What another thread holds cannot be had, and is not disturbed by trying.
+    // `mtx_trylock` fails on a mutex that another thread holds, and does not disturb it.
     let mutex = Arc::new(mtx_t::new());
     equal(mtx_lock(&mutex), THRD_SUCCESS)?;
     let twin = Arc::clone(&mutex);
@@ -163,9 +163,9 @@ fn mutex_timeout() -> Outcome {
     })?;
     equal(finish(waiter)?, 0)?;
     equal(mtx_unlock(&mutex), THRD_SUCCESS)?;
-    // One that is free is had, whatever the time.
+    // A free mutex is locked, whatever the timeout.
     equal(mtx_timedlock(&mutex, &timespec { tv_sec: 0, tv_nsec: 0 }), THRD_SUCCESS)?;
-    // One that is given back in time is had as well.
+    // A mutex that is unlocked before the timeout is locked as well.
     let twin = Arc::clone(&mutex);
     let waiter = start(move || mtx_timedlock(&twin, &after(CLOCK_REALTIME, 5000)) + mtx_unlock(&twin))?;
     until_on_futex(thrd_get_zx_handle(waiter))?;
@@ -173,12 +173,12 @@ fn mutex_timeout() -> Outcome {
     equal(finish(waiter)?, THRD_SUCCESS)
 }
 
-/// Threads that wait for a condition.
+/// Threads that wait for a condition variable.
 #[derive(Default)]
 struct Room {
     mutex: mtx_t,
     condition: cnd_t,
-    /// Changed with the mutex held.
+    /// Written only with the mutex held.
     inside: AtomicU32,
     let_go: AtomicU32,
     /// How often a thread woke up.
@@ -186,7 +186,7 @@ struct Room {
     gone: AtomicU32,
 }
 
-/// Waits until it may go: each signal lets one go.
+/// Waits until the thread may leave: each signal lets one thread leave.
 fn visit(room: &Room) -> i32 {
     let mut failed = mtx_lock(&room.mutex);
     room.inside.fetch_add(1, Ordering::Relaxed);
@@ -226,7 +226,7 @@ fn condition_signal() -> Outcome {
             thrd_yield();
         }
         equal(room.gone.load(Ordering::Relaxed), gone)?;
-        // The others were not woken.
+        // The signal did not wake the others.
         zx::nanosleep(soon(5))?;
         equal(room.woken.load(Ordering::Relaxed), gone)?;
     }
@@ -234,8 +234,8 @@ fn condition_signal() -> Outcome {
 }
 
 fn condition_signal_before_sleep() -> Outcome {
-    // The other thread waits for the mutex. It has it as soon as this one waits for the condition, maybe before this one
-    // sleeps: then its signal must count all the same.
+    // The other thread waits for the mutex. It gets it as soon as this thread waits for the condition variable,
+    // possibly before this thread sleeps: its signal must count all the same.
     let both = Arc::new((mtx_t::new(), cnd_t::new()));
     for _ in 0..20 {
         let twin = Arc::clone(&both);
@@ -266,7 +266,7 @@ fn condition_timeout() -> Outcome {
     equal(cnd_timedwait(&condition, &mutex, &after(CLOCK_REALTIME, 30)), THRD_TIMEDOUT)?;
     ensure(MonotonicInstant::now() - start >= Duration::from_millis(30), "it did not wait")?;
     equal(mtx_trylock(&mutex), THRD_BUSY)?;
-    // A signal that nobody waited for is not kept.
+    // A signal without a waiter is not kept.
     equal(cnd_signal(&condition), THRD_SUCCESS)?;
     equal(cnd_timedwait(&condition, &mutex, &after(CLOCK_REALTIME, 10)), THRD_TIMEDOUT)?;
     equal(cnd_timedwait(&condition, &mutex, &timespec { tv_sec: 0, tv_nsec: 0 }), THRD_TIMEDOUT)?;
@@ -293,7 +293,7 @@ fn thread_handle() -> Outcome {
     let info = native.basic_info()?;
     equal(info.type_, abi::ZX_OBJ_TYPE_THREAD)?;
     equal((info.koid, info.related_koid), (koid?, zx::startup::process_self().koid()?))?;
-    // The object outlives the library's handle, and has ended when the thread has been joined.
+    // The thread object outlives the library's handle, and has terminated when the thread has been joined.
     let kept = native.duplicate(zx::Rights::SAME_RIGHTS)?;
     equal(mtx_unlock(&held), THRD_SUCCESS)?;
     equal(finish(thread)?, THRD_SUCCESS)?;
@@ -301,7 +301,7 @@ fn thread_handle() -> Outcome {
     equal(kept.info()?.state, abi::ZX_THREAD_STATE_DEAD)
 }
 
-/// The name of a thread that is made with `name`, up to the zero.
+/// The name of a thread that was created with `name`, up to the terminating zero.
 fn name_of(name: Option<&str>) -> Result<String, Failure> {
     let name = name.map(|name| CString::new(name).map_err(|_| "a zero in the name")).transpose()?;
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -353,7 +353,7 @@ fn thread_detaches_itself() -> Outcome {
         let event = zx::Event::create()?;
         let twin = event.duplicate(zx::Rights::SAME_RIGHTS)?;
         start(move || {
-            // What it was given is freed in the thread, too.
+            // The thread also frees the values that it received.
             let given = twin;
             let detached = thrd_detach(thrd_current());
             let signal = if detached == THRD_SUCCESS { Signals::USER_0 } else { Signals::USER_1 };
@@ -399,7 +399,7 @@ fn once_once() -> Outcome {
         CALLS.load(Ordering::Relaxed) as i32
     };
     let threads = (0..4).map(|_| start(call)).collect::<Result<Vec<_>, _>>()?;
-    // All come back only when it was done, by one of them.
+    // All callers return only after one of them has completed the function.
     threads.into_iter().try_for_each(|thread| equal(finish(thread)?, 1))?;
     equal(call(), 1)
 }

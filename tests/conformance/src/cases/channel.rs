@@ -78,7 +78,7 @@ fn write_then_read() -> Outcome {
 }
 
 fn write_sizes() -> Outcome {
-    // Bytes and handles in many numbers, in steps that have nothing in common.
+    // Many sizes of data and numbers of handles, in steps that have no common divisor.
     let (a, b) = Channel::create()?;
     let (mut bytes, mut handles) = (vec![0; 65536], [const { None }; 64]);
     for round in 0..400_usize {
@@ -191,7 +191,7 @@ fn write_itself() -> Outcome {
     let raw = a.into_handle().into_raw();
     let handles = [raw];
     gives(raw!(zx_channel_write, raw, 0, 0, 0, handles.as_ptr(), 1), Status::NOT_SUPPORTED)?;
-    // It is taken away, as any handle of a failed write.
+    // The call consumes the handle, as every failed write does.
     fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)?;
     fails(read(&b, 0), Status::PEER_CLOSED)
 }
@@ -235,7 +235,8 @@ fn write_consumes_on_error() -> Outcome {
 fn write_until_full() -> Outcome {
     let (a, b) = Channel::create()?;
     let mut written = 0_u32;
-    // The writer is taken for a runaway: an exception, and if that is dealt with, a status.
+    // The server treats the writer as a runaway: it raises an exception, and the call fails with a status if a handler
+    // handles that.
     let end = against_policy(abi::ZX_EXCP_POLICY_CODE_CHANNEL_FULL_WRITE, || {
         loop {
             match a.write(&written.to_le_bytes(), []) {
@@ -275,8 +276,8 @@ fn signal_peer_closed() -> Outcome {
     fails(a.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)
 }
 
-/// Waits for two channels in a thread, while messages are written to those numbered in `writes`; says how many came from each
-/// up to the end of both.
+/// A thread waits for two channels while messages are written to those numbered in `writes`; returns how many messages
+/// arrived from each until both peers were closed.
 fn wait_many(writes: &'static [usize]) -> Result<[u32; 2], Failure> {
     let (ends, others): (Vec<_>, Vec<_>) = [Channel::create()?, Channel::create()?].into_iter().unzip();
     let wanted = Signals::READABLE | Signals::PEER_CLOSED;
@@ -290,7 +291,7 @@ fn wait_many(writes: &'static [usize]) -> Result<[u32; 2], Failure> {
             match pending.iter().position(|signals| signals.contains(Signals::READABLE)) {
                 Some(number) => came[number] += u32::from(read(&ends[number], 8)? == b"x"),
                 None if pending == [Signals::PEER_CLOSED; 2] => return Ok::<_, Status>(came),
-                // One has ended, and is waited for no longer.
+                // A channel whose peer is closed is not waited for any longer.
                 None => (0..2).filter(|&n| pending[n] == Signals::PEER_CLOSED).for_each(|n| items[n].waitfor = 0),
             }
         }
@@ -305,7 +306,7 @@ fn wait_many(writes: &'static [usize]) -> Result<[u32; 2], Failure> {
 fn wait_many_one_of_two() -> Outcome {
     equal(wait_many(&[0])?, [1, 0])?;
     equal(wait_many(&[1])?, [0, 1])?;
-    // What was there before counts as well.
+    // Messages that arrived before the wait count as well.
     let (ends, others): (Vec<_>, Vec<_>) = [Channel::create()?, Channel::create()?].into_iter().unzip();
     others[1].write(b"x", [])?;
     let readable = Signals::READABLE.bits();
@@ -321,7 +322,7 @@ fn wait_many_both() -> Outcome {
 }
 
 fn close_frees_messages() -> Outcome {
-    // An end that goes takes along what it has not read, and nothing of what it has written.
+    // Closing an end frees the messages that it has not read, and none that it has written.
     let (a, b) = Channel::create()?;
     let [(to_b, in_b), (to_a, in_a)] = [Channel::create()?, Channel::create()?];
     a.write(b"x", [in_b.into_handle()])?;
@@ -335,7 +336,7 @@ fn close_frees_messages() -> Outcome {
 }
 
 fn nested_handles_live() -> Outcome {
-    // A channel in a message of a channel in a message, ten deep, with a word at the bottom.
+    // A channel in a message of a channel in a message, ten levels deep, with a text at the bottom.
     let (mut outer, mut end) = Channel::create()?;
     let (bottom, word) = Channel::create()?;
     word.write(b"down here", [])?;
@@ -357,7 +358,8 @@ fn nested_handles_live() -> Outcome {
 }
 
 fn nested_hundreds_go() -> Outcome {
-    // Both ends of each channel lie in a message of the one around it; a witness tells that the innermost is gone.
+    // Both ends of each channel lie in a message of the next channel; a witness shows that the innermost channel has
+    // been destroyed.
     let (witness, far) = zx::EventPair::create()?;
     let mut around = Channel::create()?;
     around.0.write(b"n", [far.into_handle()])?;

@@ -1,4 +1,4 @@
-//! What raises exceptions, and what each report says.
+//! The causes of exceptions, and what each report contains.
 
 use abi::{
     Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_GENERAL, ZX_EXCP_HW_BREAKPOINT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL,
@@ -33,7 +33,8 @@ cases! {
     "exception.fix.foreign_call" => fix_foreign_call,
 }
 
-/// Code that must come to an exception, and what its report must say: vector, error code, address, status or code.
+/// The code must raise an exception with this type and this report: vector, error code and address; the synthetic code
+/// and its data.
 fn reports(code: &[u8], number: usize, kind: u32, words: (u64, u64, u64), code_and_data: (u32, u32)) -> Outcome {
     with_exception(code, number, kind, |tiny, _| {
         let report = tiny.thread.exception_report()?;
@@ -63,7 +64,7 @@ fn execute() -> Outcome {
 }
 
 fn not_allowed() -> Outcome {
-    // lea rsi, [rip]; mov [rsi], al: its own code
+    // lea rsi, [rip]; mov [rsi], al: a store to its own code
     let code = [0x48, 0x8d, 0x35, 0, 0, 0, 0, 0x88, 0x06];
     with_exception(&code, 0, ZX_EXCP_FATAL_PAGE_FAULT, |tiny, _| {
         let report = tiny.thread.exception_report()?;
@@ -74,7 +75,7 @@ fn not_allowed() -> Outcome {
 }
 
 fn beyond_the_end() -> Outcome {
-    // mov al, [rsi], in a mapping whose memory has become shorter
+    // mov al, [rsi], in a mapping whose VMO has been shrunk
     let tiny = Mortal::new(&[0x8a, 0x06])?;
     let memory = Vmo::create(8192, abi::ZX_VMO_RESIZABLE)?;
     let address = tiny.vmar.map(abi::ZX_VM_PERM_READ | abi::ZX_VM_ALLOW_FAULTS, 0, &memory, 0, 8192)?;
@@ -120,7 +121,7 @@ fn x87() -> Outcome {
     reports(&code, 0, ZX_EXCP_GENERAL, (16, 0, 0), (0, 0))
 }
 
-/// `mov eax, 0x1234; mov rdx, 99; syscall`: neither a call of the system's nor one of the kernel's.
+/// `mov eax, 0x1234; mov rdx, 99; syscall`: a system call neither of the server nor of the kernel.
 const FOREIGN: [u8; 14] = [0xb8, 0x34, 0x12, 0, 0, 0x48, 0xc7, 0xc2, 99, 0, 0, 0, 0x0f, 0x05];
 
 fn foreign_call() -> Outcome {
@@ -132,7 +133,8 @@ fn first_version() -> Outcome {
         let mut report = [0xff; 40];
         let size = tiny.thread.get_info(abi::ZX_INFO_THREAD_EXCEPTION_REPORT_V1, &mut report)?;
         equal((size.actual, size.avail), (1, 1))?;
-        // All before what was added later: its own size, the type, and the processor's words.
+        // The first version of the report has everything except the later fields: its own size, the type, and the
+        // processor's words.
         equal((report[0], report[8], &report[32..]), (32, 6, &[0xff; 8][..]))
     })
 }
@@ -180,7 +182,7 @@ fn same_for_all() -> Outcome {
 /// `mov byte [rsi], 42; int3`
 const STORE: [u8; 4] = [0xc6, 0x06, 42, 0xcc];
 
-/// After the fault at `address` is mended, the store is done as if nothing had been.
+/// When the handler has removed the fault's cause, the store completes as if there had been no fault.
 fn stored(tiny: &Tiny, caught: Caught, channel: &zx::Channel, memory: &Vmo) -> Outcome {
     caught.handled()?;
     catch_type(channel, ZX_EXCP_SW_BREAKPOINT)?.exits()?;
@@ -215,7 +217,7 @@ fn fix_protect() -> Outcome {
 }
 
 fn fix_foreign_call() -> Outcome {
-    // The call has failed, and what comes after it is done: cmp eax, BAD_SYSCALL; je to the int3; ud2; int3
+    // The call has failed, and the code behind it runs: cmp eax, BAD_SYSCALL; je to the int3; ud2; int3
     let mut code = FOREIGN.to_vec();
     code.push(0x3d);
     code.extend(Status::BAD_SYSCALL.0.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Fifos and counters.
+//! FIFOs and counters.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Counter, Fifo, Info, Signals};
@@ -37,12 +37,12 @@ fn create_sizes() -> Outcome {
     fails(Fifo::create(0, 8), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(8, 0), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(1024, 8), Status::OUT_OF_RANGE)?;
-    // A product that wraps around to nothing.
+    // A product that wraps around to 0.
     fails(Fifo::create(1 << 32, 1 << 32), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(usize::MAX, 1), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(128, 33), Status::OUT_OF_RANGE)?;
     fails(Fifo::create(0, 0), Status::OUT_OF_RANGE)?;
-    // Sizes are looked at before options.
+    // The server checks the sizes before the options.
     let mut out = [0_u32; 2];
     let [a, b] = &mut out;
     gives(raw!(zx_fifo_create, 0, 0, 1, &raw mut *a, &raw mut *b), Status::OUT_OF_RANGE)?;
@@ -97,7 +97,7 @@ fn write_peer_closed() -> Outcome {
 fn write_partial() -> Outcome {
     let (a, b) = Fifo::create(4, 2)?;
     equal(a.write(2, b"aabbcc")?, 3)?;
-    // Room for one of three.
+    // There is room for one element of three.
     equal(a.write(2, b"ddeeff")?, 1)?;
     let mut bytes = [0; 16];
     equal(b.read(2, &mut bytes)?, 4)?;
@@ -123,7 +123,7 @@ fn write_rights() -> Outcome {
 }
 
 fn write_order() -> Outcome {
-    // Through many turns of the ring, with steps that do not divide it.
+    // Many rounds through the ring, with steps that do not divide its size.
     let (a, b) = Fifo::create(16, 4)?;
     let (mut sent, mut received) = (0_u32, 0_u32);
     for turn in 0..2000 {
@@ -183,7 +183,7 @@ fn read_wrong_size() -> Outcome {
         let status = raw!(zx_fifo_write, a.raw_handle(), size, bytes.as_mut_ptr(), count, 0);
         gives(status, Status::OUT_OF_RANGE)?;
     }
-    // More than there is, by any number.
+    // The count is the largest possible number, far more than there is.
     let mut actual = 0_usize;
     gives(raw!(zx_fifo_read, b.raw_handle(), 4, bytes.as_mut_ptr(), usize::MAX, &raw mut actual), Status::OK)?;
     equal((actual, &bytes[..4]), (1, &b"four"[..]))

@@ -1,4 +1,4 @@
-//! How many processes, threads, jobs, handles, messages and queued bytes a job has and may have.
+//! Quotas and counts of a job: processes, threads, jobs, handles, messages and queued bytes.
 
 use abi::{
     HAFNON_PROP_JOB_HANDLE_LIMIT as HANDLES, HAFNON_PROP_JOB_JOB_LIMIT as JOBS, HAFNON_PROP_JOB_MEMORY_LIMIT as MEMORY,
@@ -114,7 +114,7 @@ fn processes() -> Outcome {
     let first = job.create_process("first")?;
     let _second = job.create_process("second")?;
     fails(job.create_process("third").map(drop), Status::NO_RESOURCES)?;
-    // One that has ended counts no more, though there are handles to it.
+    // A process that has ended no longer counts, even while handles to it exist.
     first.0.kill()?;
     job.create_process("third")?;
     Ok(())
@@ -145,7 +145,7 @@ fn jobs() -> Outcome {
 }
 
 fn above() -> Outcome {
-    // What is below a job counts for it, too.
+    // Processes of a job below count for the outer job, too.
     let outer = OwnJob::new()?;
     let (one, other) = (outer.create_child()?, outer.create_child()?);
     limit(&outer, PROCESSES, 2)?;
@@ -158,7 +158,7 @@ fn above() -> Outcome {
     Ok(())
 }
 
-/// How often a call succeeds before it gives a status.
+/// Counts how often a call succeeds before it fails with `expected`.
 fn until(
     puppet: &Puppet,
     expected: Status,
@@ -174,7 +174,7 @@ fn until(
     Err("nothing stopped it".into())
 }
 
-/// A process in a job of its own, with a handle that can be duplicated, and what duplicates it.
+/// Gives the puppet an event; returns the arguments with which it duplicates the handle.
 fn duplicates(puppet: &Puppet) -> Result<[u64; 3], Failure> {
     let event = puppet.give(Event::create()?.into_handle())?;
     Ok([event, u64::from(Rights::SAME_RIGHTS.bits()), puppet.room(64)?])
@@ -189,14 +189,14 @@ fn handles() -> Outcome {
     let count = until(&puppet, Status::NO_RESOURCES, |puppet| puppet.call(function!(zx_handle_duplicate), &duplicate))?;
     ensure((900..1024).contains(&count), &format!("{count} of 1024 handles"))?;
     equal(job.usage()?.handles, 1024)?;
-    // A place that is left can be taken again.
+    // A freed entry can be used again.
     let last = u64::from(puppet.word(64)?);
     gives(puppet.call(function!(zx_handle_close), &[last])?, Status::OK)?;
     gives(puppet.call(function!(zx_handle_duplicate), &duplicate)?, Status::OK)?;
     gives(puppet.call(function!(zx_handle_duplicate), &duplicate)?, Status::NO_RESOURCES)
 }
 
-/// A process in a job with such a limit, and two ends of something that it has made.
+/// A process in a job with this limit, and two ends of an object pair that it has created.
 fn pair(property: u32, most: u64, create: u64) -> Result<(Puppet, Job, [u64; 2]), Failure> {
     let own = OwnJob::new()?;
     let job = Job::from(own.duplicate_handle(Rights::SAME_RIGHTS)?);
@@ -216,7 +216,7 @@ fn messages() -> Outcome {
     let count = until(&puppet, Status::NO_RESOURCES, |puppet| puppet.call(function!(zx_channel_write), &write))?;
     equal(count, 100)?;
     equal(job.usage()?.messages, 100)?;
-    // Who reads makes room; another channel has none before.
+    // Reading a message makes room for exactly one more.
     gives(puppet.call(function!(zx_channel_read), &read)?, Status::BUFFER_TOO_SMALL)?;
     gives(puppet.call(function!(zx_channel_write), &write)?, Status::OK)?;
     gives(puppet.call(function!(zx_channel_write), &write)?, Status::NO_RESOURCES)?;
@@ -247,7 +247,7 @@ fn queued_bytes_of_sockets() -> Outcome {
     equal(job.usage()?.queued_bytes, 0)
 }
 
-/// A process in a job that may have so many bytes more.
+/// A process in a job that may allocate `bytes` more.
 fn with_memory(bytes: u64) -> Result<(Puppet, Job), Failure> {
     let own = OwnJob::new()?;
     let job = Job::from(own.duplicate_handle(Rights::SAME_RIGHTS)?);
@@ -271,7 +271,7 @@ fn packets_are_memory() -> Outcome {
     let packet = puppet.room(128)?;
     let count = until(&puppet, Status::NO_MEMORY, |puppet| puppet.call(function!(zx_port_queue), &[port, packet]))?;
     ensure((500..2000).contains(&count), &format!("{count} packets in 128 KiB"))?;
-    // Who takes one makes room for others.
+    // Dequeuing packets makes room for others.
     for _ in 0..400 {
         gives(puppet.call(function!(zx_port_wait), &[port, 0, packet])?, Status::OK)?;
     }
@@ -292,7 +292,7 @@ fn waits_are_memory() -> Outcome {
         puppet.call(function!(zx_object_wait_async), &[event, port, key, signal, 0])
     })?;
     ensure((150..500).contains(&count), &format!("{count} waits in 128 KiB"))?;
-    // A port of others' is paid by others.
+    // The owner of another port pays for its waits.
     let ours = puppet.give(Port::create()?.into_handle())?;
     gives(puppet.call(function!(zx_object_wait_async), &[event, ours, 1, signal, 0])?, Status::OK)?;
     gives(puppet.call(function!(zx_port_cancel), &[port, event, 1])?, Status::OK)?;

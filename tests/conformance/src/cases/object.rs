@@ -1,4 +1,4 @@
-//! What works on every object: information, properties, signals.
+//! Calls that work on every object: information, properties, signals.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Channel, Counter, Event, EventPair, Handle, Info, Job, Port, Signals, Socket, Timer, Vmo};
@@ -54,7 +54,7 @@ fn get_info_basic() -> Outcome {
 fn get_info_koids_differ() -> Outcome {
     let mut koids = Vec::new();
     for _ in 0..100 {
-        // Not used again even though the object is gone.
+        // A koid is not used again even when its object has been destroyed.
         koids.push(Event::create()?.koid()?);
     }
     let count = koids.len();
@@ -98,7 +98,7 @@ fn get_info_handle_valid() -> Outcome {
 }
 
 fn get_child_rights() -> Outcome {
-    // The right to enumerate comes first, and only tasks have that.
+    // The server checks the right to enumerate first; only tasks have it, and a thread does not.
     fails(Event::create()?.get_child(1, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
     fails(zx::startup::thread_self().get_child(1, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)
 }
@@ -142,14 +142,15 @@ fn get_child_more_rights() -> Outcome {
     let weak = parent.duplicate(Rights::ENUMERATE | Rights::INSPECT)?;
     fails(weak.get_child(koid.koid()?, Rights::INSPECT | Rights::MANAGE_JOB), Status::ACCESS_DENIED)?;
     fails(weak.get_child(koid.koid()?, Rights::from_bits_retain(1 << 30)), Status::ACCESS_DENIED)?;
-    // It is looked at before the koid.
+    // The server checks the requested rights before the koid.
     fails(weak.get_child(1, Rights::MANAGE_JOB), Status::ACCESS_DENIED)?;
     let child = weak.get_child(koid.koid()?, Rights::SAME_RIGHTS)?;
     equal(child.basic_info()?.rights, (Rights::ENUMERATE | Rights::INSPECT).bits())
 }
 
 fn get_child_wrong_type() -> Outcome {
-    // Without the right it does not come to that, and nothing that has no children gives it.
+    // The server checks the right to enumerate before the type, and an object that can have no children has no such
+    // right.
     for object in [Event::create()?.into_handle(), Vmo::create(1, 0)?.into(), Channel::create()?.0.into()] {
         fails(object.get_child(object.koid()?, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
     }
@@ -161,7 +162,7 @@ fn get_child_of_another_parent() -> Outcome {
     let child = first.create_child()?;
     let (process, _vmar) = child.create_process("grandchild")?;
     fails(second.get_child(child.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
-    // Only what is directly below counts, and nothing is below itself.
+    // Only direct children count, and an object is not its own child.
     fails(first.get_child(process.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
     fails(first.get_child(first.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
     first.get_child(child.koid()?, Rights::SAME_RIGHTS)?;
@@ -212,7 +213,7 @@ fn signal_each_type() -> Outcome {
         equal(object.signals()?, before | Signals::USER_ALL)?;
         object.signal(Signals::USER_ALL, Signals::NONE)?;
         equal(object.signals()?, before)?;
-        // Only some have a signal of their own for programs.
+        // Only some types of objects have a signal of their own that programs can set.
         if has_own {
             object.signal(Signals::NONE, own)?;
             equal(object.signals()?, before | own)?;
@@ -272,7 +273,7 @@ fn signal_sets_and_clears() -> Outcome {
     equal(event.signals()?.user(), Signals::USER_0 | Signals::USER_7)?;
     event.signal(Signals::USER_0, Signals::USER_1)?;
     equal(event.signals()?.user(), Signals::USER_1 | Signals::USER_7)?;
-    // What is cleared and set is set.
+    // A signal that is both cleared and set ends up set.
     event.signal(Signals::USER_ALL, Signals::USER_2)?;
     equal(event.signals()?.user(), Signals::USER_2)
 }
@@ -305,6 +306,6 @@ fn signal_peer_closed() -> Outcome {
 }
 
 fn signal_peer_no_peer() -> Outcome {
-    // An event has no peer, and so no right to signal one.
+    // An event has no peer and therefore no right to signal one.
     fails(Event::create()?.signal_peer(Signals::NONE, Signals::USER_4), Status::ACCESS_DENIED)
 }

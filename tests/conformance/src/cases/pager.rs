@@ -1,4 +1,4 @@
-//! Pagers: what their calls refuse, what is told of them, and a pager in another process.
+//! Pagers: errors of their calls, information about them, and a pager in another process.
 
 use abi::{
     Rights, Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL, ZX_PAGER_OP_WRITEBACK_BEGIN, ZX_PAGER_OP_WRITEBACK_END,
@@ -74,7 +74,7 @@ fn create_vmo_rounds_up() -> Outcome {
     let empty = pager.create_vmo(0, &port, 0, 0)?;
     equal(empty.get_size()?, 0)?;
     fails(words(&empty, 0, 1), Status::OUT_OF_RANGE)?;
-    // Its handle can do what one to a plain VMO can.
+    // The handle has the rights of a handle to a plain VMO.
     let plain = Vmo::create(PAGE, ZX_VMO_RESIZABLE)?;
     equal(vmo.basic_info()?.rights, plain.basic_info()?.rights)
 }
@@ -105,7 +105,7 @@ fn supply_pages_refuses() -> Outcome {
     {
         fails(supply(offset, length, aux_offset), Status::OUT_OF_RANGE)?;
     }
-    // Neither end may overflow.
+    // Neither range may overflow.
     let last = 0_u64.wrapping_sub(PAGE);
     fails(supply(last, 2 * PAGE, 0), Status::OUT_OF_RANGE)?;
     fails(supply(0, PAGE, last), Status::OUT_OF_RANGE)?;
@@ -130,14 +130,14 @@ fn supply_pages_refuses() -> Outcome {
         (paged, paged, from, Status::WRONG_TYPE),
         (pager, pager, from, Status::WRONG_TYPE),
         (pager, paged, event, Status::WRONG_TYPE),
-        // Whose the VMO is comes before what is to be supplied.
+        // The server checks whether the VMO belongs to the pager before it checks the handle of the source.
         (stranger.raw_handle(), paged, 0, Status::INVALID_ARGS),
     ] {
         gives(raw!(zx_pager_supply_pages, one, two, 0, PAGE, three, 0), status)?;
     }
     let less = stranger.replace(Rights::INSPECT | Rights::TRANSFER | Rights::ATTACH_VMO)?;
     gives(raw!(zx_pager_supply_pages, less.raw_handle(), paged, 0, PAGE, from, 0), Status::ACCESS_DENIED)?;
-    // A device's memory cannot be moved, nor what is pinned for one.
+    // Neither a device's memory nor pinned pages can be moved.
     let device = Vmo::create_physical(&*super::root_resource()?, 0xfed0_0000, PAGE as usize)?;
     fails(supplier.pager.supply_pages(&vmo, 0, PAGE, &device, 0), Status::NOT_SUPPORTED)?;
     let pmt = super::bti::bti()?.pin(abi::ZX_BTI_PERM_READ, &aux, 0, PAGE, &mut [0])?;
@@ -148,7 +148,7 @@ fn supply_pages_refuses() -> Outcome {
     fails(supply(0, PAGE, 0), Status::BAD_STATE)
 }
 
-/// Pages change their owner: the source has none of them afterwards, whether they were wanted or not.
+/// Pages change their owner: afterwards the source has none of them, whether they were needed or not.
 fn supply_pages_moves() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
     supplier.supply(&vmo, 1, 1)?;
@@ -160,12 +160,13 @@ fn supply_pages_moves() -> Outcome {
     equal(words(&vmo, 0, 3)?, vec![12, contents(1, 1)[0], 14])?;
     equal(words(&aux, 0, 6)?, vec![10, 11, 0, 0, 0, 15])?;
     equal((vmo.info()?.committed_bytes, aux.info()?.committed_bytes), (3 * PAGE, 3 * PAGE))?;
-    // Nothing is still something: there are no pages to be supplied in nothing.
+    // An empty range is valid and supplies no pages.
     supplier.pager.supply_pages(&vmo, 3 * PAGE, 0, &aux, 0)?;
     equal(vmo.info()?.committed_bytes, 3 * PAGE)
 }
 
-/// Where the source has no pages, zeroes are supplied, and they are there: nobody is asked for them.
+/// Where the source has no pages, the server supplies zeroes. They count as present: no further request is sent for
+/// them.
 fn supply_pages_uncommitted() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
     let visit = Visit::read(Called, &vmo, 0, 4)?;
@@ -180,7 +181,7 @@ fn supply_pages_uncommitted() -> Outcome {
     supplier.unasked()
 }
 
-/// The source may be mapped, or have clones: who looks at it afterwards finds zeroes, its clones find what they had.
+/// The source may be mapped or have clones. Afterwards its mapping shows zeroes, and its clones keep their content.
 fn supply_pages_source_in_use() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let aux = Vmo::create(2 * PAGE, 0)?;
@@ -232,7 +233,7 @@ fn op_range_refuses() -> Outcome {
         fails(supplier.pager.op_range(number, &weak, 0, PAGE, data), Status::ACCESS_DENIED)?;
     }
     fails(op(ZX_PAGER_OP_WRITEBACK_BEGIN, 0, PAGE, 2), Status::INVALID_ARGS)?;
-    // Pages that are not there cannot become dirty.
+    // Absent pages cannot become dirty.
     fails(op(ZX_PAGER_OP_DIRTY, 0, PAGE, 0), Status::NOT_FOUND)?;
     supplier.supply(&vmo, 0, 1)?;
     fails(op(ZX_PAGER_OP_DIRTY, 0, 2 * PAGE, 0), Status::NOT_FOUND)?;
@@ -269,7 +270,7 @@ fn not_resizable() -> Outcome {
     supplier.unasked()
 }
 
-/// A process is asked for pages by another one, and supplies them by calls of its own.
+/// A pager in another process receives the requests, and supplies pages with its own calls.
 fn other_process() -> Outcome {
     const COUNT: u64 = 8;
     let (supplier, vmo) = Supplier::with(COUNT)?;
@@ -292,7 +293,7 @@ fn other_process() -> Outcome {
         gives(puppet.call(function!(zx_pager_supply_pages), &arguments)?, Status::OK)?;
         visit.finds(&contents(page, 1))?;
     }
-    // Its end is the end of the pager: whoever waits does not wait for ever.
+    // The pager ends with its process: threads that wait for pages continue.
     let visits = [Visit::read(Mapped, &vmo, 2, 1)?, Visit::read(Called, &vmo, 3, 1)?];
     visits.iter().try_for_each(Visit::waits)?;
     puppet.tiny.process.kill()?;
@@ -301,6 +302,6 @@ fn other_process() -> Outcome {
     }
     let paged: &Paged = &vmo;
     Visit::read(Called, paged, 2, 1)?.fails(Status::BAD_STATE)?;
-    // What it has supplied stays.
+    // Supplied pages stay.
     Visit::read(Called, paged, 0, 1)?.finds(&contents(0, 1))
 }

@@ -1,5 +1,5 @@
-//! Shared processes: the upper half of their address spaces, their handles and their futexes in common, the lower half to each one
-//! alone. What they are for, restricted mode, stands in `restricted_shared.rs`.
+//! Shared processes: they share the upper half of their address spaces, their handles and their futexes; each has a
+//! lower half of its own. Restricted mode, for which they exist, is in `restricted_shared.rs`.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
@@ -35,10 +35,10 @@ cases! {
     "process.create_shared.killed_together" => killed_together,
 }
 
-/// Where the half begins that is shared.
+/// Where the shared half begins.
 const HALF: usize = 1 << 46;
 
-/// Starts this program in a process that others can share, to do what it is told with a handle.
+/// Starts this program in a process that others can share; `what` and `handle` say what it does.
 fn started(what: &str, handle: Option<Handle>) -> Result<Process, Failure> {
     let program = std::env::args().next().unwrap_or_else(|| "/boot/bin/conformance".to_owned());
     let mut spawn = Spawn::file(&program);
@@ -56,12 +56,12 @@ fn end(process: &Process) -> Result<i64, Failure> {
     Ok(process.info()?.return_code)
 }
 
-/// Does something in a process that others can share.
+/// Runs a case in a process that others can share.
 pub(super) fn inside(what: &str) -> Outcome {
     equal(end(&started(what, None)?)?, 0)
 }
 
-/// What it does there.
+/// Runs in that process.
 pub fn child(what: &str) -> i32 {
     let done = match what {
         "threads" => threads(),
@@ -88,7 +88,7 @@ pub fn child(what: &str) -> i32 {
 /// A process that shares with this one.
 pub(super) struct Member {
     pub(super) process: Process,
-    /// The root of its lower half.
+    /// The root VMAR of its lower half.
     pub(super) vmar: Vmar,
 }
 
@@ -98,12 +98,12 @@ impl Member {
         Ok(Self { process, vmar })
     }
 
-    /// The root of its lower half, once more.
+    /// Another handle to the root VMAR of its lower half.
     pub(super) fn lower(&self) -> Result<Vmar, Failure> {
         Ok(Vmar::from(self.vmar.duplicate_handle(Rights::SAME_RIGHTS)?))
     }
 
-    /// Does something in a thread of it. With its last thread it ends.
+    /// Runs `what` in a new thread of it. The process ends with its last thread.
     pub(super) fn runs<T: Send + 'static>(&self, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let before = thrd_set_zx_process(self.process.raw_handle());
         let thread = thread::spawn(what);
@@ -111,7 +111,7 @@ impl Member {
         thread
     }
 
-    /// The same to its end.
+    /// Runs `what` in a new thread of it and waits for the result.
     pub(super) fn does<T: Send + 'static>(
         &self,
         what: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -153,7 +153,7 @@ fn arguments() -> Outcome {
     equal(second.basic_info()?.rights, first.basic_info()?.rights)?;
     equal(lower.basic_info()?.rights, root.basic_info()?.rights)?;
     equal(second.basic_info()?.related_koid, koid(&*job)?)?;
-    // Nothing beyond its half.
+    // No mapping can lie beyond the half.
     let vmo = Vmo::create(PAGE, 0)?;
     fails(lower.map(READ_WRITE | ZX_VM_SPECIFIC, info.len, &vmo, 0, PAGE as usize), Status::INVALID_ARGS)?;
     fails(
@@ -170,7 +170,8 @@ fn byte(process: &Process, at: usize) -> Result<u8, Failure> {
     Ok(byte[0])
 }
 
-/// What is mapped in the common half is there for all, those that come later too, until it is unmapped; the lower halves are apart.
+/// A mapping in the shared half is visible to all, including later processes, until it is unmapped; the lower halves
+/// are separate.
 fn halves() -> Outcome {
     let job = job()?;
     let (first, root) = job.create_shared_process("first")?;
@@ -201,7 +202,7 @@ fn halves() -> Outcome {
     Ok(())
 }
 
-/// Processes that share go one by one; with the last one nothing is left to be shared.
+/// Processes that share can end one by one; the shared half is destroyed with the last one.
 fn ended() -> Outcome {
     let job = job()?;
     let (first, root) = job.create_shared_process("first")?;
@@ -225,7 +226,7 @@ fn ended() -> Outcome {
     for process in [&first, &second, &third] {
         fails(process.create_shared("late"), Status::BAD_STATE)?;
     }
-    // One that nobody has a handle to and that was never started ends, too.
+    // A process that was never started ends as well when its last handle is closed.
     let (first, root) = job.create_shared_process("first")?;
     let (second, _) = first.create_shared("second")?;
     drop(first);
@@ -235,7 +236,7 @@ fn ended() -> Outcome {
     fails(root.map(READ_WRITE, 0, &vmo, 0, PAGE as usize), Status::BAD_STATE)
 }
 
-/// What a member has mapped is told in whole, by address.
+/// `ZX_INFO_PROCESS_MAPS` of a member lists both halves, sorted by address.
 fn maps() -> Outcome {
     let job = job()?;
     let (first, root) = job.create_shared_process("first")?;
@@ -260,13 +261,13 @@ fn maps() -> Outcome {
     equal(told(&second)?, [&own[..], &upper].concat())?;
     equal(second.task_stats()?.mem_mapped_bytes, 3 * PAGE as usize)?;
     equal(first.task_stats()?.mem_mapped_bytes, 2 * PAGE as usize)?;
-    // A record at a time, as who has little room asks.
+    // A caller with little room reads one record at a time.
     let mut one = [zx_info_maps_t::default()];
     let size = second.get_info_records(ZX_INFO_PROCESS_MAPS, &mut one)?;
     equal((size.actual, size.avail, one[0].type_ == ZX_INFO_MAPS_TYPE_VMAR), (1, 6, false))
 }
 
-/// A thread of a member is one of its process, and uses the same handles.
+/// A thread of a member belongs to that member's process, and uses the shared handles.
 fn threads() -> Outcome {
     let member = Member::new()?;
     let event = Event::create()?;
@@ -276,7 +277,7 @@ fn threads() -> Outcome {
     let (made, of, inner) = member.does(move || {
         let of = zx::startup::thread_self().basic_info()?.related_koid;
         Unowned::<Event>::from_raw(raw_event).ok_or("no handle")?.signal(Signals::NONE, Signals::USER_1)?;
-        // A thread that it makes is its process's, too.
+        // A thread that it creates belongs to the same process.
         let set = thrd_get_zx_process();
         let inner = thread::spawn(|| zx::startup::thread_self().basic_info().map(|basic| basic.related_koid));
         ensure(set != zx::startup::process_self().raw_handle(), "it makes threads elsewhere")?;
@@ -285,14 +286,14 @@ fn threads() -> Outcome {
     })?;
     equal((of, inner), (theirs, theirs))?;
     equal(event.signals()? & Signals::USER_1, Signals::USER_1)?;
-    // A handle that it made is this process's as well, and outlives it.
+    // A handle that the thread created is also a handle of this process, and outlives the member.
     equal(end(&member.process)?, 0)?;
     let made = Event::from(Handle::from_raw(made).ok_or("no handle")?);
     made.signal(Signals::NONE, Signals::USER_0)?;
     equal(zx::startup::thread_self().basic_info()?.related_koid, own)
 }
 
-/// Locks and conditions work among threads of several processes, which are woken by each other.
+/// Locks and condition variables work among threads of several processes, which wake each other.
 fn futexes() -> Outcome {
     const TURNS: usize = 300;
     let members = [Member::new()?, Member::new()?];
@@ -316,7 +317,7 @@ fn futexes() -> Outcome {
     equal(count, 3 * TURNS)
 }
 
-/// A member that exits, or is killed, ends alone.
+/// A member that exits or is killed ends alone.
 fn exits() -> Outcome {
     let (leaves, stays) = (Member::new()?, Member::new()?);
     let (tell, told) = mpsc::channel::<u32>();
@@ -338,8 +339,8 @@ fn exits() -> Outcome {
     equal(end(&stays.process)?, 0)
 }
 
-/// A member is killed while a thread of it is the only one to wait for an object: the handle, which is that of all, is as if nobody
-/// had waited.
+/// A member is killed while one of its threads is the sole waiter of an object. Afterwards the shared handle works as
+/// if no thread had waited.
 fn killed_while_it_waits() -> Outcome {
     let (event, begins) = (Event::create()?, Event::create()?);
     let (handle, tells) = (event.raw_handle(), begins.raw_handle());
@@ -357,7 +358,7 @@ fn killed_while_it_waits() -> Outcome {
     gives(raw!(zx_handle_close, handle), Status::BAD_HANDLE)
 }
 
-/// What a thread of a member does wrong is told of that process, and ends it alone.
+/// An exception of a member's thread goes to that member's exception channel, and ends that member alone.
 fn crash() -> Outcome {
     let member = Member::new()?;
     let channel = member.process.create_exception_channel(0)?;
@@ -371,7 +372,7 @@ fn crash() -> Outcome {
     equal(end(&member.process)?, ZX_TASK_RETCODE_EXCEPTION_KILL)
 }
 
-/// Memory of the common half that goes, or becomes read-only, does so under the hands of all.
+/// Memory of the shared half is unmapped or made read-only for all processes while they use it.
 fn unmapped_under() -> Outcome {
     for protects in [true, false] {
         let shared = ROOT.map_here(READ_WRITE, &Vmo::create(PAGE, 0)?, 0, PAGE as usize)?;
@@ -406,7 +407,7 @@ fn unmapped_under() -> Outcome {
     Ok(())
 }
 
-/// Many at once, each with memory of its own at the same address.
+/// Many members at once, each with memory of its own at the same address.
 fn many() -> Outcome {
     const MEMBERS: usize = 64;
     const AT: usize = 0x1000_0000;
@@ -443,7 +444,8 @@ fn given() -> Result<EventPair, Failure> {
     zx::startup::take(PA_USER0, 0).map(EventPair::from).ok_or_else(|| "nothing was given".into())
 }
 
-/// The first process ends before another that shares with it: handles and memory stay with that one, and go with it.
+/// The first process ends before another one that shares with it. Handles and memory stay with the other process, and
+/// are released when it ends.
 fn outlives() -> Outcome {
     let (ours, theirs) = EventPair::create()?;
     let first = started("outlives", Some(theirs.into_handle()))?;
@@ -466,7 +468,7 @@ fn outliving() -> Outcome {
         loop {
             let seen = pair.wait_one(Signals::USER_0 | Signals::USER_2, MonotonicInstant::INFINITE)?;
             if seen.contains(Signals::USER_2) {
-                // Not by dropping it: with the process.
+                // The process's end must close the handle, not the destructor.
                 std::mem::forget(pair);
                 zx::process_exit(0);
             }
@@ -477,7 +479,7 @@ fn outliving() -> Outcome {
     zx::process_exit(3)
 }
 
-/// Whoever kills the job kills all.
+/// Killing the job kills all of its processes.
 fn killed_together() -> Outcome {
     let job = job()?;
     let (ours, theirs) = EventPair::create()?;

@@ -1,4 +1,4 @@
-//! Profiles and what they do to threads.
+//! Profiles and their effects on threads.
 
 use abi::{
     Rights, Status, ZX_PRIORITY_DEFAULT, ZX_PRIORITY_HIGH, ZX_PRIORITY_HIGHEST, ZX_PRIORITY_LOW, ZX_PRIORITY_LOWEST,
@@ -99,7 +99,7 @@ fn create_exclusive_flags() -> Outcome {
     let kinds = [ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_PROFILE_INFO_FLAG_DEADLINE, ZX_PROFILE_INFO_FLAG_MEMORY_PRIORITY];
     for kind in kinds {
         for other in kinds.into_iter().filter(|other| *other != kind) {
-            // As a deadline and as a priority, these numbers are good.
+            // These numbers are valid both as a deadline and as a priority.
             let info = zx_profile_info_t { flags: kind | other, parameters: [16, 32, 64], ..Default::default() };
             fails(create(&info)?, Status::INVALID_ARGS)?;
         }
@@ -131,7 +131,7 @@ fn create_resource() -> Outcome {
 }
 
 fn create_no_resource() -> Outcome {
-    // A job was enough once, the root job at least.
+    // Earlier versions of Zircon accepted the root job.
     let job = zx::startup::job_default().ok_or("there is no job")?;
     for job in [
         zx::Resource::from(job.duplicate(Rights::SAME_RIGHTS)?.into_handle()),
@@ -217,7 +217,7 @@ fn create_denied_by_policy() -> Outcome {
     let puppet = Puppet::new(&job)?;
     let root = puppet.give(root_resource()?.duplicate_handle(Rights::SAME_RIGHTS)?)?;
     let room = puppet.room(0)?;
-    // What stands in the room is nothing that a profile could be made from.
+    // The memory does not hold valid parameters: the policy is checked first.
     gives(puppet.call(function!(zx_profile_create), &[root, 0, room, room])?, Status::ACCESS_DENIED)
 }
 
@@ -226,14 +226,14 @@ fn create_rights() -> Outcome {
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_PROFILE, abi::ZX_DEFAULT_PROFILE_RIGHTS.bits()))
 }
 
-/// The calling thread gets a profile, and its old priority back.
+/// Gives the calling thread a profile, and then its old priority.
 fn apply_here(profile: &Profile) -> Outcome {
     let set = zx::startup::thread_self().set_profile(profile, 0);
     zx::startup::thread_self().set_profile(&create(&priority(ZX_PRIORITY_DEFAULT))??, 0)?;
     Ok(set?)
 }
 
-/// The processors that a thread says it shall run on.
+/// The affinity mask that a thread reports.
 fn processors(thread: &zx::Thread) -> Result<[u64; 8], Failure> {
     Ok(thread.info()?.cpu_affinity_mask.mask)
 }
@@ -242,7 +242,7 @@ fn words(first: u64) -> [u64; 8] {
     [first, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// Runs a new thread with a profile: the processors that it tells of, and the one that it ran on.
+/// Runs a new thread with a profile; returns the affinity mask that it reports, and the processor that it ran on.
 fn runs_with(profile: Profile) -> Result<([u64; 8], u32), Failure> {
     let run = move || -> Result<_, Failure> {
         let this = zx::startup::thread_self();
@@ -253,16 +253,16 @@ fn runs_with(profile: Profile) -> Result<([u64; 8], u32), Failure> {
 }
 
 fn cpu_mask_empty() -> Outcome {
-    // A thread that shall run nowhere runs all the same.
+    // A thread with an empty mask runs all the same.
     equal(runs_with(create(&mask(0))??)?, (words(0), 0))
 }
 
 fn cpu_mask_applied() -> Outcome {
-    // There is one processor; which others it might run on as well a thread keeps too.
+    // The machine has one processor; a thread also keeps the bits of processors that do not exist.
     for cpus in [1, 3, 2, 0x8000_0001, 1 << 63, u64::MAX] {
         equal(runs_with(create(&mask(cpus))??)?, (words(cpus), 0))?;
     }
-    // What is beyond the first word no system has.
+    // Words after the first one are ignored: no system has that many processors.
     let mut far = mask(1);
     far.cpu_affinity_mask.mask[7] = 1;
     equal(runs_with(create(&far)??)?, (words(1), 0))?;
@@ -278,12 +278,12 @@ fn cpu_mask_kept() -> Outcome {
     tiny.thread.set_profile(&create(&mask(6))??, 0)?;
     equal(processors(&tiny.thread)?, words(6))?;
     tiny.start(None, 0)?;
-    // Profiles without a mask change nothing of it, whatever stands there.
+    // A profile without a mask does not change the thread's mask, whatever its mask field contains.
     let mut other = priority(ZX_PRIORITY_LOW);
     other.cpu_affinity_mask.mask[0] = 9;
     tiny.thread.set_profile(&create(&other)??, 0)?;
     equal(processors(&tiny.thread)?, words(6))?;
-    // Another thread of the process has its own.
+    // Another thread of the process has its own mask.
     equal(processors(&tiny.process.create_thread("second")?)?, words(1))?;
     tiny.process.kill()?;
     tiny.end()?;
@@ -341,7 +341,7 @@ fn set_vmar() -> Outcome {
     Ok(())
 }
 
-/// `inc dword [rsi]; jmp .-2`: counts for as long as it is let.
+/// `inc dword [rsi]; jmp .-2`: counts forever.
 const COUNT: &[u8] = &[0xff, 0x06, 0xeb, 0xfc];
 
 fn higher_runs_first() -> Outcome {
@@ -361,7 +361,8 @@ fn higher_runs_first() -> Outcome {
     };
     let (low, low_page) = counting(ZX_PRIORITY_LOW - 1)?;
     let (high, high_page) = counting(ZX_PRIORITY_LOW)?;
-    // While this thread sleeps, only the higher of the two runs. Twice, as the first look may see what came before.
+    // While this thread sleeps, only the higher of the two runs. The counts are read twice, because the first interval
+    // may include earlier runs.
     zx::nanosleep(super::soon(30))?;
     let before = (count(&low_page)?, count(&high_page)?);
     zx::nanosleep(super::soon(60))?;

@@ -1,4 +1,4 @@
-//! Restricted mode in shared processes: its code sees the lower half of its process and nothing else.
+//! Restricted mode in shared processes: the code sees the lower half of its process and nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -62,7 +62,7 @@ fn word(vmo: &Vmo, offset: u64) -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Code in the lower half stores to a stack there, which the thread sees there, too, when it is back.
+/// The code stores to a stack in the lower half; the thread finds the value there when it returns to normal mode.
 fn basic() -> Outcome {
     let member = Member::new()?;
     let vmar = member.lower()?;
@@ -88,7 +88,7 @@ fn told(restricted: &Restricted<'_>) -> (u32, u64, Status) {
     (report.header.type_, report.context.arch.cr2, Status(report.context.synth_code as i32))
 }
 
-/// The common half is not there for the code: neither to be read nor written nor run, mapped and touched as it may be.
+/// The code cannot read, write or execute the shared half, even where it is mapped and its pages are present.
 fn lower_half_only() -> Outcome {
     let common = ROOT.map_here(READ_WRITE, &Vmo::create(PAGE, 0)?, 0, PAGE as usize)?;
     let at = common.address() as u64;
@@ -121,7 +121,7 @@ fn lower_half_only() -> Outcome {
     })
 }
 
-/// The same addresses are other memory in each process.
+/// The same addresses refer to different memory in each process.
 fn same_addresses() -> Outcome {
     const CODE: usize = 0x40_0000;
     const DATA: usize = 0x50_0000;
@@ -155,7 +155,8 @@ fn same_addresses() -> Outcome {
     Ok(())
 }
 
-/// Pages that are mapped and not there yet come when the code touches them, and those that the thread has touched are there.
+/// Mapped pages that are absent become present when the code accesses them; pages that the thread has accessed are
+/// present already.
 fn faults() -> Outcome {
     const PAGES: u64 = 100;
     // `L: mov [rdi], rcx; add rdi, 4096; dec rcx; jnz L; syscall`
@@ -180,7 +181,7 @@ fn faults() -> Outcome {
     })
 }
 
-/// What another process unmaps while the code runs is gone for it.
+/// Memory that another process unmaps while the code runs becomes inaccessible to the code.
 fn unmapped_under() -> Outcome {
     // `L: mov [rdi], rcx; inc rcx; jmp L`
     const COUNTS: &[u8] = &[0x48, 0x89, 0x0f, 0x48, 0xff, 0xc1, 0xeb, 0xf8];
@@ -200,7 +201,7 @@ fn unmapped_under() -> Outcome {
     thread.join().map_err(|_| "it panicked")?
 }
 
-/// The first of them has no lower half: its code runs in what is common.
+/// The first process has no lower half: its code runs in the shared half.
 fn first() -> Outcome {
     let ip = place(&ROOT, SYSCALLS)?;
     let mut restricted = bind()?;
@@ -208,7 +209,7 @@ fn first() -> Outcome {
     equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))
 }
 
-/// A process ends in restricted mode, by another's hand or by its own other thread.
+/// A process ends in restricted mode: another process or another of its own threads ends it.
 fn process_ends() -> Outcome {
     for how in 0..3 {
         let member = Member::new()?;
@@ -230,7 +231,7 @@ fn process_ends() -> Outcome {
     Ok(())
 }
 
-/// Many processes at once in restricted mode.
+/// Many processes in restricted mode at once.
 fn many() -> Outcome {
     const MEMBERS: usize = 32;
     let (done, barrier) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(MEMBERS)));

@@ -1,4 +1,4 @@
-//! x87 and vector registers in restricted mode: they are the thread's in both modes.
+//! x87 and vector registers in restricted mode: both modes of a thread share them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -17,12 +17,12 @@ cases! {
     "restricted.fp.read_state" => read_state,
 }
 
-/// Where FXSAVE has the SSE registers.
+/// Offset of the SSE registers in FXSAVE's area.
 const XMM: usize = 160;
 /// `movq rax, xmm3; movq xmm4, rbx`
 const SEES: &[u8] = &[0x66, 0x48, 0x0f, 0x7e, 0xd8, 0x66, 0x48, 0x0f, 0x6e, 0xe3];
 
-/// The registers of a program that has begun, with a pattern in all SSE registers.
+/// Initial registers of a program, with a pattern in all SSE registers.
 fn filled(with: u64) -> FxRegisters {
     let mut area = FxRegisters([0; 512]);
     // The control words of x87 and SSE.
@@ -39,7 +39,7 @@ fn sse(area: &FxRegisters, register: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| area.0[XMM + register * 16 + i]))
 }
 
-/// The code sees what the thread has there, and the thread what the code leaves.
+/// The code sees the thread's registers, and the thread sees those that the code leaves.
 fn shared() -> Outcome {
     let code = Code::new(&[SEES, SYSCALLS].concat())?;
     let mut restricted = bind()?;
@@ -51,15 +51,15 @@ fn shared() -> Outcome {
         for register in (0..16).filter(|register| *register != 4) {
             equal(sse(&area, register), sse(&expected, register))?;
         }
-        // What calculations here leave there is not seen: the next round loads all of them again.
+        // A calculation here that changes the registers has no effect: the next round loads all of them again.
         std::hint::black_box((0..n).map(|n| n as f64).sum::<f64>());
     }
     Ok(())
 }
 
-/// By a system call, an exception, after a fault that is served, and when other state is bound.
+/// The registers survive each way back: a system call, an exception, a served fault, and another bound state.
 fn ways_back() -> Outcome {
-    // `mov [rdi], rdi` in between.
+    // `mov [rdi], rdi`, whose fault is served, comes in between.
     let faults = [SEES, &[0x48, 0x89, 0x3f], &UNDEFINED].concat();
     let code = Code::new(&faults)?;
     for n in 1..10 {
@@ -76,7 +76,7 @@ fn ways_back() -> Outcome {
 /// `lock inc dword ptr [rdi]; L: cmp dword ptr [rsi], 0; je L; syscall`
 const AWAITS: &[u8] = &[0xf0, 0xff, 0x07, 0x83, 0x3e, 0x00, 0x74, 0xfb, 0x0f, 0x05];
 
-/// Threads in restricted mode keep theirs while others, in it and out of it, fill the processor's.
+/// Threads in restricted mode keep their registers while other threads, in both modes, fill the processor's registers.
 fn threads() -> Outcome {
     const INSIDE: u64 = 16;
     let (code, memory) = (Code::new(AWAITS)?, Shared::new(1)?);
@@ -116,7 +116,7 @@ fn threads() -> Outcome {
     })
 }
 
-/// Who suspends the thread sees them.
+/// A thread that suspends the thread can read them.
 fn read_state() -> Outcome {
     let (code, memory, thread) = (Code::new(AWAITS)?, Shared::new(1)?, this()?);
     let mut restricted = bind()?;

@@ -1,7 +1,7 @@
-//! How long tasks have run.
+//! Run time of tasks.
 //!
-//! The system counts in steps of some milliseconds, so all that is asked is that time passes for what runs, and for
-//! nothing else.
+//! The system counts in steps of some milliseconds. The cases therefore check only that the run time grows for tasks
+//! that run, and for no others.
 
 use std::sync::mpsc;
 use std::thread;
@@ -38,7 +38,7 @@ fn cpu(task: &impl TaskInfo) -> Result<i64, Failure> {
     Ok(task.runtime()?.cpu_time)
 }
 
-/// Waits until a task has run for longer than `before`.
+/// Waits until a task's run time is greater than `before`.
 fn grows(task: &impl TaskInfo, before: i64) -> Result<i64, Failure> {
     for _ in 0..200 {
         match cpu(task)? {
@@ -66,7 +66,7 @@ fn thread_grows() -> Outcome {
     let first = grows(&tiny.thread, 0)?;
     let second = grows(&tiny.thread, first)?;
     let passed = (zx::MonotonicInstant::now() - start).into_nanos();
-    // A step more than there was time, at the most.
+    // At most one step more than the time that has passed.
     ensure(second <= passed + 10_000_000, "it ran longer than it could")?;
     end(&tiny)?;
     let last = cpu(&tiny.thread)?;
@@ -75,7 +75,8 @@ fn thread_grows() -> Outcome {
     equal(cpu(&tiny.thread)?, last)
 }
 
-/// Nobody runs for longer than time passes, for as long as it takes to see that a step is as long as is said.
+/// A thread's run time does not exceed the elapsed time. The case runs for 500 ms, long enough to show that a step is
+/// not longer than documented.
 fn thread_in_time() -> Outcome {
     let tiny = Tiny::new(SPIN)?;
     let start = zx::MonotonicInstant::now();
@@ -102,10 +103,11 @@ fn thread_stands() -> Outcome {
     end(&tiny)
 }
 
-/// More than a thread itself can have run that waits.
+/// More run time than a waiting thread itself can have.
 const LONG: i64 = 50_000_000;
 
-/// A thread of this process that has other code run, until the last does something: `run` makes it run, and `stop` ends that.
+/// A thread of this process makes other code run: `run` makes it run, and `stop` ends that. The run time must count for
+/// the thread.
 fn of_others(run: impl FnOnce(Thread) -> Outcome + Send + 'static, stop: impl FnOnce(&Thread) -> Outcome) -> Outcome {
     let (tell, told) = mpsc::channel();
     let owner = thread::spawn(move || -> Outcome {
@@ -122,7 +124,7 @@ fn of_others(run: impl FnOnce(Thread) -> Outcome + Send + 'static, stop: impl Fn
     ensure(cpu(&thread)? >= second, "the dead have run less than the living")
 }
 
-/// What a virtual processor runs is its owner's time, also when it has gone.
+/// Code in a virtual processor counts towards its owner's run time, also after the virtual processor is gone.
 fn thread_virtual_processor() -> Outcome {
     let domain = Domain::new(SPIN)?;
     let entered = domain.process.duplicate(Rights::SAME_RIGHTS)?;
@@ -130,7 +132,7 @@ fn thread_virtual_processor() -> Outcome {
         let root = zx::startup::vmar_root_self();
         let mut processor = VirtualProcessor::create(&root)?;
         *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
-        // Until there is nothing any more where it was.
+        // The call returns when the sub-domain has been destroyed.
         processor.enter(&entered)?;
         let ran = cpu(&this)?;
         ensure(ran >= LONG, "nothing was told of it")?;
@@ -140,7 +142,7 @@ fn thread_virtual_processor() -> Outcome {
     of_others(run, |_| Ok(domain.process.kill()?))
 }
 
-/// So is what runs in restricted mode.
+/// Code in restricted mode counts towards its thread's run time.
 fn thread_restricted() -> Outcome {
     let code = Code::new(SPIN)?;
     let run = move |this: Thread| {
@@ -184,7 +186,7 @@ fn process_sum() -> Outcome {
     second.wait_one(Signals::THREAD_SUSPENDED, late())?;
     let sum = cpu(&tiny.process)?;
     equal(sum, cpu(&tiny.thread)? + cpu(&second)?)?;
-    // The dead count.
+    // The run time of ended threads counts.
     end(&tiny)?;
     drop(token);
     equal(cpu(&tiny.process)?, sum)
@@ -205,7 +207,7 @@ fn job_sum() -> Outcome {
     }
     let (a, b) = (cpu(&first.process)?, cpu(&second.process)?);
     equal((cpu(&top)?, cpu(&below)?), (a + b, b))?;
-    // Those that have ended count on, and so do jobs that are gone.
+    // The run time of ended processes and of destroyed jobs still counts.
     end(&second)?;
     equal((cpu(&top)?, cpu(&below)?), (a + b, b))?;
     drop((below, second));
@@ -219,7 +221,7 @@ fn job_sum() -> Outcome {
 fn job_kernel() -> Outcome {
     const SIZE: u64 = 64 * 4096;
     const TIME: u64 = 20_000_000;
-    // One that computes without calls, beside this one, which makes long calls.
+    // One process computes and makes no calls, while this one makes long calls.
     let quiet = job()?;
     let tiny = Tiny::in_job(&quiet, SPIN)?;
     tiny.start(None, 0)?;

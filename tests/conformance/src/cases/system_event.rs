@@ -1,4 +1,4 @@
-//! Events of the system as a whole: how short memory is.
+//! Events of the whole system: the memory pressure levels.
 
 use abi::{
     Rights, Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
@@ -55,7 +55,7 @@ fn retrieve(kind: u32) -> Outcome {
     equal(basic.koid != 0, true)?;
     let rights = abi::ZX_DEFAULT_SYSTEM_EVENT_LOW_MEMORY_RIGHTS.bits();
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_EVENT, rights))?;
-    // Asked for again it is the same.
+    // Every call returns the same event.
     equal(get(kind)?.koid()?, basic.koid)
 }
 
@@ -75,7 +75,7 @@ fn exactly_one() -> Outcome {
             signalled.push(kind);
         }
     }
-    // The cases run in a machine with memory to spare.
+    // The cases run in a machine with enough free memory.
     equal(signalled, vec![NORMAL])
 }
 

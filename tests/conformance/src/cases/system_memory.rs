@@ -1,4 +1,5 @@
-//! The end of memory: who asks is refused, everybody else goes on, and what may be thrown away goes first.
+//! Exhausted memory: only the program that requests more gets an error, all others continue, and the server reclaims
+//! discardable memory first.
 
 use abi::{
     Status, ZX_SYSTEM_EVENT_IMMINENT_OUT_OF_MEMORY, ZX_SYSTEM_EVENT_MEMORY_PRESSURE_CRITICAL,
@@ -23,7 +24,7 @@ cases! {
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// A process that takes memory.
+/// A process that allocates memory.
 struct Eater {
     puppet: Puppet,
     vmo: u64,
@@ -39,7 +40,7 @@ impl Eater {
         Ok(Eater { puppet, vmo, eaten: 0 })
     }
 
-    /// Takes so many bytes more.
+    /// Allocates `bytes` more.
     fn eat(&mut self, bytes: u64) -> Result<Status, Failure> {
         let commit = u64::from(ZX_VMO_OP_COMMIT);
         let status = self.puppet.call(function!(zx_vmo_op_range), &[self.vmo, commit, self.eaten, bytes, 0, 0])?;
@@ -49,7 +50,7 @@ impl Eater {
         Ok(status)
     }
 
-    /// Takes all that there is, in ever smaller pieces; `look` looks what that does meanwhile.
+    /// Allocates all free memory in ever smaller pieces, and calls `look` after each.
     fn eat_all(&mut self, mut look: impl FnMut() -> Outcome) -> Outcome {
         for piece in [2 * MIB, MIB / 4, PAGE] {
             loop {
@@ -75,7 +76,7 @@ fn signalled(events: &[Event; 5]) -> Result<usize, Failure> {
     found.ok_or_else(|| "no level".into())
 }
 
-/// The events of the levels, the best first.
+/// The events of the pressure levels, from the best level to the worst.
 fn events() -> Result<[Event; 5], Failure> {
     let job = zx::startup::job_default().ok_or("there is no job")?;
     let get = |kind| zx::system_get_event(&job, kind);
@@ -89,7 +90,7 @@ fn events() -> Result<[Event; 5], Failure> {
 }
 
 fn eater_beside_worker() -> Outcome {
-    // All that the worker needs, it has before.
+    // The worker allocates everything that it needs in advance.
     let vmo = Vmo::create(MIB, 0)?;
     let pattern: Vec<u8> = (0..MIB as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     vmo.write(&pattern, 0)?;
@@ -112,14 +113,15 @@ fn eater_beside_worker() -> Outcome {
     };
     let mut eater = Eater::new()?;
     eater.eat_all(&mut work)?;
-    // There is nothing left, again and again, and the worker works.
+    // Memory is exhausted each time, and the worker continues to work.
     for _ in 0..300 {
         gives(eater.eat(PAGE)?, Status::NO_MEMORY)?;
         work()?;
     }
     vmo.read(&mut back, 0)?;
     ensure(back == pattern, "the worker's memory has changed")?;
-    // A store into memory that is not there cannot be served, and ends only who does it; see `job.memory.fault`.
+    // A store to an absent page cannot be served while memory is exhausted, and ends only the process that makes it;
+    // see `job.memory.fault`.
     drop(eater);
     let all = Vmo::create(64 * MIB, 0)?;
     all.op_range(ZX_VMO_OP_COMMIT, 0, 64 * MIB)?;
@@ -139,14 +141,15 @@ fn levels() -> Outcome {
         }
         Ok(())
     })?;
-    // Each of them, in order; the pieces are smaller than any, of which the smallest has a 128th of the memory.
+    // Every level appears, in order: each piece is smaller than any level's range, the smallest of which is a 128th of
+    // the memory.
     equal(seen, vec![0, 1, 2, 3, 4])?;
     drop(eater);
     events[0].wait_one(Signals::EVENT_SIGNALED, super::late())?;
     equal(signalled(&events)?, 0)
 }
 
-/// A discardable memory object that is full and locked.
+/// A discardable VMO that is fully committed and locked.
 fn discardable(size: u64, fill: u8) -> Result<Vmo, Failure> {
     let vmo = Vmo::create(size, ZX_VMO_DISCARDABLE)?;
     vmo.op_range(ZX_VMO_OP_TRY_LOCK, 0, size)?;
@@ -157,7 +160,7 @@ fn discardable(size: u64, fill: u8) -> Result<Vmo, Failure> {
     Ok(vmo)
 }
 
-/// Locks it; gives how many bytes had been thrown away.
+/// Locks it; returns how many bytes the server has discarded.
 fn lock(vmo: &Vmo) -> Result<u64, Failure> {
     let size = vmo.get_size()?;
     let mut state = zx_vmo_lock_state_t { offset: 1, size: 1, discarded_offset: 1, discarded_size: 1 };
@@ -172,7 +175,7 @@ fn lock(vmo: &Vmo) -> Result<u64, Failure> {
 fn discards_oldest_first() -> Outcome {
     let size = 6 * MIB;
     let [first, second, kept] = [discardable(size, 1)?, discardable(size, 2)?, discardable(size, 3)?];
-    // The second one is older as an object, the first one has been unlocked longer.
+    // The second VMO was created earlier, but the first one was unlocked earlier.
     first.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     second.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     let committed = |vmo: &Vmo| Ok::<u64, Failure>(vmo.info()?.committed_bytes);
@@ -181,7 +184,7 @@ fn discards_oldest_first() -> Outcome {
         equal((committed(&first)?, committed(&second)?), (size, size))?;
         gives(eater.eat(MIB)?, Status::OK)?;
     }
-    // The last one goes only when more is needed.
+    // The other one is discarded only when more memory is needed.
     while committed(&second)? != 0 {
         gives(eater.eat(MIB / 4)?, Status::OK)?;
     }
@@ -207,7 +210,7 @@ fn discards_before_refusal() -> Outcome {
     equal(vmo.info()?.committed_bytes, 0)?;
     drop(eater);
     equal(lock(&vmo)?, size)?;
-    // What is locked stays, whatever happens.
+    // Locked memory is never discarded.
     vmo.write(&[9; 100], size - 100)?;
     let mut eater = Eater::new()?;
     eater.eat_all(|| Ok(()))?;
@@ -216,15 +219,16 @@ fn discards_before_refusal() -> Outcome {
     equal(bytes, [9; 100])?;
     drop(eater);
     drop(vmo);
-    // What an eater gets without anything to be thrown away. Last: memory that the server takes for its records, 2 MiB at a time,
-    // stays the server's, and with more objects it may need 2 MiB more of it.
+    // The amount that an eater gets when nothing is discardable. This is measured last: memory that the server takes
+    // for its records, in chunks of 2 MiB, stays with the server, and with more objects it may need 2 MiB more.
     let mut eater = Eater::new()?;
     eater.eat_all(|| Ok(()))?;
     ensure(with + MIB > eater.eaten, &format!("{with} of {} bytes", eater.eaten))
 }
 
 fn objects_until_none() -> Outcome {
-    // Memory for the kernel's own records ends, too: then no more can be made, and what makes nothing goes on.
+    // Memory for the server's records is exhausted as well: then no object can be created, and calls that create
+    // nothing still work.
     let (one, two) = Channel::create()?;
     one.write(b"on", [])?;
     let event = Event::create()?;

@@ -1,4 +1,4 @@
-//! Memory that may not be executed is not executed: whether it has been touched or not, and whatever was done to it before.
+//! Non-executable memory is never executed, whether or not it was accessed before, and whatever was done to it before.
 
 use std::sync::mpsc;
 
@@ -33,10 +33,10 @@ cases! {
 }
 
 const READ_EXECUTE: u32 = READ | ZX_VM_PERM_EXECUTE;
-/// Where cases map what is not to be executed, in a tiny process: at a multiple of a large page.
+/// Where cases map non-executable memory in a tiny process: at a multiple of 2 MiB.
 const FIELD: usize = 0x400_0000;
 const LARGE: usize = 2 << 20;
-/// `int3`: where it is executed, the process says so.
+/// `int3`: shows that the processor has executed it.
 const BREAKPOINT: u8 = 0xcc;
 /// `mov byte [rsi], 0xcc; ud2; jmp rsi`
 const WRITES: &[u8] = &[0xc6, 0x06, BREAKPOINT, 0x0f, 0x0b, 0xff, 0xe6];
@@ -44,15 +44,15 @@ const WRITES: &[u8] = &[0xc6, 0x06, BREAKPOINT, 0x0f, 0x0b, 0xff, 0xe6];
 const READS: &[u8] = &[0x8a, 0x06, 0x0f, 0x0b, 0xff, 0xe6];
 /// `jmp rsi`
 const JUMPS: &[u8] = &[0xff, 0xe6];
-/// A fetch by a program from a page that is there, but not for this.
+/// Vector and error code of an instruction fetch in user mode from a present page that is not executable.
 const REFUSED: (u64, u64) = (14, 0x15);
 
-/// Memory that may be executed.
+/// A VMO whose handle permits execution.
 fn memory(size: usize) -> Result<Vmo, Failure> {
     Ok(Vmo::create(size as u64, 0)?.replace_as_executable(None)?)
 }
 
-/// A process that jumps to a place.
+/// A process that jumps to an address.
 struct Jumper {
     tiny: Mortal,
     channel: Channel,
@@ -60,7 +60,7 @@ struct Jumper {
 }
 
 impl Jumper {
-    /// With memory in its field; it runs `code` with the place in `rsi`.
+    /// Maps the VMO in the field; the process runs `code` with the address in `rsi`.
     fn new(code: &[u8], vmo: &Vmo, options: u32, len: usize, offset: usize) -> Result<Self, Failure> {
         let tiny = Mortal::new(code)?;
         let channel = tiny.process.create_exception_channel(0)?;
@@ -69,7 +69,7 @@ impl Jumper {
         Ok(Jumper { tiny, channel, place })
     }
 
-    /// It has come to its `ud2`, and goes past it once `then` is done.
+    /// The process has reached its `ud2`; runs `then` and makes it continue behind the instruction.
     fn passes(&self, then: impl FnOnce(&Vmar) -> Outcome) -> Outcome {
         let caught = catch_type(&self.channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
         then(&self.tiny.vmar)?;
@@ -88,7 +88,7 @@ impl Jumper {
         Ok(caught.handled()?)
     }
 
-    /// It is not let execute what is at the place.
+    /// The processor refuses to execute the code at the address.
     fn refused(&self) -> Result<Caught, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_FATAL_PAGE_FAULT)?;
         let report = self.tiny.thread.exception_report()?;
@@ -99,7 +99,7 @@ impl Jumper {
         Ok(caught)
     }
 
-    /// It has executed it.
+    /// The process has executed the `int3`.
     fn executed(&self) -> Result<Caught, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_SW_BREAKPOINT)?;
         equal(self.registers()?.rip, self.place as u64 + 1)?;
@@ -110,7 +110,7 @@ impl Jumper {
         Ok(self.tiny.vmar.protect(options, self.place / PAGE * PAGE, len)?)
     }
 
-    /// Once more, with what was executed.
+    /// Makes the process jump to the address again.
     fn again(&self, caught: Caught) -> Outcome {
         self.goes_on(caught, self.place)
     }
@@ -141,7 +141,7 @@ fn read() -> Outcome {
     Ok(())
 }
 
-/// What nobody has written yet is one page for all.
+/// Pages that were never written are one shared zero page.
 fn zeroes() -> Outcome {
     let jumper = Jumper::new(READS, &memory(PAGE)?, READ_WRITE, PAGE, 0)?;
     jumper.passes(|_| Ok(()))?;
@@ -159,10 +159,10 @@ fn stack() -> Outcome {
     equal(((arch.vector, arch.err_code), arch.cr2), (REFUSED, tiny.stack as u64 - 16))
 }
 
-/// An instruction that begins in a page that may be executed and ends in one that may not.
+/// An instruction that begins in an executable page and ends in a non-executable one.
 fn across() -> Outcome {
     let vmo = memory(2 * PAGE)?;
-    // ud2; mov eax, 0x11111111, of which the last byte stands in the second page
+    // ud2; mov eax, 0x11111111, whose last byte lies in the second page
     vmo.write(&[0x0f, 0x0b, 0xb8, 0x11, 0x11, 0x11, 0x11, BREAKPOINT], PAGE as u64 - 6)?;
     let tiny = Mortal::new(READS)?;
     let channel = tiny.process.create_exception_channel(0)?;
@@ -182,12 +182,12 @@ fn across() -> Outcome {
     equal(jumper.registers()?.rax, 0x1111_1111)
 }
 
-/// What is written first and executed then, as a compiler of code in use does.
+/// Memory that is written first and executed afterwards, as by a JIT compiler.
 fn granted() -> Outcome {
     let jumper = Jumper::new(WRITES, &memory(PAGE)?, READ_WRITE, PAGE, 0)?;
     jumper.passes(|_| jumper.protect(READ_EXECUTE, PAGE))?;
     jumper.executed()?;
-    // Also when it was refused first: the thread goes on where it is.
+    // The same when the fetch was refused first: the thread continues at the same instruction.
     let jumper = Jumper::new(WRITES, &memory(PAGE)?, READ_WRITE, PAGE, 0)?;
     jumper.passes(|_| Ok(()))?;
     let caught = jumper.refused()?;
@@ -246,7 +246,7 @@ fn copy() -> Outcome {
     jumper.passes(|_| Ok(()))?;
     jumper.refused()?;
     taken_of(PAGE, 0, &child()?)?;
-    // Taken from what is still shared.
+    // Permission to execute is taken from a page that is still shared.
     let jumper = Jumper::new(JUMPS, &child()?, READ_EXECUTE, PAGE, 0)?;
     let caught = jumper.executed()?;
     jumper.protect(READ, PAGE)?;
@@ -255,7 +255,7 @@ fn copy() -> Outcome {
     Ok(())
 }
 
-/// What one mapping of a page allows another one does not.
+/// A permission of one mapping does not apply to another mapping of the same page.
 fn elsewhere() -> Outcome {
     let vmo = memory(PAGE)?;
     let jumper = Jumper::new(WRITES, &vmo, READ_WRITE, PAGE, 0)?;
@@ -269,10 +269,10 @@ fn elsewhere() -> Outcome {
     Ok(())
 }
 
-/// Something that a program does to a page.
+/// An operation of a program on a page.
 type Act<'a> = dyn Fn(&Vmo) -> zx::Result<()> + 'a;
 
-/// What was taken comes back by nothing that a program does to the page.
+/// No operation on a page gives back a permission that was taken.
 fn regained() -> Outcome {
     let vmo = memory(4 * PAGE)?;
     let jumper = Jumper::new(WRITES, &vmo, READ_WRITE, 4 * PAGE, PAGE)?;
@@ -303,7 +303,7 @@ fn regained() -> Outcome {
         act(&vmo)?;
         caught.handled()?;
     }
-    // Written by itself, and then jumped to.
+    // The process writes the page itself and then jumps to it.
     let caught = jumper.refused()?;
     jumper.goes_on(caught, jumper.tiny.entry)?;
     jumper.passes(|_| Ok(()))?;
@@ -311,7 +311,7 @@ fn regained() -> Outcome {
     Ok(())
 }
 
-/// In the half that processes share: what is taken there is taken in all of them.
+/// In the half that processes share, a permission is taken in all of them.
 pub(super) fn shared() -> Outcome {
     let member = process_shared::Member::new()?;
     let vmo = memory(PAGE)?;
@@ -321,7 +321,7 @@ pub(super) fn shared() -> Outcome {
     let place = vmar.map(READ_EXECUTE, 0, &vmo, 0, PAGE)?;
     let calls = move || zx::probe::call(place, &[]) as u32;
     equal(calls(), 77)?;
-    // It has the page, and goes there once more when it may not.
+    // The member has the page in its page table, and calls it again after the permission is taken.
     let ((tell, told), (go, goes)) = (mpsc::channel(), mpsc::channel::<()>());
     drop(member.runs(move || {
         let _ = tell.send(calls());
@@ -344,7 +344,7 @@ pub(super) fn shared() -> Outcome {
     equal(calls(), 77)
 }
 
-/// The owner of a sub-domain is told of the fetch.
+/// The refused fetch in a sub-domain is reported to the virtual processor's owner.
 fn domain() -> Outcome {
     const DATA: u64 = 0x200_0000;
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);

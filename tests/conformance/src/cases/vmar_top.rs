@@ -1,4 +1,4 @@
-//! The end of the address space, and what the system keeps before it.
+//! The end of the address space, and the region below it that the system reserves.
 
 use abi::{
     Status, ZX_EXCP_SW_BREAKPOINT, ZX_VM_CAN_MAP_READ, ZX_VM_PERM_EXECUTE, ZX_VM_SPECIFIC, ZX_VM_SPECIFIC_OVERWRITE,
@@ -19,9 +19,9 @@ cases! {
     "vmar.top.unmapped" => unmapped,
 }
 
-/// The page below 2^47 is nobody's.
+/// The last page below 2^47 is never usable; the user's part ends here.
 const TOP: usize = (1 << 47) - PAGE;
-/// Where the system keeps pages of its own, a GiB.
+/// The region in which the system keeps its own pages: 1 GiB.
 const KEPT: usize = 0x7ff0_0000_0000;
 const KEPT_LEN: usize = 1 << 30;
 
@@ -34,7 +34,7 @@ fn range() -> Outcome {
     equal((info.base, info.base + info.len), (0x20_0000, TOP))
 }
 
-/// The last pages can be mapped, and used.
+/// The last usable pages can be mapped and accessed.
 fn mapped() -> Outcome {
     let vmar = zx::startup::vmar_root_self();
     let vmo = Vmo::create(2 * PAGE as u64, 0)?;
@@ -52,7 +52,7 @@ fn mapped() -> Outcome {
     Ok(())
 }
 
-/// A thread can be there.
+/// A thread can execute the last usable page.
 fn executed() -> Outcome {
     let tiny = Mortal::new(&[0xff, 0xe6])?;
     let channel = tiny.process.create_exception_channel(0)?;
@@ -68,12 +68,12 @@ fn executed() -> Outcome {
         caught.handled()?;
     }
     let _caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
-    // Behind the last address nothing is.
+    // Nothing is mapped behind the last usable address.
     let registers: abi::zx_thread_state_general_regs_t = tiny.thread.registers()?;
     equal(registers.rip, TOP as u64)
 }
 
-/// What the system keeps is out of reach: nothing is placed there, and nothing that is there goes or changes.
+/// The reserved region is inaccessible: nothing can be mapped there, and nothing there can be unmapped or changed.
 fn kept() -> Outcome {
     let vmar = zx::startup::vmar_root_self();
     let base = base()?;
@@ -86,7 +86,7 @@ fn kept() -> Outcome {
         let region = vmar.allocate(ZX_VM_CAN_MAP_READ | ZX_VM_SPECIFIC, at - base, 2 * PAGE);
         fails(region, Status::ALREADY_EXISTS)?;
         fails(vmar.protect(READ, at, 2 * PAGE), Status::NOT_FOUND)?;
-        // Nothing of the program's is there, so nothing goes.
+        // The program has no mapping there, so the call unmaps nothing.
         vmar.unmap(at, 2 * PAGE)?;
     }
     fails(
@@ -94,7 +94,7 @@ fn kept() -> Outcome {
         Status::ALREADY_EXISTS,
     )?;
     vmar.unmap(KEPT - PAGE, KEPT_LEN + 2 * PAGE)?;
-    // Side by side with it there is room, and a call with many arguments still has all of them.
+    // The pages on both sides can be mapped, and calls with many arguments still work.
     for at in [KEPT - PAGE, KEPT + KEPT_LEN] {
         equal(vmar.map(READ | ZX_VM_SPECIFIC, at - base, &vmo, PAGE as u64, PAGE)?, at)?;
         equal(zx::probe::read(at), 0)?;
@@ -108,7 +108,8 @@ fn kept() -> Outcome {
     Ok(())
 }
 
-/// All that a process has mapped goes at once, from both sides of what is kept, and what is kept stays: its thread goes on.
+/// A process unmaps everything on both sides of the reserved region in one call. The region stays: its thread
+/// continues.
 fn unmapped() -> Outcome {
     let tiny = Mortal::new(&[0x0f, 0x0b, 0xcc])?;
     let channel = tiny.process.create_exception_channel(0)?;

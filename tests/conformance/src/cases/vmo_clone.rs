@@ -1,4 +1,4 @@
-//! Copies of memory objects, which share pages until somebody writes.
+//! Clones of VMOs. A clone shares frames with its parent until one of the two is written.
 
 use abi::{
     Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SNAPSHOT,
@@ -64,7 +64,7 @@ cases! {
 
 pub(super) const PAGE: u64 = 4096;
 
-/// A VMO each of whose pages begins and ends with its number, from 1 on.
+/// A VMO whose every page begins and ends with the page's number, counted from 1.
 pub(super) fn numbered(pages: u8, options: u32) -> Result<Vmo, Failure> {
     let vmo = Vmo::create(u64::from(pages) * PAGE, options)?;
     for page in 0..pages {
@@ -73,7 +73,7 @@ pub(super) fn numbered(pages: u8, options: u32) -> Result<Vmo, Failure> {
     Ok(vmo)
 }
 
-/// Has a page begin and end with a number.
+/// Writes `value` to the first and the last byte of a page.
 pub(super) fn mark(vmo: &Vmo, page: u8, value: u8) -> Outcome {
     let at = u64::from(page) * PAGE;
     vmo.write(&[value], at)?;
@@ -81,7 +81,7 @@ pub(super) fn mark(vmo: &Vmo, page: u8, value: u8) -> Outcome {
     Ok(())
 }
 
-/// The numbers of all pages must be these, and there must be no more pages.
+/// The pages must have exactly these numbers, and there must be no more pages.
 #[track_caller]
 pub(super) fn shows(vmo: &Vmo, expected: &[u8]) -> Outcome {
     equal(vmo.get_size()?, expected.len() as u64 * PAGE)?;
@@ -104,14 +104,14 @@ pub(super) fn resizable(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
     of.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_RESIZABLE, page * PAGE, pages * PAGE)
 }
 
-/// Pages committed in a VMO, and those of them that it shares with none.
+/// Numbers of committed pages of a VMO, and of those that it shares with no other VMO.
 pub(super) fn taken(vmo: &Vmo) -> Result<(u64, u64), Failure> {
     let info = vmo.info()?;
     equal((info.populated_bytes, info.populated_private_bytes), (info.committed_bytes, info.committed_private_bytes))?;
     Ok((info.committed_bytes / PAGE, info.committed_private_bytes / PAGE))
 }
 
-/// What some VMOs take together, in pages. Thirds of pages add up only nearly.
+/// Number of pages that some VMOs use together. The sum is rounded, because thirds of a page do not add up exactly.
 pub(super) fn together(vmos: &[&Vmo]) -> Result<u64, Failure> {
     let mut sum = 0_u128;
     for vmo in vmos {
@@ -121,7 +121,7 @@ pub(super) fn together(vmos: &[&Vmo]) -> Result<u64, Failure> {
     Ok(((sum + (1 << 62)) >> 63) as u64 / PAGE)
 }
 
-/// All orders of the first so many numbers.
+/// All permutations of the numbers from 0 to `count` - 1.
 pub(super) fn orders(count: usize) -> Vec<Vec<usize>> {
     (0..count).fold(vec![Vec::new()], |orders, n| {
         let places = orders.iter().flat_map(|order| (0..=order.len()).map(move |at| (order, at)));
@@ -144,7 +144,7 @@ fn read_shows_the_same() -> Outcome {
         let mut byte = [0];
         mapping.read(PAGE as usize, &mut byte)?;
         equal(byte, [2])?;
-        // None has taken a page.
+        // No page has been copied.
         equal((taken(&vmo)?, taken(&clone)?, together(&[&vmo, &clone])?), ((3, 0), (3, 0), 3))?;
     }
     Ok(())
@@ -188,7 +188,8 @@ fn write_parent_by_call() -> Outcome {
 fn write_parent_by_mapping() -> Outcome {
     let vmo = numbered(2, 0)?;
     let root = zx::startup::vmar_root_self();
-    // Mapped and written before there is a clone, so that the mapping has to lose what it may do.
+    // The VMO is mapped and written before the clone exists, so that the server has to take the write permission from
+    // the page table.
     let of_vmo = root.map_here(READ_WRITE, &vmo, 0, 8192)?;
     of_vmo.write(0, &[1])?;
     let clone = snapshot(&vmo, 0, 2)?;
@@ -199,7 +200,7 @@ fn write_parent_by_mapping() -> Outcome {
 }
 
 fn write_page_of_zeroes() -> Outcome {
-    // Neither has the page; both come to have one of their own.
+    // Neither VMO has the page; each gets a page of its own when it is written.
     for first in [false, true] {
         let vmo = Vmo::create(PAGE, 0)?;
         let clone = snapshot(&vmo, 0, 1)?;
@@ -220,7 +221,7 @@ fn close_clone() -> Outcome {
     mark(&clone, 0, 9)?;
     drop(clone);
     shows(&vmo, &[1, 2])?;
-    // What was shared is its own again, and is written in place.
+    // The shared pages belong to the VMO alone again, and a write does not copy them.
     equal(taken(&vmo)?, (2, 2))?;
     mark(&vmo, 1, 7)?;
     equal(taken(&vmo)?, (2, 2))
@@ -268,7 +269,7 @@ fn close_many_backwards() -> Outcome {
 }
 
 fn close_frees() -> Outcome {
-    // The clone shows one page of four; the others go with the original.
+    // The clone shows one page of four; the others are freed with the original.
     let vmo = numbered(4, 0)?;
     let clone = snapshot(&vmo, 1, 1)?;
     equal(together(&[&vmo, &clone])?, 4)?;
@@ -277,8 +278,8 @@ fn close_frees() -> Outcome {
     equal((taken(&clone)?, together(&[&clone])?), ((1, 1), 1))
 }
 
-/// A VMO and a clone of its two pages in the middle; and a clone of each page of the four, those in the middle by way of
-/// that clone.
+/// A four-page VMO, a clone of its two middle pages, and one clone of each page; the clones of the middle pages are
+/// made from the middle clone.
 fn disjoint() -> Result<([Vmo; 2], [Vmo; 4]), Failure> {
     let vmo = numbered(4, 0)?;
     let middle = snapshot(&vmo, 1, 2)?;
@@ -311,7 +312,7 @@ fn close_disjoint_late() -> Outcome {
     }
     shows(&above[1], &[2, 3])?;
     let all = [&above[0], &above[1], &clones[0], &clones[1], &clones[2], &clones[3]];
-    // Four of each kind, and the two that the one in the middle still has.
+    // Four pages of the VMO, four of the clones, and the two that the middle clone still shows.
     equal((taken(&above[0])?, together(&all)?), ((4, 4), 10))?;
     drop(above);
     for (page, clone) in clones.iter().enumerate() {
@@ -322,7 +323,7 @@ fn close_disjoint_late() -> Outcome {
 }
 
 fn close_disjoint_one_by_one() -> Outcome {
-    // In each order, the pages that nobody shows any more are gone at once.
+    // In each order, a page is freed as soon as no VMO shows it.
     for order in orders(4) {
         let (above, clones) = disjoint()?;
         let mut clones = clones.map(Some);
@@ -342,7 +343,8 @@ fn close_disjoint_one_by_one() -> Outcome {
 }
 
 fn close_page_split() -> Outcome {
-    // Both have their own version of the page. One goes, the other's stays; so does what a third shows.
+    // One clone and the original have their own version of the page. When they are closed, the other clone keeps the
+    // page as it was.
     let vmo = numbered(1, 0)?;
     let (one, two) = (snapshot(&vmo, 0, 1)?, snapshot(&vmo, 0, 1)?);
     mark(&one, 0, 8)?;
@@ -362,7 +364,7 @@ fn children_are_told() -> Outcome {
     let counts = |vmo: &Vmo| -> Result<_, Failure> { Ok((vmo.info()?.num_children, zero_children(vmo)?)) };
     equal((counts(&vmo)?, counts(&clone)?, counts(&inner)?), ((1, false), (2, false), (0, true)))?;
     equal((inner.info()?.parent_koid, clone.info()?.parent_koid), (clone.koid()?, vmo.koid()?))?;
-    // Its children become those of its parent.
+    // When the clone is closed, its children become children of its parent.
     drop(clone);
     equal((counts(&vmo)?, inner.info()?.parent_koid), ((2, false), vmo.koid()?))?;
     drop(inner);
@@ -392,7 +394,8 @@ fn info_tells() -> Outcome {
 }
 
 fn info_memory() -> Outcome {
-    // Of four pages the first is written by the original, the second by a clone, the third by both, the last by none.
+    // Of four pages, the original writes the first, a clone the second, both write the third, and neither writes the
+    // last.
     let vmo = numbered(4, 0)?;
     equal(taken(&vmo)?, (4, 4))?;
     let (one, two) = (snapshot(&vmo, 0, 4)?, snapshot(&vmo, 0, 4)?);
@@ -403,7 +406,7 @@ fn info_memory() -> Outcome {
     mark(&one, 2, 13)?;
     equal((taken(&vmo)?, taken(&one)?, taken(&two)?), ((4, 2), (4, 2), (4, 1)))?;
     equal(together(&[&vmo, &one, &two])?, 8)?;
-    // The last page is a third each; the scaled bytes say so, with the fraction.
+    // Each of the three VMOs has a third of the last page; the scaled bytes say so, including the fraction.
     let info = one.info()?;
     let expected = ((u128::from(PAGE) * 2) << 63) + (u128::from(PAGE) << 63) / 2 + (u128::from(PAGE) << 63) / 3;
     equal(info.committed_scaled_bytes, (expected >> 63) as u64)?;
@@ -421,12 +424,12 @@ fn info_name() -> Outcome {
     clone.set_name("second")?;
     ensure(clone.info()?.name.starts_with(b"second\0"), "a clone keeps its name")?;
     ensure(vmo.info()?.name.starts_with(b"first\0"), "the original has another name")?;
-    // Who may not ask for the name of the original has a copy with that name all the same.
+    // A clone has the original's name even if the caller's handle does not permit reading that name.
     let hidden = Vmo::from(super::without(&vmo, Rights::GET_PROPERTY | Rights::SET_PROPERTY)?);
     ensure(snapshot(&hidden, 0, 1)?.get_name()?.starts_with(b"first\0"), "a clone of a poor handle has another name")
 }
 
-/// Clones of clones, each mapped; what each writes is its own.
+/// Clones of clones, each mapped; a write to one changes no other.
 fn mapped_chain(page: u64) -> Outcome {
     let root = zx::startup::vmar_root_self();
     let vmo = numbered(3, 0)?;
@@ -434,7 +437,7 @@ fn mapped_chain(page: u64) -> Outcome {
     let mut mappings = Vec::new();
     for n in 0..4_u8 {
         let last = chain.last().ok_or("no VMO")?;
-        // Those after the first begin at the first page of the one before them.
+        // Each clone after the first begins at the first page of its parent.
         let from = if n == 0 { page } else { 0 };
         let clone = snapshot(last, from, 3 - page)?;
         let mapping = root.map_here(READ_WRITE, &clone, 0, ((3 - page) * PAGE) as usize)?;
@@ -490,7 +493,7 @@ fn offset_of_clone() -> Outcome {
 }
 
 fn offset_many() -> Outcome {
-    // Each a page further on than the one before it.
+    // Each begins one page behind the start of its parent.
     let mut chain = vec![numbered(6, 0)?];
     for n in 1..6 {
         let last = chain.last().ok_or("no VMO")?;
@@ -502,7 +505,7 @@ fn offset_many() -> Outcome {
     }
     let all: Vec<&Vmo> = chain.iter().collect();
     equal(together(&all)?, 6)?;
-    // Each writes its first page.
+    // Each gets a write to its first page.
     for (n, vmo) in chain.iter().enumerate() {
         mark(vmo, 0, 100 + n as u8)?;
     }
@@ -514,7 +517,7 @@ fn offset_many() -> Outcome {
 }
 
 fn offset_written() -> Outcome {
-    // The same page under several offsets, written by one after the other.
+    // The clones show the same page at different offsets, and are written one after the other.
     let vmo = numbered(3, 0)?;
     let clones = [snapshot(&vmo, 0, 3)?, snapshot(&vmo, 1, 2)?, snapshot(&vmo, 2, 1)?];
     equal(together(&[&vmo, &clones[0], &clones[1], &clones[2]])?, 3)?;
@@ -525,7 +528,7 @@ fn offset_written() -> Outcome {
     shows(&clones[0], &[1, 2, 10])?;
     shows(&clones[1], &[2, 11])?;
     shows(&clones[2], &[12])?;
-    // Now the original's is its own.
+    // The original is now the only one that shows its version.
     equal(taken(&vmo)?, (3, 1))?;
     equal(together(&[&vmo, &clones[0], &clones[1], &clones[2]])?, 6)
 }
@@ -549,7 +552,7 @@ fn offset_too_large() -> Outcome {
     let vmo = numbered(2, 0)?;
     fails(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, u64::MAX), Status::OUT_OF_RANGE)?;
     fails(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, u64::MAX - PAGE + 1, 2 * PAGE), Status::OUT_OF_RANGE)?;
-    // Far beyond anything, but within the numbers.
+    // Far beyond the parent's end, but without an overflow.
     let far = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 1 << 62, PAGE)?;
     shows(&far, &[0])
 }
@@ -627,12 +630,12 @@ fn resize_grows() -> Outcome {
     let vmo = numbered(2, 0)?;
     let clone = resizable(&vmo, 0, 1)?;
     clone.set_size(3 * PAGE)?;
-    // What the original has there was never in the clone.
+    // The original's page at this place was never part of the clone.
     shows(&clone, &[1, 0, 0])?;
     mark(&clone, 1, 9)?;
     shows(&clone, &[1, 9, 0])?;
     shows(&vmo, &[1, 2])?;
-    // Nor does it come to be in it, or take memory, when the original writes it.
+    // A write to the original does not make it part of the clone, and the clone gets no page by it.
     mark(&vmo, 1, 3)?;
     shows(&clone, &[1, 9, 0])?;
     equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (2, 1)))
@@ -669,7 +672,7 @@ fn resize_over_a_sibling() -> Outcome {
     let vmo = numbered(4, 0)?;
     let (one, two) = (resizable(&vmo, 0, 4)?, snapshot(&vmo, 1, 2)?);
     drop(vmo);
-    // The sibling's part lies within what is cut off.
+    // The part that the sibling shows lies within the range that is cut off.
     one.set_size(PAGE)?;
     shows(&two, &[2, 3])?;
     equal((taken(&two)?, together(&[&one, &two])?), ((2, 2), 3))
@@ -693,7 +696,7 @@ fn resize_progressive() -> Outcome {
 }
 
 fn resize_page_by_page() -> Outcome {
-    // Several clones are cut back page by page from the end; the memory goes with the last that shows a page.
+    // Several clones shrink page by page from the end; a page is freed when the last VMO that shows it loses it.
     let vmo = numbered(4, ZX_VMO_RESIZABLE)?;
     let clones = [resizable(&vmo, 0, 4)?, resizable(&vmo, 0, 4)?];
     let all = [&clones[0], &vmo, &clones[1]];
@@ -725,7 +728,7 @@ fn resize_not_resizable() -> Outcome {
 }
 
 fn resize_start_stays_cut() -> Outcome {
-    // A clone of the end of a clone that was cut and grew again shows zeroes, not the original.
+    // A clone was cut and grew again. A clone of its last pages shows zeroes there, not the original's pages.
     let vmo = numbered(4, 0)?;
     let clone = resizable(&vmo, 0, 4)?;
     clone.set_size(PAGE)?;
@@ -767,7 +770,7 @@ fn op_range_decommit() -> Outcome {
     fails(vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
     shows(&clone, &[1, 2])?;
     shows(&vmo, &[1, 2])?;
-    // Zeroing does the same and is allowed.
+    // Zeroing has the same effect and is permitted.
     clone.op_range(ZX_VMO_OP_ZERO, 0, PAGE)?;
     equal((taken(&clone)?, taken(&vmo)?), ((1, 0), (2, 1)))?;
     shows(&clone, &[0, 2])?;
@@ -782,17 +785,17 @@ fn create_rights() -> Outcome {
     let all = rights(&vmo)?;
     ensure(all.contains(Rights::EXECUTE | Rights::WRITE), "the original lacks rights")?;
     let own = Rights::GET_PROPERTY | Rights::SET_PROPERTY;
-    // Who copies may write the copy, but not execute it.
+    // A clone's handle may write, but not execute.
     let poor = Vmo::from(vmo.duplicate_handle(Rights::DUPLICATE | Rights::READ | Rights::EXECUTE)?);
     let of_poor = rights(&snapshot(&poor, 0, 1)?)?;
     equal(of_poor, Rights::DUPLICATE | Rights::READ | Rights::WRITE | own)?;
     equal(rights(&snapshot(&vmo, 0, 1)?)?, all & !Rights::EXECUTE)?;
     equal(rights(&resizable(&vmo, 0, 1)?)?, (all | Rights::RESIZE) & !Rights::EXECUTE)?;
-    // Unless it is not to be written.
+    // A clone with `ZX_VMO_CHILD_NO_WRITE` may not write.
     let constant = |vmo: &Vmo| vmo.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_NO_WRITE, 0, PAGE);
     equal(rights(&constant(&vmo)?)?, all & !Rights::WRITE)?;
     fails(constant(&vmo)?.write(&[1], 0), Status::ACCESS_DENIED)?;
-    // The right to resize does not come from the original.
+    // The clone does not inherit the right to resize.
     let sizable = Vmo::create(PAGE, ZX_VMO_RESIZABLE)?;
     ensure(rights(&sizable)?.contains(Rights::RESIZE), "what is resizable cannot be resized")?;
     ensure(!rights(&snapshot(&sizable, 0, 1)?)?.contains(Rights::RESIZE), "what is not resizable can be resized")?;
@@ -825,7 +828,7 @@ fn create_uncached() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
     vmo.set_cache_policy(abi::ZX_CACHE_POLICY_UNCACHED)?;
     fails(snapshot(&vmo, 0, 1), Status::BAD_STATE)?;
-    // Nor when it is in use, which goes on as it was.
+    // The same for a mapped VMO; the mapping continues to work.
     let used = Vmo::create(PAGE, 0)?;
     used.set_cache_policy(abi::ZX_CACHE_POLICY_UNCACHED)?;
     let root = zx::startup::vmar_root_self();

@@ -1,5 +1,5 @@
-//! Families of copies: clones of clones, of parts and of what lies beyond, and who has which pages when some of them
-//! are written, cut or closed.
+//! Families of clones: clones of clones, of parts, and of ranges beyond the parent. The cases check which VMO has which
+//! pages after some of them are written, cut or closed.
 
 use abi::ZX_VMO_RESIZABLE;
 use zx::Vmo;
@@ -30,7 +30,7 @@ cases! {
     "vmo_clone.write.tree_of_zeroes" => write_tree_of_zeroes,
 }
 
-/// A clone and its clone have a version of the page each; the ends of those above change nothing.
+/// A clone and its clone have their own versions of the page; closing their ancestors changes nothing.
 fn close_chain_of_two() -> Outcome {
     let vmo = numbered(1, 0)?;
     let clone = snapshot(&vmo, 0, 1)?;
@@ -47,7 +47,8 @@ fn close_chain_of_two() -> Outcome {
     equal(taken(&inner)?, (1, 1))
 }
 
-/// Clones of several parts of a clone, one of which it had written, end in an order of their own.
+/// Clones of several parts of a clone, which has a written page itself, are closed in an order that differs from the
+/// order of creation.
 fn close_disjoint_progressive() -> Outcome {
     let vmo = numbered(6, 0)?;
     let main = snapshot(&vmo, 1, 5)?;
@@ -67,7 +68,7 @@ fn close_disjoint_progressive() -> Outcome {
     shows(&behind_it, &[6])?;
     drop(behind_it);
     equal(taken(&vmo)?, (6, 6))?;
-    // What is left is as good as new.
+    // The remaining VMO can be cloned and written as a new one.
     let last = snapshot(&vmo, 0, 6)?;
     shows(&last, &[1, 2, 3, 4, 5, 6])?;
     mark(&vmo, 4, 8)?;
@@ -75,8 +76,8 @@ fn close_disjoint_progressive() -> Outcome {
     shows(&last, &[1, 2, 3, 4, 5, 6])
 }
 
-/// Two parents are gone that began at different pages, and one of the clones between them goes: the others show what
-/// they did, and what only it has shown is gone.
+/// Two parents that begin at different pages are closed, and then one of the clones. The others keep their content, and
+/// the page that only this clone showed is freed.
 fn close_parts_at_offsets() -> Outcome {
     let root = numbered(3, 0)?;
     let middle = snapshot(&root, 1, 2)?;
@@ -98,7 +99,7 @@ fn close_parts_at_offsets() -> Outcome {
     shows(&second, &[9])
 }
 
-/// Four of a family, all mapped, are written in every order there is.
+/// A family of four VMOs, all mapped, is written in every possible order.
 fn mapped_every_order() -> Outcome {
     let root = zx::startup::vmar_root_self();
     for order in orders(4) {
@@ -123,7 +124,7 @@ fn mapped_every_order() -> Outcome {
     Ok(())
 }
 
-/// One of several clones shows only a page that nobody has. All are mapped while two of the others are written.
+/// One of several clones shows only a page that no VMO has. All are mapped while two of the others are written.
 fn mapped_a_part_among_others() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let vmo = Vmo::create(2 * PAGE, 0)?;
@@ -147,7 +148,7 @@ fn mapped_a_part_among_others() -> Outcome {
     equal((taken(&family[1])?, taken(&family[2])?), ((0, 0), (1, 1)))
 }
 
-/// The end of the parent frees what the clone does not show, and changes nothing of what it does.
+/// Closing the parent frees the pages that the clone does not show, and does not change those that it shows.
 fn offset_parent_closed() -> Outcome {
     let vmo = numbered(3, 0)?;
     let clone = snapshot(&vmo, 1, 3)?;
@@ -158,7 +159,7 @@ fn offset_parent_closed() -> Outcome {
     equal((taken(&clone)?, together(&[&clone])?), ((2, 2), 2))
 }
 
-/// Two clones divide a clone that begins at an offset; it is written and goes.
+/// Two clones divide a clone that begins at an offset; that clone is written and closed.
 fn offset_parts_of_a_part() -> Outcome {
     let vmo = numbered(4, 0)?;
     let part = snapshot(&vmo, 1, 3)?;
@@ -178,7 +179,7 @@ fn offset_parts_of_a_part() -> Outcome {
     equal(taken(&vmo)?, (4, 4))
 }
 
-/// A page that a clone has written, and that its own clone does not show, is written in place.
+/// A page that a clone has written and that its own clone does not show is written in place.
 fn offset_written_beside_a_clone() -> Outcome {
     let vmo = numbered(2, 0)?;
     let clone = snapshot(&vmo, 1, 2)?;
@@ -196,7 +197,7 @@ fn offset_written_beside_a_clone() -> Outcome {
     equal(taken(&clone)?, (1, 1))
 }
 
-/// A clone that shows nothing of its parent has a clone that is larger than it is.
+/// A clone that shows nothing of its parent has a clone that is larger than itself.
 fn offset_clone_of_what_is_beyond() -> Outcome {
     let vmo = numbered(1, 0)?;
     let clone = snapshot(&vmo, 2, 2)?;
@@ -211,7 +212,7 @@ fn offset_clone_of_what_is_beyond() -> Outcome {
     equal(together(&[&vmo, &clone, &inner])?, 3)
 }
 
-/// A clone of what a clone has not: the page is nobody's, and stays so.
+/// A clone of a range beyond its parent's end: no VMO has the page, and none gets it.
 fn offset_clone_beyond_a_clone() -> Outcome {
     let vmo = numbered(1, 0)?;
     let clone = snapshot(&vmo, 0, 1)?;
@@ -223,7 +224,7 @@ fn offset_clone_beyond_a_clone() -> Outcome {
     equal((taken(&vmo)?, taken(&beyond)?), ((1, 1), (0, 0)))
 }
 
-/// Each clone is a page larger than what it is of.
+/// Each clone is one page larger than its parent.
 fn offset_overflows_the_parent() -> Outcome {
     let vmo = numbered(1, 0)?;
     let clone = snapshot(&vmo, 0, 2)?;
@@ -234,7 +235,7 @@ fn offset_overflows_the_parent() -> Outcome {
     mark(&inner, 2, 3)?;
     equal((taken(&vmo)?, taken(&clone)?, taken(&inner)?), ((1, 0), (2, 0), (3, 1)))?;
     equal(together(&[&vmo, &clone, &inner])?, 3)?;
-    // Then the last has all pages of its own.
+    // Now all pages of the last clone are its own.
     mark(&inner, 0, 4)?;
     mark(&inner, 1, 5)?;
     shows(&vmo, &[1])?;
@@ -247,7 +248,7 @@ fn offset_overflows_the_parent() -> Outcome {
     equal((taken(&vmo)?, taken(&inner)?), ((1, 1), (3, 3)))
 }
 
-/// Clones of a page each and what they are of are cut to nothing, in every order: the last one keeps its page.
+/// Clones of one page each and their parent are cut to size 0 in every order: the last one keeps its page.
 fn resize_every_order() -> Outcome {
     for order in orders(3) {
         let vmo = numbered(3, ZX_VMO_RESIZABLE)?;
@@ -270,7 +271,7 @@ fn resize_every_order() -> Outcome {
     Ok(())
 }
 
-/// The original is cut to nothing; a clone of its second page has that page for itself.
+/// The original is cut to size 0; the clone of its second page keeps that page for itself.
 fn resize_offset_child_stays() -> Outcome {
     let vmo = numbered(3, ZX_VMO_RESIZABLE)?;
     let clone = snapshot(&vmo, 1, 1)?;
@@ -279,7 +280,7 @@ fn resize_offset_child_stays() -> Outcome {
     equal((taken(&vmo)?, taken(&clone)?), ((0, 0), (1, 1)))
 }
 
-/// Cut over what a clone shows of it and grown again, the original shows zeroes there, and can be written.
+/// The original is cut over a page that a clone shows, and grows again: it shows zeroes there and can be written.
 fn resize_over_a_sibling_and_back() -> Outcome {
     let vmo = numbered(4, ZX_VMO_RESIZABLE)?;
     let (whole, part) = (snapshot(&vmo, 0, 4)?, resizable(&vmo, 2, 1)?);
@@ -294,7 +295,7 @@ fn resize_over_a_sibling_and_back() -> Outcome {
     shows(&part, &[3])
 }
 
-/// What was written on both sides goes with the side that is cut.
+/// Pages that both sides have written are freed with the side that is cut.
 fn resize_written_ones() -> Outcome {
     let vmo = numbered(3, ZX_VMO_RESIZABLE)?;
     let clone = resizable(&vmo, 0, 2)?;
@@ -310,8 +311,8 @@ fn resize_written_ones() -> Outcome {
     equal((taken(&vmo)?, taken(&clone)?, taken(&second)?), ((0, 0), (0, 0), (1, 1)))
 }
 
-/// Original and clone have written a page each. One of them is cut to a page: the other is as it was, writes in place
-/// what it no longer shares, and when it goes nothing is left of it.
+/// The original and its clone have written a page each. One of them is cut to one page: the other keeps its content,
+/// writes in place what it no longer shares, and leaves nothing behind when it is closed.
 fn resize_either_of_two() -> Outcome {
     for cut_clone in [true, false] {
         let vmo = numbered(4, ZX_VMO_RESIZABLE)?;
@@ -335,7 +336,8 @@ fn resize_either_of_two() -> Outcome {
     Ok(())
 }
 
-/// What is written beside a small clone takes no memory, and is not seen through it, however large its own clones are.
+/// Writes to pages outside a small clone take no extra memory and are not visible through it, however large its own
+/// clones are.
 fn small_what_it_does_not_show() -> Outcome {
     let vmo = numbered(3, 0)?;
     let clone = snapshot(&vmo, 1, 1)?;
@@ -351,7 +353,8 @@ fn small_what_it_does_not_show() -> Outcome {
     equal(taken(&clone)?, (1, 1))
 }
 
-/// A page that none of a family has is written by one after the other: each has its own, and no other one is made.
+/// The members of a family write a page one after the other that none of them has: each gets its own page, and no other
+/// page is created.
 fn write_tree_of_zeroes() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
     let (one, two) = (snapshot(&vmo, 0, 1)?, snapshot(&vmo, 0, 1)?);

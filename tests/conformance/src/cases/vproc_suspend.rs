@@ -1,4 +1,4 @@
-//! Owners of virtual processors that are suspended (`docs/virtual-processors.md`, "A suspended owner").
+//! Suspended owners of virtual processors (`docs/virtual-processors.md`, "A suspended owner").
 
 use std::thread;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn suspend(thread: &Thread) -> zx::Result<Suspend> {
     Ok(token)
 }
 
-/// A domain whose code counts in memory that can be looked at.
+/// A sub-domain whose code counts in memory that the case can read.
 struct Counter {
     domain: Domain,
     memory: Vmo,
@@ -59,7 +59,7 @@ impl Counter {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Waits until it has counted on.
+    /// Waits until the count has grown.
     fn counts_on(&self) -> zx::Result<()> {
         let before = self.count()?;
         while self.count()? == before {
@@ -75,7 +75,7 @@ impl Counter {
     }
 }
 
-/// What another thread does while the owner lets code count, until it kicks it.
+/// Runs `other` in another thread while the owner runs the counting code; then kicks the owner.
 fn beside(counter: &Counter, other: impl FnOnce(&Thread, &zx::Vproc) -> Outcome + Send) -> Outcome {
     let (mut processor, owner) = (processor()?, this()?);
     let vproc = processor.handle().duplicate(Rights::SAME_RIGHTS)?;
@@ -90,12 +90,12 @@ fn beside(counter: &Counter, other: impl FnOnce(&Thread, &zx::Vproc) -> Outcome 
         equal(exit, Exit::Kick)?;
         let (seen, given) = (*processor.state(), Counter::state());
         ensure([CODE, CODE + 4].contains(&seen.ip), "it is somewhere else")?;
-        // The flags are those of the last count.
+        // The flags are those of the last increment.
         equal(hafnon_vproc_state_t { ip: given.ip, flags: given.flags, ..seen }, given)
     })
 }
 
-/// When it is told that the owner is suspended, nothing of its code runs until no token is left.
+/// After the signal that the owner is suspended, none of its code runs until the last token is closed.
 fn stands() -> Outcome {
     let counter = Counter::new()?;
     beside(&counter, |owner, _| {
@@ -113,7 +113,7 @@ fn stands() -> Outcome {
     })
 }
 
-/// Its registers stay, wherever it is suspended.
+/// The registers are preserved wherever it is suspended.
 fn registers() -> Outcome {
     let counter = Counter::new()?;
     for _ in 0..20 {
@@ -127,7 +127,7 @@ fn registers() -> Outcome {
     Ok(())
 }
 
-/// A kick of an owner that is suspended is told when it goes on, and not before.
+/// A kick of a suspended owner is reported when the owner resumes, and not before.
 fn kicked() -> Outcome {
     let counter = Counter::new()?;
     for _ in 0..5 {
@@ -142,7 +142,8 @@ fn kicked() -> Outcome {
     Ok(())
 }
 
-/// A sub-domain that ends while the owner is suspended is told as one that ends while its code runs: by a page fault.
+/// The end of a sub-domain while the owner is suspended is reported in the same way as while its code runs: as a page
+/// fault.
 fn domain_ends() -> Outcome {
     let counter = Counter::new()?;
     let (mut processor, owner) = (processor()?, this()?);
@@ -161,7 +162,7 @@ fn domain_ends() -> Outcome {
     })
 }
 
-/// System calls and their answers are none more and none fewer, however often the owner is suspended in between.
+/// No system call and no answer is lost or repeated, however often the owner is suspended in between.
 fn between_stops() -> Outcome {
     const TIMES: u64 = 300;
     let (mut processor, owner) = (processor()?, this()?);
