@@ -1,4 +1,4 @@
-//! `zx_channel_call`: a message and the wait for its answer.
+//! `zx_channel_call`: sends a message and waits for its answer.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -43,7 +43,7 @@ cases! {
     "channel.call_etc.results_told" => etc_results_told,
 }
 
-/// Answers `count` messages in a thread with what `answer` makes of their bytes.
+/// Answers `count` messages in a thread; `answer` turns a message's bytes into those of its answer.
 fn server(
     channel: Channel,
     count: usize,
@@ -60,7 +60,7 @@ fn server(
     })
 }
 
-/// A call with every argument open to be wrong.
+/// A call whose arguments can all be made wrong.
 struct Call {
     bytes: Vec<u8>,
     handles: Vec<u32>,
@@ -129,7 +129,8 @@ fn handles_both_ways() -> Outcome {
     equal(zx::Info::koid(&handles[0].take().ok_or("there is no handle")?)?, koid)
 }
 
-/// A call with so many bytes behind its number and so many handles, answered with as many others.
+/// A call with these bytes behind its number and `handles` handles. The answer has the bytes `answer` and `more`
+/// handles.
 fn fits(bytes: &[u8], handles: usize, answer: &'static [u8], more: usize) -> Outcome {
     let (client, end) = Channel::create()?;
     let server = thread::spawn(move || {
@@ -143,7 +144,7 @@ fn fits(bytes: &[u8], handles: usize, answer: &'static [u8], more: usize) -> Out
     });
     let events = (0..handles).map(|_| Event::create()).collect::<zx::Result<Vec<_>>>()?;
     let koids = events.iter().map(zx::Info::koid).collect::<zx::Result<Vec<_>>>()?;
-    // There is room for just what comes.
+    // The buffers have exactly the size of the answer.
     let mut call = Call::new(&[&[0; 4][..], bytes].concat(), 4 + answer.len(), more);
     call.handles = events.into_iter().map(|event| event.into_handle().into_raw()).collect();
     gives(call.make(&client, late()), Status::OK)?;
@@ -167,7 +168,7 @@ fn bytes_and_handles_fit() -> Outcome {
 }
 
 fn own_answers() -> Outcome {
-    // The server collects all questions before it answers, and answers in the wrong order.
+    // The server collects all messages before it answers, and answers in a different order.
     let (client, end) = Channel::create()?;
     let server = thread::spawn(move || {
         let mut questions = Vec::new();
@@ -218,7 +219,7 @@ fn short_message() -> Outcome {
 fn times_out() -> Outcome {
     let (client, end) = Channel::create()?;
     fails(client.call(soon(20), b"\0\0\0\0", [], &mut [0; 4], &mut []), Status::TIMED_OUT)?;
-    // The question arrived, and a late answer is an ordinary message.
+    // The message arrived, and a late answer is an ordinary message.
     let mut bytes = [0; 4];
     end.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
     end.write(&bytes, [])?;
@@ -243,7 +244,7 @@ fn answer_too_long() -> Outcome {
     let mut call = Call::new(b"\0\0\0\0", 4, 1);
     call.handles = vec![remote.into_handle().into_raw()];
     gives(call.make(&client, late()), Status::BUFFER_TOO_SMALL)?;
-    // The sizes are told, the answer is lost, and with it its handle.
+    // The caller learns the sizes. The answer is lost with its handle.
     equal((call.actual_bytes, call.actual_handles), (17, 1))?;
     join(server)?;
     ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")?;
@@ -268,7 +269,7 @@ fn transaction_numbers() -> Outcome {
         end.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
         numbers.push(u32::from_le_bytes(bytes));
     }
-    // The numbers of the system have the top bit; those below it are for programs' own use.
+    // Numbers of the system have the top bit set; programs may use the others.
     ensure(numbers.iter().all(|number| number >> 31 == 1), "a number lies in the programs' half")?;
     let count = numbers.len();
     numbers.sort_unstable();
@@ -312,7 +313,8 @@ fn consumes_handles() -> Outcome {
     back.check_valid().map_err(Into::into)
 }
 
-/// A call that has nowhere to tell one of the sizes: that is found when the answer comes, which is lost.
+/// A call with an invalid address for one of the sizes. The server notices it when the answer arrives, and the answer
+/// is lost.
 fn nowhere(bytes: bool, handles: bool) -> Outcome {
     for bad in [0_u64, 0x1000, 0xffff_8000_0000_0000] {
         let (client, end) = Channel::create()?;
@@ -354,7 +356,7 @@ fn answer_too_many_handles() -> Outcome {
 }
 
 fn bad_answer_buffer() -> Outcome {
-    // Found when the answer comes: it is lost, as one that does not fit.
+    // The server notices the invalid buffer when the answer arrives; the answer is lost, like one that does not fit.
     for (bytes, handles) in [(true, false), (false, true)] {
         let (client, end) = Channel::create()?;
         let (local, remote) = Channel::create()?;
@@ -392,7 +394,7 @@ fn bad_arguments() -> Outcome {
     call.handles = vec![client.raw_handle()];
     ensure(!end.signals()?.contains(Signals::READABLE), "a message was sent")?;
     gives(call.make(&client, late()), Status::NOT_SUPPORTED)?;
-    // The handle went the way of all handles of a failed call.
+    // The failed call consumed the handle, as every failed call does.
     fails(HandleRef::from_raw(client.into_handle().into_raw()).check_valid(), Status::BAD_HANDLE)
 }
 
@@ -433,7 +435,7 @@ fn many_callers() -> Outcome {
 }
 
 fn answer_when_full() -> Outcome {
-    // An answer goes straight to its caller, however many messages nobody has read.
+    // An answer goes directly to its caller, regardless of the number of unread messages.
     let (client, end) = Channel::create()?;
     let server = thread::spawn(move || {
         let mut bytes = [0; 4];
@@ -449,7 +451,8 @@ fn answer_when_full() -> Outcome {
 }
 
 fn killed_caller() -> Outcome {
-    // A process whose only thread calls through the handle that it starts with; its arguments lie below its stack.
+    // A process whose only thread makes a call through the handle that it starts with; its arguments lie below its
+    // stack.
     let mut code = vec![0x49, 0x89, 0xfa]; // mov r10, rdi
     code.extend([0x45, 0x31, 0xc0]); // xor r8d, r8d
     code.extend([0x49, 0xb9]); // mov r9, never
@@ -460,7 +463,7 @@ fn killed_caller() -> Outcome {
     code.extend([0x65, 0x48, 0x89, 0x04, 0x25, 0x30, 0x00, 0x00, 0x00]); // mov gs:[48], rax
     code.extend(tiny::call(abi::nr::CHANNEL_CALL));
     let caller = Tiny::new(&code)?;
-    // A `zx_channel_call_args_t`: four bytes to be written, room for 64.
+    // A `zx_channel_call_args_t`: four bytes to write, room for 64.
     let buffer = caller.stack as u64 - 0x300;
     let args = [buffer, 0, buffer, 0, 4, 64].map(u64::to_le_bytes).concat();
     let (client, end) = Channel::create()?;
@@ -471,7 +474,7 @@ fn killed_caller() -> Outcome {
     equal(caller.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_CHANNEL)?;
     caller.process.kill()?;
     equal(caller.end()?, tiny::KILLED)?;
-    // Its end went with it; whoever answers late is told, and loses nothing but the answer.
+    // The process's end of the channel was closed with the process. A late answer fails, and only the answer is lost.
     let (local, remote) = Channel::create()?;
     fails(end.write(&bytes, [remote.into_handle()]), Status::PEER_CLOSED)?;
     ensure(local.signals()?.contains(Signals::PEER_CLOSED), "the answer's handle lives on")
@@ -493,7 +496,7 @@ fn closed_while_waiting() -> Outcome {
 }
 
 fn transferred_while_waiting() -> Outcome {
-    // A channel that is sent away is not closed: who called through it still gets the answer.
+    // Sending a channel away does not close it: a thread that made a call through it still gets the answer.
     let (client, end) = Channel::create()?;
     let (mail, letterbox) = Channel::create()?;
     let raw = client.raw_handle();
@@ -507,7 +510,7 @@ fn transferred_while_waiting() -> Outcome {
     mail.write(b"", [Handle::from_raw(raw).ok_or("no handle")?])?;
     end.write(&[&bytes[..], b"late"].concat(), [])?;
     equal(caller.join().map_err(|_| "the caller panicked")??.bytes, 8)?;
-    // Its new owner finds nothing of it.
+    // The new owner finds no trace of the answer.
     let mut handles = [None];
     letterbox.read(&mut [], &mut handles).map_err(|(status, _)| status)?;
     let client = Channel::from(handles[0].take().ok_or("the channel did not arrive")?);
@@ -515,7 +518,7 @@ fn transferred_while_waiting() -> Outcome {
 }
 
 fn unasked_answer_stays() -> Outcome {
-    // A message that looks like an answer, to a call that nobody made, is an ordinary one.
+    // A message that looks like an answer to a call that was never made is an ordinary message.
     let (client, end) = Channel::create()?;
     end.write(&0x8000_0001_u32.to_le_bytes(), [])?;
     equal(client.read(&mut [0; 4], &mut []).map_err(|(status, _)| status)?.bytes, 4)

@@ -1,4 +1,4 @@
-//! Clock objects: what they show, how they are updated, what they promise.
+//! Clock objects: their values, their updates, and their guarantees.
 
 use abi::{
     Rights, Status, ZX_CLOCK_OPT_AUTO_START, ZX_CLOCK_OPT_BOOT, ZX_CLOCK_OPT_CONTINUOUS, ZX_CLOCK_OPT_MONOTONIC,
@@ -65,13 +65,13 @@ fn create(options: u64, backstop: Option<i64>) -> Result<Clock, Status> {
     }
 }
 
-/// An update by version 1: value, rate, error bound; of these `options` are given.
+/// An update with the arguments of version 1: value, rate, error bound. `options` says which of them are valid.
 fn update(clock: &Clock, options: u64, value: i64, rate: i32, error: u64) -> Status {
     let args = zx_clock_update_args_v1_t { rate_adjust: rate, value, error_bound: error, ..Default::default() };
     raw!(zx_clock_update, clock.raw_handle(), V1 | options, &raw const args)
 }
 
-/// An update by version 2.
+/// An update with the arguments of version 2.
 fn update_at(clock: &Clock, options: u64, reference: i64, value: i64, rate: i32) -> Status {
     let args = zx_clock_update_args_v2_t {
         rate_adjust: rate,
@@ -94,7 +94,7 @@ fn now() -> i64 {
     MonotonicInstant::now().0
 }
 
-/// The clock must show, between two readings of the monotonic clock, what `line` makes of them.
+/// The clock's value must lie between the values of `line` for two readings of the monotonic clock.
 fn follows(clock: &Clock, line: impl Fn(i128) -> i128) -> Outcome {
     let before = now();
     let shown = i128::from(clock.read()?);
@@ -137,7 +137,7 @@ fn create_auto_start() -> Outcome {
 fn create_backstop() -> Outcome {
     let clock = create(0, Some(5500))?;
     equal((clock.read()?, details(&clock)?.backstop_time), (5500, 5500))?;
-    // One that runs at once must not begin below it.
+    // A clock that starts at once must not begin below its backstop.
     let clock = create(ZX_CLOCK_OPT_AUTO_START, Some(1))?;
     follows(&clock, |time| time)?;
     fails(create(ZX_CLOCK_OPT_AUTO_START, Some(i64::MAX)), Status::INVALID_ARGS)
@@ -152,7 +152,7 @@ fn create_arguments() -> Outcome {
     let mut out = 0_u32;
     let backstop = 7_i64;
     for (options, args) in [
-        // A structure without a version, versions without a structure, versions that there are not.
+        // A structure without a version, versions without a structure, and versions that do not exist.
         (0, &raw const backstop as u64),
         (V1, 0),
         (V1, 0x1000),
@@ -190,7 +190,7 @@ fn update_value_needed_first() -> Outcome {
     gives(update(&clock, ERROR, 0, 0, 5), Status::BAD_STATE)?;
     gives(update_at(&clock, REFERENCE | RATE, 0, 0, 5), Status::BAD_STATE)?;
     equal((clock.signals()?, details(&clock)?.generation_counter), (Signals::NONE, 0))?;
-    // With a value the rate is welcome.
+    // A rate is valid together with a value.
     gives(update(&clock, VALUE | RATE, 10, 5, 0), Status::OK)?;
     equal(details(&clock)?.reference_to_synthetic.rate.synthetic_ticks, 1_000_005)
 }
@@ -212,7 +212,7 @@ fn update_rate() -> Outcome {
         let shown = clock.read()?;
         gives(update(&clock, RATE, 0, rate, 0), Status::OK)?;
         let line = details(&clock)?.reference_to_synthetic;
-        // The new line begins where the old one has come to.
+        // The new transformation begins at the value that the old one has reached.
         ensure(line.synthetic_offset >= shown, "it went back")?;
         equal(line.rate.synthetic_ticks, (1_000_000 + rate) as u32)?;
         follows(&clock, |time| {
@@ -246,7 +246,7 @@ fn update_error_bound() -> Outcome {
         gives(update(&clock, ERROR, 77, 77, bound), Status::OK)?;
         let after = details(&clock)?;
         equal(after.error_bound, bound)?;
-        // Nothing else has changed.
+        // The rest is unchanged.
         equal(after.reference_to_synthetic.synthetic_offset, before.synthetic_offset)?;
         equal(after.reference_to_synthetic.rate.synthetic_ticks, before.rate.synthetic_ticks)?;
     }
@@ -262,7 +262,7 @@ fn update_all_at_once() -> Outcome {
 }
 
 fn update_reference() -> Outcome {
-    // The line goes through a point of the keeper's choice: in the past, or to come.
+    // The transformation passes through a chosen point, in the past or in the future.
     for (ago, rate) in [(1_000_000_000, 0), (-1_000_000_000, 0), (5_000_000_000, 1000), (5_000_000_000, -1000)] {
         let clock = create(ZX_CLOCK_OPT_AUTO_START, None)?;
         let (reference, value) = (now() - ago, 1 << 50);
@@ -272,14 +272,14 @@ fn update_reference() -> Outcome {
             (passed * i128::from(1_000_000 + rate)).div_euclid(1_000_000) + i128::from(value)
         })?;
     }
-    // Also as the first update.
+    // The same as the first update.
     let clock = create(ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS, None)?;
     gives(update_at(&clock, REFERENCE | VALUE, 0, 1000, 0), Status::OK)?;
     follows(&clock, |time| time + 1000)
 }
 
 fn update_reference_and_rate() -> Outcome {
-    // The new rate holds from a point of the old line.
+    // The new rate applies from a point of the old transformation.
     let clock = create(ZX_CLOCK_OPT_AUTO_START, None)?;
     gives(update_at(&clock, REFERENCE | RATE, 1000, 77, 1000), Status::OK)?;
     follows(&clock, |time| ((time - 1000) * 1_001_000).div_euclid(1_000_000) + 1000)
@@ -303,7 +303,7 @@ fn update_backstop() -> Outcome {
     gives(update(&clock, VALUE, 9_999, 0, 0), Status::INVALID_ARGS)?;
     gives(update(&clock, VALUE, -1, 0, 0), Status::INVALID_ARGS)?;
     equal(clock.read()?, 10_000)?;
-    // A point above it on a line that is below it now.
+    // The point is above the backstop, but the value now would be below it.
     gives(update_at(&clock, VALUE | REFERENCE, i64::MAX, 20_000, 0), Status::INVALID_ARGS)?;
     gives(update(&clock, VALUE, 10_000, 0, 0), Status::OK)?;
     gives(update(&clock, VALUE, 9_999, 0, 0), Status::INVALID_ARGS)?;
@@ -312,11 +312,11 @@ fn update_backstop() -> Outcome {
 
 fn update_monotonic() -> Outcome {
     let clock = create(ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_AUTO_START, None)?;
-    // A value alone might be in time or not: never.
+    // A value without a reference could be in the past when the call is executed, so it is always refused.
     gives(update(&clock, VALUE, i64::MAX, 0, 0), Status::INVALID_ARGS)?;
     gives(update_at(&clock, VALUE | REFERENCE | RATE, now(), i64::MAX / 2, 5), Status::INVALID_ARGS)?;
     gives(update_at(&clock, REFERENCE | RATE, now(), 0, 5), Status::INVALID_ARGS)?;
-    // Back, by a nanosecond.
+    // One nanosecond back.
     gives(update_at(&clock, VALUE | REFERENCE, 1000, 999, 0), Status::INVALID_ARGS)?;
     follows(&clock, |time| time)?;
     gives(update_at(&clock, VALUE | REFERENCE, 1000, 1000, 0), Status::OK)?;
@@ -341,7 +341,7 @@ fn update_continuous() -> Outcome {
     gives(update_at(&clock, RATE | REFERENCE, now(), 0, 5), Status::INVALID_ARGS)?;
     follows(&clock, |time| time)?;
     gives(update(&clock, RATE | ERROR, 0, 500, 5), Status::OK)?;
-    // It bends where it is: the point lies on the line that it left.
+    // The rate changes at the current value: the point lies on the old transformation.
     let line = details(&clock)?.reference_to_synthetic;
     equal(line.synthetic_offset, line.reference_offset)
 }
@@ -385,7 +385,7 @@ fn update_rights() -> Outcome {
 }
 
 fn update_far_values() -> Outcome {
-    // Lines whose points lie beyond what a time can hold end at its bounds.
+    // Values outside the range of a time are clamped to its bounds.
     let clock = create(0, None)?;
     gives(update_at(&clock, VALUE | REFERENCE | RATE, i64::MIN, i64::MAX, 1000), Status::OK)?;
     equal(clock.read()?, i64::MAX)?;
@@ -401,7 +401,7 @@ fn update_strobes() -> Outcome {
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)?;
     for key in 1..4 {
         gives(update(&clock, VALUE, key, 0, 0), Status::OK)?;
-        // Who waited is told; who looks now sees nothing.
+        // The waiter gets both signals; afterwards `CLOCK_UPDATED` is clear.
         equal(clock.signals()?, Signals::CLOCK_STARTED)?;
         let packet = port.wait(late())?;
         equal(
@@ -492,7 +492,7 @@ fn details_version() -> Outcome {
 }
 
 fn signal_own_only() -> Outcome {
-    // What a clock tells of itself no program can set.
+    // Programs cannot set the signals that the clock itself sets.
     let clock = create(0, None)?;
     fails(clock.signal(Signals::NONE, Signals::CLOCK_STARTED), Status::INVALID_ARGS)?;
     fails(clock.signal(Signals::NONE, Signals::CLOCK_UPDATED), Status::INVALID_ARGS)?;

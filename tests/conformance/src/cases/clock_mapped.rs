@@ -1,4 +1,4 @@
-//! Clocks that are mapped, and read without a call.
+//! Clocks that are mapped and read without a system call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ cases! {
 
 const MAP: u32 = READ | abi::ZX_VM_MAP_RANGE;
 
-/// A clock and where it is mapped.
+/// A clock and the address of its mapping.
 struct Mapped {
     clock: Clock,
     address: usize,
@@ -48,7 +48,7 @@ fn mapped(options: u64) -> Result<Mapped, Failure> {
 }
 
 impl Mapped {
-    /// The mapped reading lies between two others.
+    /// The mapped reading lies between two readings by call.
     fn agrees(&self) -> Outcome {
         let before = self.clock.read()?;
         let between = zx::clock_read_mapped(self.address)?;
@@ -83,7 +83,7 @@ fn shows_the_same() -> Outcome {
     Ok(())
 }
 
-/// A clock that stands shows its backstop.
+/// A clock that was not started shows its backstop.
 fn not_started() -> Outcome {
     let mapped = mapped(0)?;
     equal(zx::clock_read_mapped(mapped.address)?, 0)?;
@@ -91,7 +91,7 @@ fn not_started() -> Outcome {
     mapped.agrees()
 }
 
-/// Lines through the ends of time: what does not fit is the nearest that does, as the system's own answer.
+/// Transformations beyond the range of a time: the result is the nearest value in range, as in the system's own answer.
 fn odd_lines() -> Outcome {
     let values = [0, 1, i64::MAX, i64::MAX - 1_000_000_000];
     let references = [0, -1, 1, i64::MAX, i64::MIN, i64::MIN + 1, -1_000_000_000_000, 1_000_000_000_000_000];
@@ -99,7 +99,7 @@ fn odd_lines() -> Outcome {
         for reference in references {
             for rate in [-1000, -1, 0, 7, 1000] {
                 let mapped = mapped(0)?;
-                // What would show less than the backstop is refused.
+                // The server refuses an update that would show less than the backstop.
                 if mapped.set(VALUE | REFERENCE | RATE, value, reference, rate).is_ok() {
                     mapped.agrees()?;
                 }
@@ -131,7 +131,7 @@ fn outlives_the_clock() -> Outcome {
     ensure(before <= first && first <= second, "it does not go on")
 }
 
-/// A reader finds one line or the next, never something between.
+/// A reader sees either the old or the new transformation, never a mixture.
 fn while_it_changes() -> Outcome {
     let mapped = mapped(START)?;
     let (address, stop) = (mapped.address, Arc::new(AtomicBool::new(false)));
@@ -141,7 +141,7 @@ fn while_it_changes() -> Outcome {
         while !seen.load(Ordering::Relaxed) || readings == 0 {
             let now = zx::clock_read_mapped(address)?;
             let details = zx::clock_details_mapped(address)?;
-            // Values are set to a multiple of 10^15 and a rate with the same number.
+            // Each update sets a multiple of 10^15 as the value and a rate with the same number.
             let line = details.reference_to_synthetic;
             let number = i64::from(line.rate.synthetic_ticks) - 1_000_000;
             ensure(
@@ -164,7 +164,7 @@ fn while_it_changes() -> Outcome {
     reader.join().map_err(|_| "the reader panicked")?
 }
 
-/// Nobody writes to a clock but by the call.
+/// Only the call can change a clock.
 fn read_only() -> Outcome {
     let prober = Prober::new()?;
     let clock = Clock::create(START | MAPPABLE)?;
@@ -230,7 +230,7 @@ fn not_mappable() -> Outcome {
     fails(vmar.map_clock(MAP, 0, &clock, PAGE), Status::INVALID_ARGS)
 }
 
-/// A list of mappings shows a clock's by a name of its own.
+/// The list of mappings shows a clock's mapping with a name of its own.
 fn told_of() -> Outcome {
     let mapped = mapped(START)?;
     let mut maps = vec![abi::zx_info_maps_t::default(); 4];

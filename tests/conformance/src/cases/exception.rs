@@ -1,6 +1,6 @@
-//! What ends a process: each kind of wrong access or instruction, in a process of a few instructions.
+//! Exceptions that end a process: each kind of invalid access or instruction, in a process of a few instructions.
 //!
-//! Every case also shows that the system and this process go on, and that the end comes in bounded time.
+//! Every case also shows that the system and this process continue, and that the process ends in bounded time.
 
 use super::cases;
 use crate::check::{Failure, Outcome, equal};
@@ -56,7 +56,7 @@ fn write_code() -> Outcome {
 }
 
 fn execute_data() -> Outcome {
-    // lea rax, [rsp - 8192]; jmp rax: to a page that nobody has touched. One that was touched: `vmar.execute.stack`.
+    // lea rax, [rsp - 8192]; jmp rax: to a page that was never accessed. `vmar.execute.stack` has one that was.
     tiny::dies(&[0x48, 0x8d, 0x84, 0x24, 0x00, 0xe0, 0xff, 0xff, 0xff, 0xe0])
 }
 
@@ -116,11 +116,11 @@ fn software_interrupt() -> Outcome {
 }
 
 fn raw_syscalls() -> Outcome {
-    // Enters the kernel past the vDSO, with 16,384 sets of odd registers: numbers, capabilities, lengths. The process
-    // may end at any of them or live to the undefined instruction at the end; nobody else may notice.
-    //   mov ebx, 0x4000; mov r12, 0x9e3779b97f4a7c15; mov r13, r12
-    //   again: imul r13, r12; add r13, rbx; mov rdx, r13; sar rdx, 60; mov rdi, r13; and edi, 7; mov rsi, r13
-    //   mov r10, r13; mov r8, r13; mov r9, r13; mov r15, r13; syscall; dec ebx; jnz again; ud2
+    // Enters the kernel without the vDSO, with 16,384 sets of odd registers: numbers, capabilities, lengths. The
+    // process may end at any of them, or reach the undefined instruction at the end; no other process may be affected.
+    // mov ebx, 0x4000; mov r12, 0x9e3779b97f4a7c15; mov r13, r12
+    // again: imul r13, r12; add r13, rbx; mov rdx, r13; sar rdx, 60; mov rdi, r13; and edi, 7; mov rsi, r13
+    // mov r10, r13; mov r8, r13; mov r9, r13; mov r15, r13; syscall; dec ebx; jnz again; ud2
     let mut code = vec![0xbb, 0x00, 0x40, 0, 0, 0x49, 0xbc];
     code.extend(0x9e37_79b9_7f4a_7c15_u64.to_le_bytes());
     code.extend([0x4d, 0x89, 0xe5]);
@@ -132,12 +132,12 @@ fn raw_syscalls() -> Outcome {
     code.extend([0x0f, 0x0b]);
     let tiny = Tiny::new(&code)?;
     tiny.start(None, 0)?;
-    // It may also wait for ever, in one of the kernel's calls; then it can be killed.
+    // It may also block forever in one of the kernel's calls; then it can be killed.
     if tiny.end().is_err() {
         tiny.process.kill()?;
         tiny.end()?;
     }
-    // The system still does what it should.
+    // The system still works.
     undefined()
 }
 

@@ -1,4 +1,4 @@
-//! Exception channels: who can have one, and how long it lasts.
+//! Exception channels: which callers can create them, and how long they last.
 
 use abi::{Rights, Status, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_CHANNEL_JOB_DEBUGGER_MAX_COUNT};
 use zx::{AsHandleRef, Channel, Info, Job, Process, Thread};
@@ -75,7 +75,7 @@ fn bad_address() -> Outcome {
         let status = raw!(zx_task_create_exception_channel, tiny.process.raw_handle(), 0, address);
         gives(status, Status::INVALID_ARGS)?;
     }
-    // Nothing is left that would be in the way.
+    // The failed calls left no channel that would block a new one.
     tiny.process.create_exception_channel(0)?;
     Ok(())
 }
@@ -94,7 +94,7 @@ fn needed_rights() -> Outcome {
         Process::from(without(&tiny.process, Rights::ENUMERATE)?).create_exception_channel(0),
         Status::ACCESS_DENIED,
     )?;
-    // These are enough.
+    // These rights are sufficient.
     let enough = Rights::INSPECT | Rights::DUPLICATE | Rights::TRANSFER | Rights::MANAGE_THREAD;
     job.duplicate(enough | Rights::ENUMERATE)?.create_exception_channel(0)?;
     let other = Mortal::new(SPIN)?;
@@ -153,7 +153,7 @@ fn job_debuggers() -> Outcome {
     let mut channels =
         (0..count).map(|_| job.create_exception_channel(DEBUGGER)).collect::<zx::Result<Vec<Channel>>>()?;
     fails(job.create_exception_channel(DEBUGGER), Status::ALREADY_BOUND)?;
-    // One that is closed makes room, wherever it was.
+    // Closing any of them makes room for another.
     channels.remove(7);
     channels.push(job.create_exception_channel(DEBUGGER)?);
     fails(job.create_exception_channel(DEBUGGER), Status::ALREADY_BOUND)
@@ -189,7 +189,7 @@ fn ends_with_task() -> Outcome {
     ended(&watched.thread)?;
     watched.tiny.end()?;
     ended(&watched.process)?;
-    // The debugger heard of the thread's end before.
+    // The debugger got the thread's exit before.
     crate::caught::catch_type(&watched.debugger, abi::ZX_EXCP_THREAD_EXITING)?.passed();
     ended(&watched.debugger)?;
     watched.tiny.job.kill()?;
@@ -198,7 +198,7 @@ fn ends_with_task() -> Outcome {
 }
 
 fn ends_with_job() -> Outcome {
-    // A job ends when nobody can use it any more, too.
+    // A job also ends when the last handle to it is closed and it is empty.
     let top = OwnJob::new()?;
     let job = top.create_child()?;
     let channels = [job.create_exception_channel(0)?, job.create_exception_channel(DEBUGGER)?];

@@ -1,4 +1,4 @@
-//! What debuggers are told: processes and threads that start, threads that exit, and what programs tell of themselves.
+//! Exceptions for debuggers only: process starting, thread starting, thread exiting, and user exceptions.
 
 use abi::{
     Status, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER, ZX_EXCEPTION_CHANNEL_TYPE_JOB_DEBUGGER,
@@ -40,10 +40,10 @@ cases! {
 }
 
 const DEBUGGER: u32 = ZX_EXCEPTION_CHANNEL_DEBUGGER;
-/// `int3`, then for ever.
+/// `int3`, then spins.
 const BREAKPOINT: &[u8] = &[0xcc, 0xeb, 0xfe];
 
-/// A thread is held: whatever it would do, it does not.
+/// Checks that the thread is held in an exception of this type.
 fn held(tiny: &Tiny, kind: u32) -> Outcome {
     zx::nanosleep(soon(10))?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
@@ -63,7 +63,7 @@ fn starting_holds() -> Outcome {
     equal(watched.tiny.thread.info()?.wait_exception_channel_type, ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER)?;
     watched.in_order().iter().try_for_each(|channel| quiet(channel))?;
     caught.passed();
-    // It goes on, and nobody else is told.
+    // The thread resumes, and no other handler gets the exception.
     catch_type(&watched.debugger, ZX_EXCP_SW_BREAKPOINT)?.passed();
     catch_type(&watched.thread, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
     Ok(())
@@ -77,7 +77,7 @@ fn starting_registers() -> Outcome {
     let mut registers: zx_thread_state_general_regs_t = thread.registers()?;
     equal((registers.rip, registers.rsp), (watched.tiny.entry as u64, watched.tiny.stack as u64))?;
     equal((registers.rdi, registers.rsi), (0, 4711))?;
-    // A debugger may have it begin elsewhere.
+    // A debugger can change where the thread begins.
     registers.rip += 1;
     thread.set_registers(&registers)?;
     caught.passed();
@@ -94,7 +94,7 @@ fn starting_second_thread() -> Outcome {
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?;
     equal((caught.info.pid, caught.info.tid), (tiny::koid(&tiny.process)?, tiny::koid(&second)?))?;
     equal(second.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
-    // The first one is not disturbed.
+    // The first thread is not disturbed.
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     caught.passed();
     equal(second.info()?.state, abi::ZX_THREAD_STATE_RUNNING)
@@ -141,7 +141,7 @@ fn starting_killed() -> Outcome {
     ended(&watched.process)
 }
 
-/// A process that makes calls, and its debugger, who has let it start.
+/// A started puppet, and a debugger's channel that was created after the start.
 fn debugged() -> Result<(Puppet, Channel, OwnJob), Failure> {
     let job = OwnJob::new()?;
     let puppet = Puppet::new(&job)?;
@@ -157,7 +157,7 @@ fn exiting_holds() -> Outcome {
     let caught = catch_type(&debugger, ZX_EXCP_THREAD_EXITING)?;
     caught.is_of(tiny)?;
     zx::nanosleep(soon(10))?;
-    // It has not ended yet, and will do nothing more.
+    // The thread has not ended yet, but executes no more instructions.
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DYING)?;
     equal(tiny.thread.info()?.wait_exception_channel_type, ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER)?;
     equal(tiny.thread.exception_report()?.header.type_, ZX_EXCP_THREAD_EXITING)?;
@@ -184,7 +184,7 @@ fn exiting_killed() -> Outcome {
     let (puppet, debugger, _job) = debugged()?;
     puppet.tiny.process.kill()?;
     puppet.tiny.end()?;
-    // The notice is there, but nothing waits for it.
+    // The message waits in the channel, but the thread does not wait for the debugger.
     equal(puppet.tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)?;
     let caught = catch_type(&debugger, ZX_EXCP_THREAD_EXITING)?;
     caught.is_of(&puppet.tiny)?;
@@ -201,14 +201,14 @@ fn exiting_killed_while_held() -> Outcome {
     puppet.tiny.process.kill()?;
     equal(puppet.tiny.end()?, KILLED)?;
     caught.passed();
-    // The end is told once.
+    // The exit is reported once.
     ended(&debugger)
 }
 
 fn exiting_process_exits() -> Outcome {
     let (puppet, debugger, _job) = debugged()?;
     puppet.post(function!(zx_process_exit), &[77])?;
-    // A process ends at once.
+    // The process ends without waiting for the debugger.
     equal(puppet.tiny.end()?, 77)?;
     catch_type(&debugger, ZX_EXCP_THREAD_EXITING)?.passed();
     ended(&debugger)
@@ -219,7 +219,7 @@ fn exiting_many_threads() -> Outcome {
     tiny.start(None, 0)?;
     let others = (0..40).map(|_| tiny.process.create_thread("other")).collect::<zx::Result<Vec<_>>>()?;
     others.iter().try_for_each(|thread| thread.start(tiny.entry, tiny.stack, 0, 0))?;
-    // One that was never started does not exit.
+    // A thread that was never started does not exit.
     let _never = tiny.process.create_thread("never")?;
     let debugger = tiny.process.create_exception_channel(DEBUGGER)?;
     tiny.process.kill()?;
@@ -284,7 +284,7 @@ fn process_starting_only_first_thread() -> Outcome {
 fn process_starting_all_debuggers() -> Outcome {
     let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
-    // Made in this order: the outer one's come later all the same.
+    // The outer job's channel is created first, but its turn comes last.
     let above = outer.create_exception_channel(DEBUGGER)?;
     let first = inner.create_exception_channel(DEBUGGER)?;
     let second = inner.create_exception_channel(DEBUGGER)?;
@@ -300,7 +300,7 @@ fn process_starting_all_debuggers() -> Outcome {
         caught.passed();
     }
     catch_type(&process, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
-    // Closed ones are passed over, unread or not.
+    // Closed channels are skipped, whether or not their message was read.
     let tiny = Tiny::in_job(&inner, BREAKPOINT)?;
     let process = tiny.process.create_exception_channel(0)?;
     drop(second);
@@ -362,7 +362,7 @@ fn user_errors() -> Outcome {
 
 fn user_nobody_listens() -> Outcome {
     zx::raise_user_exception(abi::ZX_EXCP_USER_CODE_USER0, 1)?;
-    // Other handlers are no debuggers of a job.
+    // Exception handlers of a process and its debugger get no user exceptions.
     let job = OwnJob::new()?;
     let puppet = Puppet::new(&job)?;
     let channels = [0, DEBUGGER].map(|options| puppet.tiny.process.create_exception_channel(options));
@@ -370,7 +370,7 @@ fn user_nobody_listens() -> Outcome {
     channels.into_iter().try_for_each(|channel| quiet(&channel?))
 }
 
-/// Has a puppet raise a user exception.
+/// Makes a puppet raise a user exception.
 fn raise(puppet: &Puppet) -> Outcome {
     let mut context = [0xff; 32];
     context[24..28].copy_from_slice(&abi::ZX_EXCP_USER_CODE_USER2.to_le_bytes());

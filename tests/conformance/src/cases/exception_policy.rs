@@ -1,4 +1,4 @@
-//! Exceptions of calls that go against a policy.
+//! Exceptions of calls that violate a policy.
 
 use abi::{
     Status, ZX_EXCP_POLICY_ERROR, ZX_JOB_POL_ABSOLUTE, ZX_POL_ACTION_ALLOW_EXCEPTION, ZX_POL_ACTION_DENY_EXCEPTION,
@@ -23,7 +23,7 @@ cases! {
     "exception.policy.killed" => policy_killed,
 }
 
-/// A puppet whose job has a policy, and its process's exceptions.
+/// A puppet whose job has a policy, and the exception channel of its process.
 fn limited(condition: u32, action: u32) -> Result<(Puppet, Channel, OwnJob), Failure> {
     let job = OwnJob::new()?;
     job.set_policy(ZX_JOB_POL_ABSOLUTE, &[zx_policy_basic_v2_t { condition, action, flags: ZX_POL_OVERRIDE_DENY }])?;
@@ -32,7 +32,7 @@ fn limited(condition: u32, action: u32) -> Result<(Puppet, Channel, OwnJob), Fai
     Ok((puppet, channel, job))
 }
 
-/// Has it make an event, which goes against its policy.
+/// Makes the puppet create an event, which violates its policy.
 fn make_event(puppet: &Puppet) -> Outcome {
     puppet.post(function!(zx_event_create), &[0, puppet.room(0)?])
 }
@@ -54,10 +54,10 @@ fn denied() -> Outcome {
     let registers: abi::zx_thread_state_general_regs_t = thread.registers()?;
     equal(registers.rax as i32, Status::ACCESS_DENIED.0)?;
     caught.handled()?;
-    // The program learns what it would have learnt without the exception.
+    // The program gets the same status as without the exception.
     gives(result(&puppet)?, Status::ACCESS_DENIED)?;
     equal(puppet.word(0)?, 0)?;
-    // What is not forbidden raises nothing.
+    // A permitted call raises no exception.
     gives(puppet.call(function!(zx_counter_create), &[0, puppet.room(0)?])?, Status::OK)?;
     quiet(&channel)
 }
@@ -83,7 +83,7 @@ fn allowed() -> Outcome {
     equal(report.context.synth_code, abi::ZX_EXCP_POLICY_CODE_NEW_TIMER)?;
     caught.handled()?;
     gives(result(&puppet)?, Status::OK)?;
-    // It has its timer.
+    // The timer has been created.
     let timer = u64::from(puppet.word(0)?);
     gives(puppet.call(function!(zx_timer_cancel), &[timer])?, Status::OK)
 }

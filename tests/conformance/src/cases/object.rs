@@ -98,7 +98,7 @@ fn get_info_handle_valid() -> Outcome {
 }
 
 fn get_child_rights() -> Outcome {
-    // The server checks the right to enumerate first; only tasks have it, and a thread does not.
+    // The server checks the right to enumerate first; neither an event nor a thread has it.
     fails(Event::create()?.get_child(1, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
     fails(zx::startup::thread_self().get_child(1, Rights::SAME_RIGHTS), Status::ACCESS_DENIED)
 }

@@ -1,8 +1,7 @@
-//! `zx_object_get_info`: what is the same for every topic.
+//! `zx_object_get_info`: checks that are the same for every topic.
 //!
-//! A [`Topic`] describes a topic with an object that has something to tell. From each come the cases that the call
-//! promises for all: what a handle must be and may do, which addresses may be missing and which may not be wrong, and
-//! what a buffer that is too small gets.
+//! A [`Topic`] describes a topic with an object that has information. Each topic gives the same cases: the type and
+//! rights of the handle, null and invalid addresses, and buffers that are too small.
 
 use std::sync::Once;
 
@@ -13,7 +12,7 @@ use super::{raw, root_resource, without};
 use crate::check::{Case, Failure, Outcome, ensure, equal, gives};
 use crate::tiny::{SPIN, Tiny};
 
-/// An object to be told about, and what must live as long.
+/// An object to query, and the objects that must live as long.
 struct Subject {
     handle: Handle,
     _others: Vec<Handle>,
@@ -24,9 +23,9 @@ type Make = fn() -> Result<Subject, Failure>;
 /// How many records a topic has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Records {
-    /// Always one, which must fit.
+    /// Always one record, which must fit.
     One,
-    /// An array. The subject has this many at least.
+    /// An array; the subject has at least this many records.
     Many(usize),
 }
 use Records::{Many, One};
@@ -34,15 +33,15 @@ use Records::{Many, One};
 struct Topic {
     name: &'static str,
     topic: u32,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     size: usize,
     records: Records,
-    /// What the handle must be allowed.
+    /// The rights that the handle must have.
     rights: Rights,
-    /// A kind of object that it is about, for the cases with other kinds; empty for all.
+    /// The types of objects that the topic supports; the cases use others as wrong types. Empty for all types.
     kinds: &'static [&'static str],
     subject: Make,
-    /// A process looking at itself, where that makes sense.
+    /// An object that belongs to the caller itself, where the topic allows one.
     own: Option<Make>,
 }
 
@@ -137,14 +136,14 @@ fn populate(job: &zx::Job) -> Result<Vec<Handle>, Failure> {
     Ok(children)
 }
 
-/// A job with something in it.
+/// A job with children.
 fn job() -> Result<Subject, Failure> {
     let job = default_job()?.create_child()?;
     let children = populate(&job)?;
     subject(job, children)
 }
 
-/// A process that has two mappings, and has not been started.
+/// A process with two mappings that has not been started.
 fn process() -> Result<Subject, Failure> {
     let Tiny { process, vmar, thread, .. } = Tiny::new(SPIN)?;
     subject(process, vec![vmar.into(), thread.into()])
@@ -170,7 +169,7 @@ fn socket() -> Result<Subject, Failure> {
     subject(a, vec![b.into()])
 }
 
-/// The resource of everything.
+/// The root resource.
 fn resource() -> Result<Subject, Failure> {
     subject(root_resource()?.duplicate(Rights::SAME_RIGHTS)?, Vec::new())
 }
@@ -179,14 +178,14 @@ fn timer() -> Result<Subject, Failure> {
     subject(Timer::create(0)?, Vec::new())
 }
 
-/// The job that this process is in, or what it takes for that.
+/// The default job, with enough children for the topic.
 fn own_job() -> Result<Subject, Failure> {
     let job = default_job()?;
     let children = populate(&job)?;
     subject(job, children)
 }
 
-/// This process, which from now on has three threads at least.
+/// This process, with at least three threads.
 fn own() -> Result<Subject, Failure> {
     static THREADS: Once = Once::new();
     THREADS.call_once(|| {
@@ -209,7 +208,7 @@ fn own_vmar() -> Result<Subject, Failure> {
     subject(zx::startup::vmar_root_self().duplicate(Rights::SAME_RIGHTS)?, Vec::new())
 }
 
-/// An object of each kind that cases with the wrong type try.
+/// An object of each type that the cases for wrong types use.
 fn stranger(kind: &str) -> Result<Subject, Failure> {
     match kind {
         "job" => job(),
@@ -231,14 +230,14 @@ fn stranger(kind: &str) -> Result<Subject, Failure> {
 const STRANGERS: [&str; 10] =
     ["job", "process", "thread", "vmar", "vmo", "socket", "timer", "event", "channel", "port"];
 
-/// Addresses that no program has memory at.
+/// Addresses at which no program has memory.
 const NOWHERE: [u64; 6] =
     [1, 0x1000, 0x7fff_ffff_f000, 0x0000_8000_0000_0000, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fff8];
 
-/// What a buffer holds before the call.
+/// Content of a buffer before the call.
 const UNTOUCHED: u8 = 0xa5;
 
-/// What a call left behind.
+/// The results of a call.
 struct Answer {
     status: Status,
     buffer: Vec<u8>,
@@ -246,7 +245,7 @@ struct Answer {
     avail: usize,
 }
 
-/// Stands in a count that was not written.
+/// Value of a count that the call has not written.
 const UNTOLD: usize = usize::MAX;
 
 impl Topic {
@@ -254,7 +253,7 @@ impl Topic {
         (self.subject)()
     }
 
-    /// Asks with a buffer of `size` bytes, of which `told` are told.
+    /// Calls with a buffer of `size` bytes and the length `told`.
     fn ask_with(&self, handle: u32, size: usize, told: usize) -> Answer {
         let mut answer = Answer { status: Status::OK, buffer: vec![UNTOUCHED; size], actual: UNTOLD, avail: UNTOLD };
         let buffer = if size == 0 { std::ptr::null_mut() } else { answer.buffer.as_mut_ptr() };
@@ -267,7 +266,7 @@ impl Topic {
         self.ask_with(handle, size, size)
     }
 
-    /// A buffer for all records of whatever is asked about here, and some.
+    /// Size of a buffer for more records than any subject here has.
     fn enough(&self) -> usize {
         match self.records {
             One => self.size,
@@ -275,7 +274,7 @@ impl Topic {
         }
     }
 
-    /// Records that there are at least.
+    /// The least number of records.
     fn least(&self) -> usize {
         match self.records {
             One => 1,
@@ -283,7 +282,7 @@ impl Topic {
         }
     }
 
-    /// The answer is in order and whole.
+    /// Checks that the answer is valid and complete.
     fn check_whole(&self, answer: &Answer) -> Outcome {
         gives(answer.status, Status::OK)?;
         equal(answer.actual, answer.avail)?;
@@ -294,12 +293,12 @@ impl Topic {
         self.check_extent(answer)
     }
 
-    /// Records were written, and nothing behind them.
+    /// Checks that the records were written, and nothing behind them.
     fn check_extent(&self, answer: &Answer) -> Outcome {
         let (records, rest) = answer.buffer.split_at(answer.actual * self.size);
         ensure(rest.iter().all(|byte| *byte == UNTOUCHED), "bytes behind the records were written")?;
         for record in records.chunks(self.size) {
-            // No record has nothing but this in it.
+            // A record never consists of this value alone.
             ensure(record.iter().any(|byte| *byte != UNTOUCHED), "a record was not written")?;
         }
         Ok(())
@@ -308,7 +307,7 @@ impl Topic {
     fn succeeds(&self) -> Outcome {
         let subject = self.make()?;
         self.check_whole(&self.ask(subject.handle.raw_handle(), self.enough()))?;
-        // A larger buffer changes nothing.
+        // A larger buffer gives the same result.
         self.check_whole(&self.ask(subject.handle.raw_handle(), self.enough() + self.size / 2))
     }
 
@@ -335,7 +334,7 @@ impl Topic {
         ensure(answer.buffer.iter().all(|byte| *byte == UNTOUCHED), "something was told all the same")
     }
 
-    /// Without any one of the rights it fails, with just them it works.
+    /// The call fails without any one of the rights, and succeeds with exactly these.
     fn rights(&self) -> Outcome {
         let subject = self.make()?;
         for right in self.rights.iter() {
@@ -404,7 +403,7 @@ impl Topic {
 
     fn zero_sized(&self) -> Outcome {
         let subject = self.make()?;
-        // With no buffer, and with one of which nothing may be used.
+        // Without a buffer, and with a buffer of length 0.
         for size in [0, self.size] {
             let answer = self.ask_with(subject.handle.raw_handle(), size, 0);
             ensure(answer.buffer.iter().all(|byte| *byte == UNTOUCHED), "something was told all the same")?;
@@ -423,7 +422,7 @@ impl Topic {
         Ok(())
     }
 
-    /// A buffer for a part of a record, or of the records.
+    /// A buffer for a part of the record, or of the records.
     fn small_buffer(&self) -> Outcome {
         let subject = self.make()?;
         let handle = subject.handle.raw_handle();
@@ -435,7 +434,7 @@ impl Topic {
                 ensure(answer.buffer.iter().all(|byte| *byte == UNTOUCHED), "a part was written")
             }
             Many(least) => {
-                // Room for one less than there are, and half a record.
+                // Room for one record less than there are, and half a record.
                 let told = (least - 1) * self.size + self.size / 2;
                 let answer = self.ask_with(handle, self.enough(), told);
                 gives(answer.status, Status::OK)?;
@@ -446,7 +445,7 @@ impl Topic {
         }
     }
 
-    /// A buffer whose end is not there, in the middle of the records or of the only one.
+    /// A buffer whose end is unmapped, in the middle of the records or of the only record.
     fn partially_unmapped(&self) -> Outcome {
         let subject = self.make()?;
         let root = zx::startup::vmar_root_self();
@@ -500,7 +499,7 @@ impl Topic {
 /// The cases of all topics.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    // They live as long as the cases, which is as long as the process.
+    // The topics are leaked: they live as long as the cases, that is, as long as the process.
     for topic in Vec::leak(topics()) {
         topic.cases(&mut cases);
     }

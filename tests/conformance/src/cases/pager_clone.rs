@@ -1,5 +1,5 @@
-//! Clones, slices and references of a pager's VMO: they own what they write, and what they do not is asked for through
-//! the VMO.
+//! Clones, slices and references of a pager's VMO. Clones own the pages that are written in them; for all other pages
+//! the request goes to the VMO's pager.
 
 use abi::{
     Status, ZX_INFO_VMO_PAGER_BACKED, ZX_VM_MAP_RANGE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VMO_CHILD_REFERENCE,
@@ -95,7 +95,7 @@ fn several_read_at_once(how: How) -> Outcome {
     supplier.unasked()
 }
 
-/// The page that is written is copied, so it must come first; the VMO's own stays as it is.
+/// The written page is copied, so the pager must supply it first; the VMO's own page stays as it is.
 fn write(how: How) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
@@ -106,7 +106,7 @@ fn write(how: How) -> Outcome {
     visit.ends()?;
     equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (contents(0, 1), vec![55]))?;
     equal((vmo.info()?.committed_bytes, clone.info()?.committed_bytes), (PAGE, PAGE))?;
-    // What is behind the word came along.
+    // The rest of the page was copied as well.
     let mut rest = [1; 8];
     clone.read(&mut rest, 8)?;
     equal(rest, [0; 8])?;
@@ -124,7 +124,7 @@ fn detached() -> Outcome {
     supplier.pager.detach_vmo(&vmo)?;
     visit.fails(Status::BAD_STATE)?;
     supplier.completed(&vmo)?;
-    // It has its own page; those of the VMO are gone.
+    // The clone keeps its own page; the VMO's pages are not available any more.
     for how in [Mapped, Called] {
         Visit::read(how, &clone, 0, 1)?.finds(&[55])?;
         Visit::read(how, &clone, 1, 1)?.fails(Status::BAD_STATE)?;
@@ -159,7 +159,8 @@ fn commit_split_supply() -> Outcome {
     supplier.unasked()
 }
 
-/// What the parent has, and what the clone has looked at, is not asked for; the clone comes to have all of it.
+/// The server requests neither the pages that the parent has nor those that were read through the clone; at the end the
+/// clone has all pages.
 fn commit_passes_over() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
     let clone = clone(&vmo, 4)?;
@@ -176,7 +177,7 @@ fn commit_passes_over() -> Outcome {
     supplier.unasked()
 }
 
-/// A clone that is cut is a fault to who has it mapped; that its parent is cut is none.
+/// Cutting a clone makes accesses through its mapping fault; cutting its parent does not.
 fn resized_under_a_mapping() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(2, ZX_VMO_RESIZABLE)?;
     supplier.supply(&vmo, 0, 2)?;
@@ -213,7 +214,7 @@ fn resized_meanwhile() -> Outcome {
     supplier.unasked()
 }
 
-/// What is cut off the VMO does not concern those who wait for what is left.
+/// Cutting the VMO does not affect threads that wait for the remaining pages.
 fn parent_resized() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(2, ZX_VMO_RESIZABLE)?;
     let clone = clone(&vmo, 2)?;
@@ -228,7 +229,7 @@ fn parent_resized() -> Outcome {
     supplier.unasked()
 }
 
-/// Pages that the VMO has lost read as zeroes in its clones, for good.
+/// Pages that the VMO has lost read as zeroes in its clones permanently.
 fn parent_shrinks_and_grows() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
     let clone = clone(&vmo, 3)?;
@@ -243,8 +244,9 @@ fn parent_shrinks_and_grows() -> Outcome {
     visit.start()?;
     Visit::Mapped(visit).finds(&[content(0), 0, 0])?;
     supplier.unasked()?;
-    // The same for a page wherever the clone begins, as a mapping shows it all the time: pages of the VMO, where the
-    // clone begins, its pages, which of them is looked at, and to how many pages the VMO is cut.
+    // The same for clones that begin at other pages, seen through a mapping throughout. The columns: pages of the VMO,
+    // the clone's first page, the clone's number of pages, the page to check, and the number of pages to which the VMO
+    // is cut.
     let region = zx::startup::vmar_root_self();
     for (pages, first, count, looked_at, cut) in [(1, 0, 1, 0, 0), (2, 1, 1, 0, 0), (3, 1, 2, 1, 2)] {
         let (supplier, vmo) = Supplier::with_options(pages, ZX_VMO_RESIZABLE)?;
@@ -258,7 +260,7 @@ fn parent_shrinks_and_grows() -> Outcome {
         };
         let page = first + looked_at;
         find(content(page))?;
-        // The clone has not written, so it sees what its parent does.
+        // The clone has not written the page, so it sees the parent's changes.
         vmo.write(&1_u64.to_le_bytes(), page * PAGE)?;
         find(1)?;
         vmo.set_size(cut * PAGE)?;
@@ -273,7 +275,7 @@ fn parent_shrinks_and_grows() -> Outcome {
     Ok(())
 }
 
-/// A page of zeroes is as good as any other: a copy of it can be written.
+/// A supplied zero page can be copied and written like any other.
 fn zero_page_written() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     supplier.pager.supply_pages(&vmo, 0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
@@ -286,7 +288,7 @@ fn zero_page_written() -> Outcome {
     supplier.unasked()
 }
 
-/// A snapshot would have to hold still what only the pager knows.
+/// A snapshot would have to preserve content that only the pager knows, so the server refuses it.
 fn no_snapshot() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     fails(vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, PAGE), Status::NOT_SUPPORTED)?;
@@ -297,7 +299,7 @@ fn no_snapshot() -> Outcome {
     supplier.unasked()
 }
 
-/// A clone keeps the VMO in being, and with it the right to be supplied.
+/// A clone keeps the VMO alive, and the pager can still supply pages.
 fn outlives_handle() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
@@ -325,11 +327,11 @@ fn slices() -> Outcome {
     supplier.asked_to_read(&vmo, 5, 1)?;
     supplier.supply(&vmo, 5, 1)?;
     visit.ends()?;
-    // What is written to a slice is written to the VMO, what is written to a clone is not.
+    // A write to a slice changes the VMO; a write to a clone does not.
     slice.write(&1_u64.to_le_bytes(), 2 * PAGE)?;
     clone.write(&2_u64.to_le_bytes(), 0)?;
     equal((words(&vmo, 4, 1)?, words(&inner, 1, 1)?, words(&clone, 0, 1)?), (vec![1], vec![1], vec![2]))?;
-    // And only the pager itself is supplied, never a part of it.
+    // A pager supplies pages to the VMO itself, never through a slice.
     fails(supplier.pager.supply_pages(&slice, 0, PAGE, &Vmo::create(PAGE, 0)?, 0), Status::INVALID_ARGS)?;
     supplier.unasked()
 }
@@ -357,7 +359,7 @@ fn info_flags() -> Outcome {
     equal(vmo.info()?.committed_bytes, PAGE)
 }
 
-/// Mapping a range at once maps what is there and asks for nothing.
+/// `ZX_VM_MAP_RANGE` maps the pages that are present and sends no request.
 fn map_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 0, 1)?;
@@ -378,7 +380,7 @@ fn map_range() -> Outcome {
     supplier.unasked()
 }
 
-/// Protecting memory that a pager supplies asks for nothing, and what is mapped follows.
+/// Changing the permissions of a pager's memory sends no request, and the mapped pages get the new permissions.
 fn protect() -> Outcome {
     let (supplier, vmo) = Supplier::with(16)?;
     let region = zx::startup::vmar_root_self();
@@ -393,7 +395,7 @@ fn protect() -> Outcome {
     mapping.read(4 * PAGE as usize, &mut word)?;
     equal(u64::from_le_bytes(word), content(4))?;
     mapping.write(6 * PAGE as usize, &[1])?;
-    // What may not be written is refused without anybody's being asked.
+    // An access without permission fails, and no request is sent.
     fails(zx::startup::process_self().read_memory(0, &mut word), Status::NO_MEMORY)?;
     let status = super::raw!(zx_clock_read, zx::AsHandleRef::raw_handle(&zx::Clock::create(0)?), at(2));
     equal(status, Status::INVALID_ARGS)?;

@@ -1,4 +1,4 @@
-//! Pages that a pager cannot supply: those who wait for them learn why.
+//! Pages that a pager cannot supply: the threads that wait for them get its status.
 
 use abi::Status;
 
@@ -48,7 +48,7 @@ fn several_commits() -> Outcome {
     supplier.unasked()
 }
 
-/// A request fails as a whole, and with it all that wait for some of it.
+/// A request fails as a whole, and so do all accesses that wait for some of its pages.
 fn part_of_a_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(20)?;
     let first = Visit::commit(&vmo, 2, 8)?;
@@ -93,7 +93,7 @@ fn then_supplied() -> Outcome {
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.fail(&vmo, 0, 11, Status::IO)?;
     visit.fails(Status::IO)?;
-    // Nothing is remembered of it: who comes next asks again.
+    // The failure is not remembered: the next access sends a new request.
     let visit = Visit::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.supply(&vmo, 0, 11)?;
@@ -131,12 +131,12 @@ fn error_codes() -> Outcome {
     for code in [Status::OK, Status::INTERNAL, Status::NO_MEMORY, Status::CANCELED, Status(7), Status(-5000)] {
         fails(supplier.fail(&vmo, 0, 1, code), Status::INVALID_ARGS)?;
     }
-    // The code stands in the lower half of a word whose upper half must be its sign.
+    // The status is in the lower half of the word; the upper half must be its sign extension.
     let data = u64::from(Status::IO.0 as u32);
     fails(supplier.pager.op_range(abi::ZX_PAGER_OP_FAIL, &vmo, 0, 4096, data), Status::INVALID_ARGS)
 }
 
-/// A request that failed before anyone took its packet is withdrawn.
+/// A request that fails before its packet is dequeued is withdrawn.
 fn before_asked() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let visits = [Visit::read(Called, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];

@@ -1,4 +1,4 @@
-//! Processes: from creation to the end.
+//! Processes from creation to end.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -58,14 +58,14 @@ cases! {
     "process.many.one_after_another" => many_one_after_another,
 }
 
-/// Runs this program as a child; gives its return code.
+/// Runs this program as a child; returns its return code.
 pub fn child(arguments: &[&str]) -> Result<i64, Failure> {
     let mut command = command(arguments);
     let status = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?.wait()?;
     Ok(i64::from(status.code().ok_or("the code has more than 32 bits")?))
 }
 
-/// This program as a child.
+/// The command that runs this program as a child.
 pub fn command(arguments: &[&str]) -> Command {
     let program = std::env::args().next().unwrap_or_else(|| "/boot/bin/conformance".to_owned());
     let mut command = Command::new(program);
@@ -179,7 +179,7 @@ fn kill_closes_handles() -> Outcome {
     let mut output = child.stdout.take().ok_or("there is no pipe")?;
     child.kill()?;
     let mut text = Vec::new();
-    // Its end of the pipe is closed, so this ends.
+    // The child's end of the pipe is closed, so the read ends.
     output.read_to_end(&mut text)?;
     child.wait()?;
     equal(text, Vec::new())
@@ -221,7 +221,7 @@ fn memory_read_and_write() -> Outcome {
     let mut bytes = [0; 7];
     tiny.process.read_memory(place, &mut bytes)?;
     equal(&bytes, b"written")?;
-    // The same by way of a handle to oneself, over pages, and what the VMO has of it.
+    // The same through a handle to this process, across pages; the VMO shows the written bytes.
     let (current, own) = (zx::startup::process_self(), zx::startup::vmar_root_self());
     let vmo = zx::Vmo::create(3 * 4096, 0)?;
     let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
@@ -238,7 +238,7 @@ fn memory_read_and_write() -> Outcome {
 
 fn memory_not_mapped() -> Outcome {
     let tiny = Tiny::new(SPIN)?;
-    // A region that has nothing in it, and one of its own that has, beside that.
+    // An empty region of the other process, and a region of this process that is mapped only in part.
     let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
     let (_empty, empty) = tiny.vmar.allocate(can, 0, 4096)?;
     let own = zx::startup::vmar_root_self();
@@ -318,7 +318,7 @@ fn create_root_vmar_stays() -> Outcome {
     let tiny = Tiny::new(SPIN)?;
     fails(tiny.vmar.destroy(), Status::NOT_SUPPORTED)?;
     fails(zx::startup::vmar_root_self().destroy(), Status::NOT_SUPPORTED)?;
-    // What is in it is there, and told: the address space, the root, code and stack.
+    // `ZX_INFO_PROCESS_MAPS` lists its content: the address space, the root VMAR, code and stack.
     let size = tiny.process.get_info_records::<abi::zx_info_maps_t>(abi::ZX_INFO_PROCESS_MAPS, &mut [])?;
     equal(size.avail, 4)?;
     tiny.start(None, 0)?;
@@ -328,7 +328,7 @@ fn create_root_vmar_stays() -> Outcome {
 }
 
 fn start_makes_calls() -> Outcome {
-    // A process without libraries lives, makes objects of its own, and ends as it says.
+    // A process without libraries runs, creates objects of its own, and ends with its own return code.
     let puppet = Puppet::new(&job()?)?;
     let room = puppet.room(64)?;
     gives(puppet.call(function!(zx_event_create), &[0, room])?, Status::OK)?;
@@ -353,7 +353,7 @@ fn start_no_handle() -> Outcome {
 }
 
 fn start_no_handle_makes_calls() -> Outcome {
-    // `jmp rsi`: the process begins with the call that ends it, with its missing handle as the return code.
+    // `jmp rsi`: the process begins with the call that ends it; its missing handle is the return code.
     let tiny = Tiny::new(&[0xff, 0xe6])?;
     let exit = function!(zx_process_exit).wrapping_add(tiny.map_vdso()?);
     tiny.start(None, exit as usize)?;
@@ -361,7 +361,7 @@ fn start_no_handle_makes_calls() -> Outcome {
     equal(tiny.process.info()?.return_code, 0)
 }
 
-/// `process_start` with an event as the argument, which must be gone after it.
+/// Calls `process_start` with `argument`, which the call must consume.
 fn consumes(words: [u64; 4], argument: zx::Handle, expected: Status) -> Outcome {
     let raw = argument.into_raw();
     gives(raw!(zx_process_start, words[0], words[1], words[2], words[3], raw, 0), expected)?;
@@ -383,16 +383,16 @@ fn start_refused() -> Outcome {
     for entry in [1 << 47, 0xffff_8000_0000_0000, u64::MAX] {
         consumes([process, thread, entry, stack], event()?, Status::INVALID_ARGS)?;
     }
-    // Whose thread it is comes before the address.
+    // The server checks whether the thread belongs to the process before it checks the address.
     let strange = u64::from(other.thread.raw_handle());
     consumes([process, strange, u64::MAX, stack], event()?, Status::ACCESS_DENIED)?;
     gives(raw!(zx_process_start, process, thread, entry, stack, 0xffff_fff0_u32, 0), Status::BAD_HANDLE)?;
-    // None of it has changed anything: the process starts.
+    // The failed calls changed nothing: the process starts.
     equal(tiny.process.info()?.flags, 0)?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     tiny.start(Some(event()?), 0)?;
     consumes([process, thread, entry, stack], event()?, Status::BAD_STATE)?;
-    // Neither with a thread that is new, wherever it should begin.
+    // It cannot be started again with a new thread either, at any address.
     let second = tiny.process.create_thread("second")?;
     for place in [entry, 0] {
         consumes([process, u64::from(second.raw_handle()), place, 0], event()?, Status::BAD_STATE)?;
@@ -418,7 +418,7 @@ fn start_rights() -> Outcome {
 }
 
 fn kill_by_its_thread() -> Outcome {
-    // A thread cannot be killed, whoever asks: its process goes on. It ends when its only thread ends by itself.
+    // A thread cannot be killed: its process continues. A process ends when its only thread exits.
     let tiny = tiny::spinning()?;
     gives(raw!(zx_task_kill, tiny.thread.raw_handle()), Status::WRONG_TYPE)?;
     fails(tiny.process.wait_one(Signals::TASK_TERMINATED, soon(10)), Status::TIMED_OUT)?;
@@ -431,7 +431,8 @@ fn kill_by_its_thread() -> Outcome {
 }
 
 fn kill_handle_cycle() -> Outcome {
-    // A process holds one end of a channel whose other end lies, with a handle to the process, in a message of its own.
+    // A process holds one end of a channel. The other end lies in a message to the process itself, and a message in
+    // that channel holds handles to the process and its thread.
     let puppet = Puppet::new(&job()?)?;
     let (witness, far) = zx::EventPair::create()?;
     let (first, second) = Channel::create()?;
@@ -450,8 +451,8 @@ fn kill_handle_cycle() -> Outcome {
 }
 
 fn kill_handle_cycle_of_two() -> Outcome {
-    // Each of two processes holds one end of a channel; in the messages that lie there for it are handles to the other
-    // process and its thread. Nobody else has any: only their job can end them.
+    // Each of two processes holds one end of a channel; the messages in it hold the handles to the other process and
+    // its thread. No other handles exist: only their job can end them.
     let job = OwnJob::new()?;
     let (one, other) = (Puppet::new(&job)?, Puppet::new(&job)?);
     let watched = [&one, &other].map(|puppet| puppet.tiny.thread.duplicate(Rights::SAME_RIGHTS));
@@ -518,7 +519,7 @@ fn kill_while_created() -> Outcome {
 /// `inc qword [rsi]; jmp` back to it.
 const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
 
-/// A process that counts in memory that this one sees, too.
+/// A process that counts in memory that it shares with this one.
 fn counting() -> Result<(Tiny, zx::Vmo), Failure> {
     let tiny = Tiny::new(COUNT)?;
     let memory = zx::Vmo::create(4096, 0)?;
@@ -553,7 +554,7 @@ fn handles_of_the_process_closed() -> Outcome {
     counts(&memory)?;
     equal(thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     drop(thread);
-    // Nobody has a handle to anything of it, and it runs. It can be found again by its number.
+    // No handle to its objects exists, and it runs. Its parent can find it by its koid.
     counts(&memory)?;
     let parent = zx::startup::job_default().ok_or("there is no job")?;
     let process = zx::Process::from(parent.get_child(koid, Rights::SAME_RIGHTS)?);
@@ -576,7 +577,7 @@ fn handles_of_the_thread_closed() -> Outcome {
 }
 
 fn handles_never_started() -> Outcome {
-    // A process that nobody can start any more is no process of its job.
+    // A process that can no longer be started is removed from its job.
     let job = job()?;
     let (process, vmar) = job.create_process("never")?;
     let thread = process.create_thread("never")?;
@@ -588,13 +589,13 @@ fn handles_never_started() -> Outcome {
 }
 
 fn wait_async_on_itself() -> Outcome {
-    // A process waits by a port for its own end, and ends.
+    // A process waits through a port for its own end, and ends.
     let puppet = Puppet::new(&job()?)?;
     let port = puppet.give(zx::Port::create()?.into_handle())?;
     let process = puppet.give(puppet.tiny.process.duplicate_handle(Rights::SAME_RIGHTS)?)?;
     let signals = u64::from(Signals::TASK_TERMINATED.bits());
     let wait = || puppet.call(function!(zx_object_wait_async), &[process, port, 1, signals, 0]);
-    // The wait comes and goes many times, while others look at the process.
+    // The wait is added and cancelled many times while other threads query the process.
     for _ in 0..200 {
         gives(wait()?, Status::OK)?;
         puppet.post(function!(zx_port_cancel), &[port, process, 1])?;
@@ -612,11 +613,11 @@ fn property_hw_trace_context_id() -> Outcome {
     // As in a Zircon without debugging calls: seL4 does not tell where page tables are.
     let property = abi::ZX_PROP_PROCESS_HW_TRACE_CONTEXT_ID;
     let refused = |process: &zx::Process| -> Outcome {
-        // Whatever room there is for it.
+        // The size of the buffer does not matter.
         for size in [1, 8] {
             fails(process.get_property(property, &mut vec![0; size]), Status::NOT_SUPPORTED)?;
         }
-        // Nobody could set it anywhere.
+        // The property cannot be set on any process.
         fails(process.set_property(property, &[0; 8]), Status::INVALID_ARGS)
     };
     refused(&zx::startup::process_self())?;
@@ -630,7 +631,7 @@ fn property_hw_trace_context_id() -> Outcome {
 }
 
 fn memory_vdso() -> Outcome {
-    // The vDSO is everybody's: nobody writes it, in whichever process.
+    // The vDSO is shared by all processes: none can write it, in any process.
     let puppet = Puppet::new(&job()?)?;
     let property = abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS;
     for process in [&puppet.tiny.process, &*zx::startup::process_self()] {
@@ -665,7 +666,7 @@ fn memory_arguments() -> Outcome {
     gives(raw!(zx_process_write_memory, process, entry, 0, 8, &raw mut actual), Status::INVALID_ARGS)?;
     gives(raw!(zx_process_read_memory, process, entry, 8, 8, &raw mut actual), Status::INVALID_ARGS)?;
     gives(raw!(zx_process_write_memory, process, entry, 8, 8, &raw mut actual), Status::INVALID_ARGS)?;
-    // Sizes come before the handle.
+    // The server checks the sizes before the handle.
     gives(raw!(zx_process_read_memory, 0, entry, bytes, 0, &raw mut actual), Status::INVALID_ARGS)?;
     gives(raw!(zx_process_read_memory, 0, entry, bytes, 8, &raw mut actual), Status::BAD_HANDLE)?;
     let thread = tiny.thread.raw_handle();

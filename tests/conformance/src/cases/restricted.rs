@@ -1,4 +1,4 @@
-//! Restricted mode in an ordinary process's own address space.
+//! Restricted mode in the address space of an ordinary process.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ pub(super) fn bind() -> Result<Restricted<'static>, Failure> {
     Ok(Restricted::bind(&ROOT)?)
 }
 
-/// Code for restricted mode, in this process.
+/// Code for restricted mode, mapped in this process.
 pub(super) struct Code(Mapping<'static>);
 
 impl Code {
@@ -72,7 +72,7 @@ impl Code {
     }
 }
 
-/// Memory that both modes see.
+/// Memory that both modes share.
 pub(super) struct Shared {
     pub(super) vmo: Vmo,
     map: Mapping<'static>,
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-/// A value of its own for each register.
+/// A state with a different value in each register.
 pub(super) fn state(from: u64, ip: u64) -> zx_restricted_state_t {
     let n = |i: u64| from + i * 0x0101_0101_0101;
     zx_restricted_state_t {
@@ -135,7 +135,7 @@ pub(super) fn state(from: u64, ip: u64) -> zx_restricted_state_t {
     }
 }
 
-/// Enters with a state, and comes back with one.
+/// Enters with a state; returns the reason of the return and the resulting state.
 pub(super) fn enters(
     restricted: &mut Restricted<'_>,
     state: zx_restricted_state_t,
@@ -145,12 +145,12 @@ pub(super) fn enters(
     Ok((reason, *restricted.state()))
 }
 
-/// What a system call leaves of a state: it is behind it.
+/// The state after a system call: the instruction pointer is behind the instruction, and `rcx` and `r11` are 0.
 pub(super) fn after_call(state: zx_restricted_state_t) -> zx_restricted_state_t {
     zx_restricted_state_t { ip: state.ip + 2, rcx: 0, r11: 0, ..state }
 }
 
-/// This thread, for others.
+/// A handle to this thread for other threads.
 pub(super) fn this() -> Result<Thread, Failure> {
     Ok(zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?)
 }
@@ -174,11 +174,11 @@ fn bind_arguments() -> Outcome {
     gives(raw(function, &[0, 0, 0]), Status::INVALID_ARGS)?;
     gives(raw(function, &[0, 1 << 47, 0]), Status::INVALID_ARGS)?;
     gives(raw(function, &[0, &raw mut out as u64, 0x1000]), Status::NOT_SUPPORTED)?;
-    // Nothing of that has bound anything.
+    // No failed call has bound a state.
     gives(raw_enter(0, 0), Status::BAD_STATE)
 }
 
-/// Binding again takes the place of what was bound: the old page is memory as any.
+/// A second state replaces the bound one: the old page becomes ordinary memory.
 fn bind_again() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     let mut first = bind()?;
@@ -194,7 +194,7 @@ fn bind_again() -> Outcome {
     unbind_restricted_state().map_err(Failure::from).and_then(|()| gives(raw_enter(0, 0), Status::BAD_STATE))
 }
 
-/// The VMO is the state, whichever way one looks at it, and is there as long as it is bound.
+/// The VMO and the mapping are the same state; its page cannot be decommitted or cut while it is bound.
 fn bind_mapped() -> Outcome {
     let mut restricted = bind()?;
     equal(restricted.vmo().get_size()?, PAGE)?;
@@ -211,13 +211,13 @@ fn bind_mapped() -> Outcome {
     fails(restricted.vmo().set_size(0), Status::UNAVAILABLE)
 }
 
-/// Who would share its page with a copy does not get one.
+/// A snapshot would share the state's page, so the server refuses it.
 fn bind_clone() -> Outcome {
     let restricted = bind()?;
     fails(restricted.vmo().create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, PAGE), Status::BAD_STATE)
 }
 
-/// A thread has one or the other.
+/// A thread has either bound state or a virtual processor.
 fn bind_vproc() -> Outcome {
     let restricted = bind()?;
     fails(zx::VirtualProcessor::create(&ROOT), Status::ALREADY_BOUND)?;
@@ -228,7 +228,7 @@ fn bind_vproc() -> Outcome {
     bind().map(drop)
 }
 
-/// As often as one likes, also by threads that end with state bound.
+/// Threads can bind and unbind any number of times, and can end with bound state.
 fn bind_many() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     for n in 0..100 {
@@ -262,7 +262,7 @@ fn unbind_arguments() -> Outcome {
 fn enter_arguments() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     let mut restricted = bind()?;
-    // Before it was entered for the first time, and when it is entered by an answer.
+    // The first round enters through the server. In the second one the code is entered by a kernel reply.
     for _ in 0..2 {
         *restricted.state() = state(3, code.ip());
         gives(raw_enter(0xffff_ffff, 0), Status::INVALID_ARGS)?;
@@ -302,21 +302,21 @@ fn enter_bad_state() -> Outcome {
             fails(restricted.enter(), Status::BAD_STATE)?;
             equal(*restricted.state(), bad)?;
         }
-        // What is just good.
+        // The largest valid values.
         let bases = zx_restricted_state_t { fs_base: 0xffff_8000_0000_0000, gs_base: 0x7fff_ffff_ffff, ..good };
         equal(enters(&mut restricted, bases)?, (Reason::Syscall, after_call(bases)))?;
     }
     Ok(())
 }
 
-/// The code sees all registers, and what it makes of them is seen.
+/// The code sees all registers, and the caller sees what the code leaves in them.
 fn enter_registers() -> Outcome {
     let shared = Shared::new(1)?;
     let (fs_base, gs_base) = (shared.address() + 16, shared.address() + 32);
     let by = |bytes: &[u8]| Code::new(&[TWIDDLE, bytes].concat());
     let (calls, faults) = (by(SYSCALLS)?, by(&UNDEFINED)?);
     let mut restricted = bind()?;
-    // By the server, by an answer, after an exception, and after that.
+    // Entries: through the server, by a kernel reply, after an exception, and after that one.
     for (n, (code, reason)) in
         [(&calls, Reason::Syscall), (&calls, Reason::Syscall), (&faults, Reason::Exception), (&calls, Reason::Syscall)]
             .into_iter()
@@ -352,21 +352,22 @@ fn enter_registers() -> Outcome {
     Ok(())
 }
 
-/// Registers and flags that the code leaves alone are as they were given, `rcx` and `r11` too, where no system call takes them.
+/// Registers and flags that the code does not change keep their values, also `rcx` and `r11` where no system call
+/// overwrites them.
 fn enter_all_registers() -> Outcome {
     let (calls, faults) = (Code::new(SYSCALLS)?, Code::new(&UNDEFINED)?);
     let mut restricted = bind()?;
     for n in 0..50 {
         let given = zx_restricted_state_t { flags: 0x8d5 & (n * 0x5_1357), ..state(n << 50, calls.ip()) };
         equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))?;
-        // By an answer, which takes `rcx` and `r11` along.
+        // By a kernel reply, which also sets `rcx` and `r11`.
         let given = zx_restricted_state_t { ip: faults.ip(), ..given };
         equal(enters(&mut restricted, given)?, (Reason::Exception, given))?;
     }
     Ok(())
 }
 
-/// Each entry has its own bases, and this thread keeps its own: its thread-locals are where they were.
+/// Each entry has its own bases, and this thread keeps its own: its thread-locals still work.
 fn enter_bases() -> Outcome {
     thread_local!(static LOCAL: AtomicU64 = const { AtomicU64::new(0) });
     // `mov rax, fs:[0]; mov rbx, gs:[0]; syscall`
@@ -389,7 +390,7 @@ fn enter_bases() -> Outcome {
     Ok(())
 }
 
-/// Thousands of times, by turns with exceptions. `inc rbx; syscall`, `inc rbx; ud2`
+/// Thousands of entries that alternate between system calls and exceptions. `inc rbx; syscall`, `inc rbx; ud2`
 fn enter_many() -> Outcome {
     let (calls, faults) = (Code::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05])?, Code::new(&[0x48, 0xff, 0xc3, 0x0f, 0x0b])?);
     let mut restricted = bind()?;
@@ -404,7 +405,7 @@ fn enter_many() -> Outcome {
     Ok(())
 }
 
-/// Whatever number stands in `rdx`, and whatever else that the kernel beneath would take for its own.
+/// Any number in `rdx`, and any value in the registers that seL4 would use for its own system calls.
 fn enter_numbers() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     let mut restricted = bind()?;
@@ -417,7 +418,7 @@ fn enter_numbers() -> Outcome {
     Ok(())
 }
 
-/// Values that somebody may have made a mistake about, in each register.
+/// Values that an implementation could mistake for something else, in each register.
 fn enter_patterns() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     let mut restricted = bind()?;
@@ -434,7 +435,7 @@ fn enter_patterns() -> Outcome {
             equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))?;
         }
     }
-    // Flags, each by itself: one that steps ends the first instruction.
+    // Each flag alone; the trap flag ends the first instruction.
     for bit in 0..64 {
         let given = zx_restricted_state_t { flags: 1 << bit, ..state(9, code.ip()) };
         *restricted.state() = given;
@@ -453,7 +454,7 @@ fn enter_patterns() -> Outcome {
     Ok(())
 }
 
-/// Several threads at once: each has its own state.
+/// Several threads at once, each with its own state.
 fn enter_threads() -> Outcome {
     let code = Code::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05, 0xeb, 0xf9])?;
     thread::scope(|scope| {
@@ -479,7 +480,7 @@ fn enter_threads() -> Outcome {
     })
 }
 
-/// A thread that receives a message between two entries is in restricted mode again all the same.
+/// A thread that receives a message between two entries can still enter restricted mode.
 fn enter_after_receive() -> Outcome {
     let right = root_resource()?.create_child(ZX_RSRC_KIND_SYSTEM, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1, "endpoints")?;
     let endpoint = Endpoint::create(&right)?;

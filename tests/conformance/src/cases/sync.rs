@@ -1,4 +1,4 @@
-//! Zircon's libsync: mutexes, conditions and completions on futexes.
+//! Zircon's libsync: mutexes, condition variables and completions on futexes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +42,7 @@ const TIMED_OUT: i32 = Status::TIMED_OUT.0;
 const BAD_STATE: i32 = Status::BAD_STATE.0;
 const MANY: u32 = 8;
 
-/// A number that only a mutex keeps from being counted wrongly.
+/// A number whose increments are correct only under the mutex.
 #[derive(Default)]
 struct Counted {
     mutex: sync_mutex_t,
@@ -89,7 +89,7 @@ fn mutex_try_contention() -> Outcome {
     sync_mutex_unlock(&mutex);
     equal(sync_mutex_trylock(&mutex), OK)?;
     sync_mutex_unlock(&mutex);
-    // One that nobody holds stays so.
+    // Unlocking a free mutex has no effect.
     sync_mutex_unlock(&mutex);
     equal([sync_mutex_trylock(&mutex), sync_mutex_trylock(&mutex)], [OK, BAD_STATE])
 }
@@ -107,7 +107,7 @@ fn mutex_timeout() -> Outcome {
         equal(sync_mutex_timedlock(&twin, 0), TIMED_OUT)
     });
     joined(waiter)??;
-    // Given back in time: the waiter has it.
+    // The mutex is unlocked in time: the waiter gets it.
     let twin = Arc::clone(&mutex);
     let waiter = thread::spawn(move || sync_mutex_timedlock(&twin, late().0));
     until_on_futex(native(&waiter))?;
@@ -121,7 +121,7 @@ fn mutex_no_recursion() -> Outcome {
     sync_mutex_lock(&mutex);
     equal(sync_mutex_trylock(&mutex), BAD_STATE)?;
     sync_mutex_unlock(&mutex);
-    // To wait for oneself is a mistake that ends the process.
+    // A thread that locks its own mutex again ends the process.
     for how in ["lock-twice", "timedlock-twice"] {
         equal(super::process::child(&["sync", how])?, EXCEPTION)?;
     }
@@ -138,7 +138,7 @@ fn mutex_assert_held() -> Outcome {
     Ok(())
 }
 
-/// What a process does that is to end by it. If it does not, it returns 1.
+/// Runs in a process that is expected to end in it. Returns 1 if it does not.
 pub fn child(how: &str) -> i32 {
     let mutex = Arc::new(sync_mutex_t::new());
     match how {
@@ -179,7 +179,8 @@ fn mutex_holder_is_known() -> Outcome {
 }
 
 fn mutex_holder_has_ended() -> Outcome {
-    // Held by a thread that is no more: nobody to name, but waiting works, and another may give it back.
+    // The mutex is held by a thread that has ended. There is no owner to name, but waiting works, and another thread
+    // can unlock it.
     let mutex = Arc::new(sync_mutex_t::new());
     let twin = Arc::clone(&mutex);
     joined(thread::spawn(move || sync_mutex_lock(&twin)))?;
@@ -191,7 +192,7 @@ fn mutex_holder_has_ended() -> Outcome {
     equal(joined(waiter)?, OK)
 }
 
-/// A queue between threads: what conditions are for.
+/// A queue of threads that wait for a condition variable.
 #[derive(Default)]
 struct Room {
     mutex: sync_mutex_t,
@@ -234,7 +235,7 @@ fn condition_signals() -> Outcome {
         while room.gone.load(Ordering::SeqCst) < gone && MonotonicInstant::now() < limit {
             thread::yield_now();
         }
-        // No others were woken.
+        // The signal woke no others.
         zx::nanosleep(soon(5))?;
         equal((room.gone.load(Ordering::SeqCst), room.woken.load(Ordering::SeqCst)), (gone, gone))
     };
@@ -253,7 +254,7 @@ fn condition_timeout() -> Outcome {
         ensure(MonotonicInstant::now() >= deadline, "it came back early")?;
         sync_mutex_assert_held(&mutex);
     }
-    // In time, maybe even before this thread sleeps.
+    // The signal comes in time, possibly before this thread sleeps.
     let both = Arc::new((mutex, condition));
     for _ in 0..20 {
         let twin = Arc::clone(&both);
@@ -271,14 +272,14 @@ fn condition_timeout() -> Outcome {
 
 type Wait = fn(&sync_completion_t) -> i32;
 
-/// Both ways to wait, for ever.
+/// Both calls that wait, without a timeout.
 const FOREVER: [Wait; 2] = [
     |completion| sync_completion_wait(completion, i64::MAX),
     |completion| sync_completion_wait_deadline(completion, i64::MAX),
 ];
 
-/// Starts threads that wait, and gives them when each does nothing before its wait any more: who sleeps on a futex from then on
-/// sleeps on that of the wait, and not on one that starting a thread has.
+/// Starts threads that wait. Returns when every thread has reached its wait: a thread that is blocked on a futex from
+/// then on is blocked in the wait, not in the start of a thread.
 fn waiters(completion: &Arc<sync_completion_t>, count: u32, wait: Wait) -> Vec<JoinHandle<i32>> {
     let begun = Arc::new(AtomicU32::new(0));
     let start = || {
@@ -299,7 +300,7 @@ fn all_asleep(threads: &[JoinHandle<i32>]) -> Outcome {
     threads.iter().try_for_each(|thread| until_on_futex(native(thread)))
 }
 
-/// Whether all sleep at this moment.
+/// Checks that all are blocked now.
 fn asleep_now(threads: &[JoinHandle<i32>]) -> Outcome {
     for thread in threads {
         let thread = zx::Unowned::<zx::Thread>::from_raw(native(thread)).ok_or("a thread without a handle")?;
@@ -314,7 +315,7 @@ fn all_give(threads: Vec<JoinHandle<i32>>, status: i32) -> Outcome {
 
 fn completion_init() -> Outcome {
     static COMPLETION: sync_completion_t = sync_completion_t::new();
-    // It is made of zeroes, so that one in zeroed memory is one too.
+    // A completion consists of zeroes, so zeroed memory is a valid one.
     let fresh = sync_completion_t::new();
     for place in [&COMPLETION, &fresh] {
         let mut bytes = [0xff; size_of::<sync_completion_t>()];
@@ -327,7 +328,7 @@ fn completion_init() -> Outcome {
     sync_completion_signal(&COMPLETION);
     ensure(sync_completion_signaled(&COMPLETION), "it is not signaled")?;
     equal(sync_completion_wait(&COMPLETION, 0), OK)?;
-    // Twice is once.
+    // Signalling or resetting twice has the same effect as once.
     sync_completion_signal(&COMPLETION);
     sync_completion_reset(&COMPLETION);
     ensure(!sync_completion_signaled(&COMPLETION), "it is still signaled")?;
@@ -398,7 +399,7 @@ fn completion_many_resets() -> Outcome {
 }
 
 fn completion_reset_at_once() -> Outcome {
-    // Who waited at the signal goes on, even if the reset comes before it runs.
+    // Threads that waited at the time of the signal continue, even if the reset comes before they run.
     let completion = Arc::new(sync_completion_t::new());
     for _ in 0..20 {
         let threads = waiters(&completion, 3, FOREVER[0]);
@@ -443,7 +444,7 @@ fn completion_stray_wake() -> Outcome {
     all_asleep(&threads)?;
     for _ in 0..3 {
         equal(wake(address(&completion), u32::MAX), OK)?;
-        // They look, and sleep again.
+        // They check the completion and block again.
         zx::nanosleep(soon(5))?;
         all_asleep(&threads)?;
     }
@@ -463,13 +464,13 @@ fn completion_requeue() -> Outcome {
     let mut koid = 0_u64;
     gives(raw!(zx_futex_get_owner, target.address(), &raw mut koid), Status::OK)?;
     equal(koid, me.koid()?)?;
-    // Not there any more.
+    // No thread waits on the completion any more.
     equal(wake(address(&completion), u32::MAX), OK)?;
     zx::nanosleep(soon(5))?;
     asleep_now(&threads)?;
     equal(wake(target.address(), u32::MAX), OK)?;
     all_give(threads, OK)?;
-    // Nobody to move: only the signal.
+    // Without a waiter, the call only signals.
     let completion = sync_completion_t::new();
     sync_completion_signal_requeue(&completion, &target, 0);
     equal(sync_completion_wait(&completion, 0), OK)

@@ -1,4 +1,4 @@
-//! Threads: made by hand out of a few instructions, and std's.
+//! Threads: made by hand with a few instructions, and those of `std`.
 
 use std::thread;
 
@@ -145,7 +145,7 @@ fn create_name_empty() -> Outcome {
     let mut out = 0_u32;
     gives(raw!(zx_thread_create, process.raw_handle(), 0, 0, 0, &raw mut out), Status::OK)?;
     drop(zx::Handle::from_raw(out));
-    // A name that is not there is another matter.
+    // A null name is an error of its own.
     gives(raw!(zx_thread_create, process.raw_handle(), 0, 4, 0, &raw mut out), Status::INVALID_ARGS)
 }
 
@@ -178,12 +178,12 @@ fn start_rights() -> Outcome {
 }
 
 fn start_zero_entry() -> Outcome {
-    // 0 is an address like any other; what is not mapped there is the thread's own problem.
+    // 0 is a valid start address; the thread faults if nothing is mapped there.
     let tiny = tiny::spinning()?;
     let thread = tiny.process.create_thread("second")?;
     thread.start(0, tiny.stack, 0, 0)?;
     equal(tiny.end()?, tiny::EXCEPTION)?;
-    // The same for the first thread, without a stack, and with its own handle as what is given along.
+    // The same for the first thread, without a stack, and with the thread's own handle as the argument.
     let tiny = tiny::Tiny::new(tiny::SPIN)?;
     let process = tiny.process.raw_handle();
     let thread = tiny.thread.duplicate(zx::Rights::SAME_RIGHTS)?.into_handle().into_raw();
@@ -193,7 +193,7 @@ fn start_zero_entry() -> Outcome {
 }
 
 fn start_of_an_unstarted_process() -> Outcome {
-    // The first thread is started by `process_start` alone.
+    // Only `process_start` starts the first thread.
     let tiny = tiny::Tiny::new(tiny::SPIN)?;
     fails(tiny.thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
     fails(tiny.thread.start(1, 1, 1, 1), Status::BAD_STATE)?;
@@ -228,12 +228,12 @@ fn start_addresses() -> Outcome {
 }
 
 fn exit_last_of_a_process() -> Outcome {
-    // One thread exits and the process goes on; the last one exits and it ends, with 0.
+    // When one thread exits, the process continues; when the last one exits, the process ends with return code 0.
     let job = zx::startup::job_default().ok_or("there is no job")?;
     let puppet = Puppet::new(&job)?;
     let other = puppet.tiny.process.create_thread("second")?;
     let token = other.suspend()?;
-    // It never runs an instruction, and counts none the less.
+    // The second thread is suspended and never executes an instruction, but it counts.
     other.start(puppet.tiny.entry, puppet.tiny.stack, 0, 0)?;
     puppet.post(function!(zx_thread_exit), &[])?;
     puppet.tiny.thread.wait_one(Signals::THREAD_TERMINATED, late())?;
@@ -248,7 +248,7 @@ fn exit_last_of_a_process() -> Outcome {
 }
 
 fn handles_closed() -> Outcome {
-    // inc qword [rsi]; jmp back: a thread whose handle is closed counts on.
+    // inc qword [rsi]; jmp back: a thread continues to count after its handle is closed.
     let tiny = tiny::Tiny::new(&[0x48, 0xff, 0x06, 0xeb, 0xfb])?;
     let word = tiny.stack - 64;
     tiny.start(None, word)?;
@@ -266,34 +266,34 @@ fn handles_closed() -> Outcome {
         ensure(zx::MonotonicInstant::now() < limit, "it does not run")?;
         thread::sleep(std::time::Duration::from_millis(2));
     }
-    // Its process knows it.
+    // The process still lists the thread.
     equal(tiny.process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     tiny.process.kill()?;
     equal(tiny.end()?, tiny::KILLED)
 }
 
 fn handles_closed_unstarted() -> Outcome {
-    // One that was never started has nothing to live for.
+    // A thread that was never started is destroyed with its last handle.
     let tiny = tiny::Tiny::new(tiny::SPIN)?;
     let koid = tiny::koid(&tiny.process.create_thread("never")?)?;
     fails(tiny.process.thread(koid), Status::NOT_FOUND)
 }
 
 fn info_affinity() -> Outcome {
-    // There is one processor, for threads that run and that do not.
+    // The mask has the one processor, for running threads and for others.
     let tiny = tiny::Tiny::new(tiny::SPIN)?;
     let mut mask = [0; 8];
     mask[0] = 1;
     equal(tiny.thread.info()?.cpu_affinity_mask.mask, mask)?;
     equal(zx::startup::thread_self().info()?.cpu_affinity_mask.mask, mask)?;
-    // The dead run nowhere.
+    // A dead thread has an empty mask.
     tiny.process.kill()?;
     tiny.end()?;
     equal(tiny.thread.info()?.cpu_affinity_mask.mask, [0; 8])
 }
 
 fn info_no_task_stats() -> Outcome {
-    // Memory is a process's, not a thread's.
+    // Memory belongs to a process, not to a thread.
     let mut bytes = [0; 128];
     fails(zx::startup::thread_self().get_info(abi::ZX_INFO_TASK_STATS, &mut bytes), Status::WRONG_TYPE)
 }

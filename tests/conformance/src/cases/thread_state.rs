@@ -1,8 +1,8 @@
-//! Registers of threads that stand still: what is read is what the thread had, and what is written it goes on with.
+//! Registers of suspended threads: a read returns the thread's registers, and a thread resumes with the written ones.
 //!
-//! The thread is that of a process of a few instructions, so that its registers are known to the last bit. Three
-//! routines lie in its page: one that spins, one that loads registers from memory and spins, and one that stores all it
-//! has to memory, says so, and spins.
+//! The thread belongs to a process of a few instructions, so that all of its register bits are known. Three routines
+//! lie in its page: one spins, one loads registers from memory and spins, and one stores all registers to memory, sets
+//! a mark, and spins.
 
 use abi::{Status, zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t};
 use zx::{AsHandleRef, Event, Info, Rights, Signals, Suspend, Thread};
@@ -40,7 +40,7 @@ cases! {
     "thread.fpu.long_computations" => fpu_long_computations,
 }
 
-/// Where in the process's memory things lie, from the address in `rsi` on.
+/// Offsets in the process's memory, from the address in `rsi` on.
 mod place {
     pub const YMM: usize = 0;
     pub const MXCSR: usize = 512;
@@ -54,10 +54,10 @@ const LOAD: usize = 16;
 const STORE: usize = 0x200;
 const PUSH: usize = 0x600;
 
-/// A process whose thread can be made to stand at known registers.
+/// A process whose thread can be stopped with known registers.
 struct Subject {
     tiny: Tiny,
-    /// Its memory, as in [`place`].
+    /// Address of its memory; [`place`] has the layout.
     memory: usize,
 }
 
@@ -70,7 +70,7 @@ impl Subject {
         put(STORE, &store());
         put(PUSH, &push());
         let tiny = Tiny::new(&code)?;
-        // Inside the stack, well below where anything is pushed.
+        // Inside the stack, well below everything that the thread pushes.
         let memory = (tiny.stack - 0x3000) & !0xfff;
         Ok(Self { tiny, memory })
     }
@@ -112,7 +112,7 @@ impl Subject {
         Ok(self.thread().registers()?)
     }
 
-    /// Lets the thread go on in a routine, with `rsi` at its memory.
+    /// Resumes the thread in a routine, with `rsi` at its memory.
     fn go(&self, token: Suspend, offset: usize) -> Outcome {
         let mut registers = self.general()?;
         registers.rip = (self.tiny.entry + offset) as u64;
@@ -143,7 +143,7 @@ impl Subject {
     }
 }
 
-/// An instruction on `[rsi + at]`.
+/// An instruction with the operand `[rsi + at]`.
 fn at_memory(opcode: &[u8], register: u8, at: usize) -> Vec<u8> {
     let mut bytes = opcode.to_vec();
     bytes.push(0x86 | (register & 7) << 3);
@@ -185,8 +185,8 @@ fn store() -> Vec<u8> {
     code
 }
 
-/// Pushes flags and all general registers in the order of the processor's numbers (without rsp), and `fs:[0]`;
-/// then `mov rsi, [rsp + 80]` finds its own again.
+/// Pushes the flags, all general registers except rsp in the order of the processor's numbers, and `fs:[0]`. `[rsp +
+/// 80]` then holds the original `rsi`.
 fn push() -> Vec<u8> {
     let mut code = vec![0x9c, 0x50, 0x51, 0x52, 0x53, 0x55, 0x56, 0x57];
     for register in 0..8 {
@@ -200,7 +200,7 @@ fn push() -> Vec<u8> {
     code
 }
 
-/// A number for each register.
+/// A different number for each register.
 fn pattern(n: usize) -> u64 {
     0x0123_4567_89ab_cdef_u64.rotate_left(n as u32 * 7) ^ n as u64
 }
@@ -210,7 +210,7 @@ fn pattern(n: usize) -> u64 {
 fn read_general() -> Outcome {
     let subject = Subject::start(0)?;
     let token = subject.suspend()?;
-    // As the thread was started: two arguments, and zeroes.
+    // The registers of a new thread: two arguments, otherwise zeroes.
     let registers = subject.general()?;
     equal(registers.rip, subject.tiny.entry as u64)?;
     equal(registers.rsp, subject.tiny.stack as u64)?;
@@ -219,7 +219,7 @@ fn read_general() -> Outcome {
     let zeroes = [r.rax, r.rbx, r.rcx, r.rdx, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15];
     equal(zeroes, [0; 13])?;
     equal((r.fs_base, r.gs_base), (0, 0))?;
-    // Interrupts come, and a bit that is always set.
+    // Interrupts are enabled, and bit 1 is always set.
     equal(r.rflags & 0x202, 0x202)?;
     drop(token);
     subject.end()
@@ -249,13 +249,13 @@ fn write_general() -> Outcome {
         r15: pattern(14),
         rsp: stack,
         rip: (subject.tiny.entry + PUSH) as u64,
-        // Everything that a program may set, but the trap flag.
+        // All flags that a program may set, except the trap flag.
         rflags: flags,
         fs_base: subject.memory as u64,
         gs_base: 0,
     };
     subject.thread().set_registers(&wanted)?;
-    // The flags that are not a program's stay as they were.
+    // Flags that a program may not set keep their values.
     let read = subject.general()?;
     equal(read, zx_thread_state_general_regs_t { rflags: flags | 0x202, ..wanted })?;
     drop(token);
@@ -275,7 +275,7 @@ fn write_general() -> Outcome {
 }
 
 fn write_at_start() -> Outcome {
-    // A process that is suspended before its first instruction, sent elsewhere.
+    // A process is suspended before its first instruction, and its thread is redirected.
     let subject = Subject::new()?;
     let token = subject.tiny.thread.suspend()?;
     fails(subject.thread().registers::<zx_thread_state_general_regs_t>(), Status::BAD_STATE)?;
@@ -291,7 +291,7 @@ fn write_at_start() -> Outcome {
 
 // --- x87 and vector registers ---
 
-/// 1.0 and pi, as the x87 unit has them.
+/// 1.0 and pi in the x87 unit's format.
 const NUMBERS: [[u64; 2]; 2] = [[0x8000_0000_0000_0000, 0x3fff], [0xc90f_daa2_2168_c235, 0x4000]];
 const MXCSR: u32 = 0x5f80;
 
@@ -319,7 +319,7 @@ fn read_fp() -> Outcome {
     let (subject, token) = loaded()?;
     let fp: zx_thread_state_fp_regs_t = subject.thread().registers()?;
     equal(fp.fcw, 0x37f)?;
-    // The top of the stack is the last number; two of eight are in use.
+    // The top of the stack is the last number; two of the eight registers are in use.
     equal(fp.fsw >> 11 & 7, 6)?;
     equal(fp.ftw, 0xc0)?;
     equal((fp.st[0], fp.st[1]), (NUMBERS[1], NUMBERS[0]))?;
@@ -341,7 +341,7 @@ fn read_vector() -> Outcome {
 }
 
 fn read_fp_at_start() -> Outcome {
-    // A thread that never used the unit has what the unit starts with.
+    // A thread that has not used the unit has its initial state.
     let subject = Subject::start(0)?;
     let token = subject.suspend()?;
     let fp: zx_thread_state_fp_regs_t = subject.thread().registers()?;
@@ -401,7 +401,7 @@ fn write_vector() -> Outcome {
 }
 
 fn write_vector_others_stay() -> Outcome {
-    // Vector registers and x87 unit are written apart; other threads have their own.
+    // Vector registers and the x87 unit are written separately; another thread is not affected.
     let (subject, token) = loaded()?;
     let (other, other_token) = loaded()?;
     let before: zx_thread_state_fp_regs_t = subject.thread().registers()?;
@@ -426,7 +426,7 @@ fn write_mxcsr_reserved() -> Outcome {
         let state = zx_thread_state_vector_regs_t { mxcsr, ..a_vector_state() };
         fails(subject.thread().set_registers(&state), Status::INVALID_ARGS)?;
     }
-    // Nothing of it was taken.
+    // The refused write changed nothing.
     let state: zx_thread_state_vector_regs_t = subject.thread().registers()?;
     equal((state.mxcsr, state.zmm[0][0]), (MXCSR, pattern(0)))?;
     drop(token);
@@ -461,7 +461,7 @@ fn write_bases() -> Outcome {
     subject.thread().read_state(fs, &mut word)?;
     equal(u64::from_le_bytes(word), place)?;
     equal(subject.general()?.fs_base, place)?;
-    // GS is the kernel's: it reads as 0 and can be nothing else.
+    // GS belongs to the system: it reads as 0, and no other value can be written.
     subject.thread().read_state(gs, &mut word)?;
     equal(word, [0; 8])?;
     subject.thread().write_state(gs, &[0; 8])?;
@@ -471,7 +471,7 @@ fn write_bases() -> Outcome {
     for kind in [fs, gs] {
         fails(subject.thread().write_state(kind, &(1_u64 << 47).to_le_bytes()), Status::INVALID_ARGS)?;
     }
-    // The thread has what was written.
+    // The thread runs with the written values.
     let stack = subject.tiny.stack as u64 & !0xf;
     let mut registers = subject.general()?;
     registers.rsp = stack;
@@ -489,7 +489,7 @@ fn write_bases() -> Outcome {
     Err("the thread did not go on".into())
 }
 
-/// What is not an address of programs.
+/// Addresses outside the user's part.
 const ADDRESSES: [u64; 5] = [1 << 47, 0xffff_7fff_ffff_ffff, 0xffff_8000_0000_0000, 1 << 63, u64::MAX];
 
 fn bad_addresses(thread: &Thread) -> Outcome {
@@ -509,7 +509,7 @@ fn write_addresses() -> Outcome {
     let subject = Subject::start(0)?;
     let token = subject.suspend()?;
     bad_addresses(subject.thread())?;
-    // The last address that is one is nobody's: the thread goes there and faults.
+    // The last address of the user's part is valid but never mapped: the thread continues there and faults.
     let last = zx_thread_state_general_regs_t { rip: (1 << 47) - 1, ..subject.general()? };
     subject.thread().set_registers(&last)?;
     drop(token);
@@ -517,7 +517,7 @@ fn write_addresses() -> Outcome {
 }
 
 fn write_addresses_in_call() -> Outcome {
-    // The same for a thread that would come back by the end of a system call.
+    // The same for a thread that is blocked in a system call.
     let waiter = Waiter::start()?;
     waiter.blocked()?;
     let token = waiter.suspend()?;
@@ -525,7 +525,8 @@ fn write_addresses_in_call() -> Outcome {
     drop(token);
     waiter.first.signal(Signals::NONE, Signals::USER_0)?;
     equal(waiter.caller.end(FIRST)?, 0)?;
-    // The last address of programs is one. Before the thread gets there it is sent to its second wait.
+    // The last address of the user's part is valid. Before the thread gets there, the case redirects it to its second
+    // wait.
     let waiter = Waiter::start()?;
     waiter.blocked()?;
     let token = waiter.suspend()?;
@@ -544,7 +545,7 @@ fn write_privileged_flags() -> Outcome {
     let subject = Subject::start(0)?;
     let token = subject.suspend()?;
     let before = subject.general()?.rflags;
-    // No interrupts, I/O privilege, resume, virtual-8086 mode, virtual interrupts: none of a program's business.
+    // Interrupts off, I/O privilege, resume, virtual-8086 mode, virtual interrupts: a program may change none of them.
     let flags = (before & !0x200) | 0x3000 | 1 << 16 | 1 << 17 | 1 << 19 | 1 << 20;
     subject.thread().set_registers(&zx_thread_state_general_regs_t { rflags: flags, ..subject.general()? })?;
     equal(subject.general()?.rflags, before)?;
@@ -562,7 +563,7 @@ fn write_single_step() -> Outcome {
     for wrong in [2_u32, u32::MAX] {
         fails(subject.thread().write_state(kind, &wrong.to_le_bytes()), Status::INVALID_ARGS)?;
     }
-    // Too few bytes are none; what follows is not looked at.
+    // Too few bytes are refused; bytes behind the state are ignored.
     fails(subject.thread().write_state(kind, &[1, 0, 0]), Status::BUFFER_TOO_SMALL)?;
     subject.thread().write_state(kind, &[0, 0, 0, 0, 2])?;
     subject.thread().write_state(kind, &1_u32.to_le_bytes())?;
@@ -571,7 +572,8 @@ fn write_single_step() -> Outcome {
     subject.thread().write_state(kind, &0_u32.to_le_bytes())?;
     subject.thread().read_state(kind, &mut state)?;
     equal(u32::from_le_bytes(state), 0)?;
-    // Without it the thread spins on; with it the next instruction is its last, as nobody handles the exception.
+    // Without the flag the thread continues to spin. With it, the next instruction raises an exception that no handler
+    // takes, which ends the process.
     drop(token);
     fails(subject.tiny.process.wait_one(Signals::TASK_TERMINATED, soon(20)), Status::TIMED_OUT)?;
     let token = subject.suspend()?;
@@ -585,10 +587,10 @@ fn write_single_step() -> Outcome {
 const FIRST: usize = 32;
 const SECOND: usize = 48;
 
-/// A thread of this program that is made by hand: it calls a function and keeps the result.
+/// A thread of this program that the case creates by hand: it calls a function and stores the result.
 ///
-/// Its memory: two handles, the function's address, that of `zx_thread_exit`, and twice a result with a mark that it is
-/// there.
+/// Its memory holds two handles, the function's address, the address of `zx_thread_exit`, and two results, each with a
+/// mark that says that it was stored.
 struct Caller {
     thread: Thread,
     code: usize,
@@ -670,7 +672,7 @@ impl Caller {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// The thread's end, and the result at a place.
+    /// Waits for the thread's end; returns the result at offset `at`.
     fn end(&self, at: usize) -> Result<i64, Failure> {
         self.thread.wait_one(Signals::THREAD_TERMINATED, late())?;
         let vmar = zx::startup::vmar_root_self();
@@ -681,7 +683,7 @@ impl Caller {
     }
 }
 
-/// A thread that waits in a call has the stack pointer that it waits with: a few frames down on its page.
+/// A thread that is blocked in a call has the stack pointer of its call: a few frames below the top of its page.
 fn read_in_a_call() -> Outcome {
     let waiter = Waiter::start()?;
     waiter.blocked()?;
@@ -694,7 +696,7 @@ fn read_in_a_call() -> Outcome {
     equal(waiter.caller.end(FIRST)?, 0)
 }
 
-/// A thread of this program that waits for a signal of one event, and when it is sent there, for one of another.
+/// A thread of this program that waits for a signal of one event or, when it is redirected, of another one.
 struct Waiter {
     caller: Caller,
     first: Event,
@@ -713,7 +715,7 @@ impl Waiter {
         &self.caller.thread
     }
 
-    /// Waits until the thread waits.
+    /// Waits until the thread is blocked in its wait.
     fn blocked(&self) -> Outcome {
         for _ in 0..1000 {
             if self.thread().info()?.state == abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE {
@@ -730,7 +732,7 @@ impl Waiter {
         Ok(token)
     }
 
-    /// Sends the standing thread to its second wait.
+    /// Redirects the suspended thread to its second wait.
     fn send(&self) -> Outcome {
         let mut registers: zx_thread_state_general_regs_t = self.thread().registers()?;
         registers.rip = (self.caller.code + AGAIN) as u64;
@@ -746,12 +748,12 @@ fn write_out_of_a_call() -> Outcome {
         waiter.blocked()?;
         let token = waiter.suspend()?;
         if ended {
-            // The wait is over, and the thread does not know it yet.
+            // The wait is satisfied, but the thread has not run since.
             waiter.first.signal(Signals::NONE, Signals::USER_0)?;
         }
         waiter.send()?;
         drop(token);
-        // The first wait is nobody's any more: neither its end nor its signal reaches the second.
+        // The first wait no longer concerns the thread: neither its end nor its signal affects the second wait.
         waiter.blocked()?;
         waiter.first.signal(Signals::NONE, Signals::USER_0)?;
         fails(waiter.thread().wait_one(Signals::THREAD_TERMINATED, soon(20)), Status::TIMED_OUT)?;
@@ -771,7 +773,7 @@ fn write_stays_in_a_call() -> Outcome {
         if ended {
             waiter.first.signal(Signals::NONE, Signals::USER_0)?;
         }
-        // Another register than the one that says where it goes on, and back.
+        // Writes another register than the instruction pointer, and restores it.
         let registers: zx_thread_state_general_regs_t = waiter.thread().registers()?;
         let other = zx_thread_state_general_regs_t { r12: !registers.r12, ..registers };
         waiter.thread().set_registers(&other)?;
@@ -789,7 +791,7 @@ fn write_stays_in_a_call() -> Outcome {
 
 // --- what is refused ---
 
-/// All kinds with their sizes.
+/// All kinds with their sizes in bytes.
 const KINDS: [(u32, usize); 6] = [
     (abi::ZX_THREAD_STATE_GENERAL_REGS, size_of::<zx_thread_state_general_regs_t>()),
     (abi::ZX_THREAD_STATE_FP_REGS, size_of::<zx_thread_state_fp_regs_t>()),
@@ -807,7 +809,7 @@ fn not_standing(state: impl Fn(&Thread, u32, &mut [u8]) -> zx::Result<()>) -> Ou
         }
         Ok::<_, Failure>(())
     };
-    // Not started, also when it is suspended; running; dead; and the caller itself.
+    // The thread is new, also with a suspend token; it runs; it is dead; it is the caller itself.
     refused()?;
     let token = tiny.thread.suspend()?;
     refused()?;
@@ -838,7 +840,7 @@ fn read_arguments() -> Outcome {
         fails(thread.read_state(kind, &mut bytes[..size - 1]), Status::BUFFER_TOO_SMALL)?;
         fails(thread.read_state(kind, &mut []), Status::BUFFER_TOO_SMALL)?;
         equal(&bytes[..], &vec![0x55; size + 8][..])?;
-        // More room than is needed does no harm.
+        // A larger buffer is accepted.
         thread.read_state(kind, &mut bytes)?;
         equal(&bytes[size..], &[0x55; 8][..])?;
         for address in [0, 8, 0xffff_8000_0000_0000_u64] {
@@ -867,7 +869,7 @@ fn write_arguments() -> Outcome {
         let mut bytes = vec![0; size + 8];
         fails(thread.write_state(kind, &bytes[..size - 1]), Status::BUFFER_TOO_SMALL)?;
         fails(thread.write_state(kind, &[]), Status::BUFFER_TOO_SMALL)?;
-        // What it has is as good as anything; more than is needed does no harm.
+        // The thread's own state is valid; a larger buffer is accepted.
         thread.read_state(kind, &mut bytes[..size])?;
         bytes[size..].fill(0x55);
         thread.write_state(kind, &bytes)?;
@@ -890,9 +892,9 @@ fn write_arguments() -> Outcome {
 // --- what programs do by themselves ---
 
 fn flags_nested_task() -> Outcome {
-    // The flag makes `iret` fault where it is set. A thread with it enters the kernel, which then returns to another
-    // thread that it had interrupted: the flag must not be there any more.
-    //   pushf; or dword [rsp], 0x4000; popf; mov ebx, 50; again: mov rdx, -7; syscall; dec ebx; jnz again; ud2
+    // NT makes `iret` fault while it is set. A thread with NT enters the kernel, which then returns to another thread
+    // that it had interrupted: NT must not be set any more.
+    // pushf; or dword [rsp], 0x4000; popf; mov ebx, 50; again: mov rdx, -7; syscall; dec ebx; jnz again; ud2
     let other = tiny::spinning()?;
     tiny::dies(&[
         0x9c, 0x81, 0x0c, 0x24, 0, 0x40, 0, 0, 0x9d, 0xbb, 50, 0, 0, 0, 0x48, 0xc7, 0xc2, 0xf9, 0xff, 0xff, 0xff, 0x0f,
@@ -903,7 +905,7 @@ fn flags_nested_task() -> Outcome {
 }
 
 fn flags_alignment_check() -> Outcome {
-    // A call by a thread with the flag writes to an odd address, and the flag is there after it.
+    // A call by a thread with the alignment-check flag writes to an odd address, and the flag is still set afterwards.
     let function = zx::sys::zx_event_create as *const () as usize;
     let caller = Caller::start(ALIGNED, [0; 2], function)?;
     equal(caller.end(FIRST)?, 0)?;
@@ -915,7 +917,7 @@ fn flags_alignment_check() -> Outcome {
 }
 
 fn fpu_long_computations() -> Outcome {
-    // Threads that compute at the same time, and others that come between, do not see each other's numbers.
+    // Threads that compute at the same time, with other threads between them, keep their own x87 and vector registers.
     fn compute(seed: f64) -> f64 {
         let (mut x, mut sum) = (seed, 0.0_f64);
         for n in 0..60_000 {
@@ -929,7 +931,7 @@ fn fpu_long_computations() -> Outcome {
     }
     let seeds: Vec<f64> = (1..=6).map(|n| f64::from(n) / 7.5).collect();
     let alone: Vec<u64> = seeds.iter().map(|&seed| compute(seed).to_bits()).collect();
-    // What IEEE 754 makes of it, on any machine.
+    // The results of IEEE 754 on any machine.
     let known = [
         0x401e_a713_c928_2ea6,
         0x4020_46dc_ed4d_024e,

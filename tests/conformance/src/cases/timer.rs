@@ -84,7 +84,7 @@ fn set_order_of_many() -> Outcome {
     let start = MonotonicInstant::now();
     let timers = (0..50).map(|_| Timer::create(0)).collect::<zx::Result<Vec<_>>>()?;
     for (index, timer) in timers.iter().enumerate() {
-        // Set in an order that is not that of the deadlines.
+        // They are set in an order that differs from that of their deadlines.
         let place = (index * 7 % 50) as i64;
         timer.wait_async(&port, place as u64, Signals::TIMER_SIGNALED, 0)?;
         timer.set(start + Duration::from_millis(30 + place), NONE)?;
@@ -128,7 +128,7 @@ fn create_boot_clock() -> Outcome {
 const HOUR: Duration = Duration::from_seconds(3600);
 
 fn set_slack_early() -> Outcome {
-    // One that may come early goes off with one that comes first.
+    // A timer with early slack fires together with an earlier one.
     let (first, second) = (Timer::create(0)?, Timer::create(abi::ZX_TIMER_SLACK_EARLY)?);
     first.set(soon(20), NONE)?;
     second.set(MonotonicInstant::after(Duration::from_seconds(60)), HOUR)?;
@@ -138,7 +138,7 @@ fn set_slack_early() -> Outcome {
 }
 
 fn set_slack_late() -> Outcome {
-    // One that may come late goes off with one that comes after it, not before.
+    // A timer with late slack fires together with a later one, and not before.
     let (first, second) = (Timer::create(0)?, Timer::create(abi::ZX_TIMER_SLACK_LATE)?);
     let deadline = soon(200);
     first.set(deadline, NONE)?;
@@ -151,7 +151,7 @@ fn set_slack_late() -> Outcome {
 }
 
 fn set_slack_center() -> Outcome {
-    // Either way, with the nearest.
+    // A timer with slack in both directions fires with the nearest one.
     let (early, late_one) = (Timer::create(0)?, Timer::create(0)?);
     let middle = Timer::create(abi::ZX_TIMER_SLACK_CENTER)?;
     let now = MonotonicInstant::now();
@@ -163,7 +163,8 @@ fn set_slack_center() -> Outcome {
 }
 
 fn set_slack_of_another_kind() -> Outcome {
-    // Early is no help to one that may only be late, and the other way around; nor is slack that does not reach.
+    // An earlier deadline does not help a timer with late slack, nor a later one a timer with early slack; nor does
+    // slack that is too short.
     let other = Timer::create(0)?;
     other.set(soon(20), NONE)?;
     let far = MonotonicInstant::after(Duration::from_seconds(60));
@@ -178,7 +179,7 @@ fn set_slack_of_another_kind() -> Outcome {
 }
 
 fn set_alone_is_exact() -> Outcome {
-    // With nobody to go along with, slack changes nothing.
+    // Slack has no effect if no other timer is near.
     for mode in [abi::ZX_TIMER_SLACK_CENTER, abi::ZX_TIMER_SLACK_EARLY, abi::ZX_TIMER_SLACK_LATE] {
         let timer = Timer::create(mode)?;
         let deadline = soon(20);
@@ -193,7 +194,7 @@ fn set_never() -> Outcome {
     let timer = Timer::create(0)?;
     timer.set(MonotonicInstant::INFINITE, Duration::INFINITE)?;
     fails(timer.wait_one(Signals::TIMER_SIGNALED, soon(20)), Status::TIMED_OUT)?;
-    // And from long ago.
+    // The same with the earliest time.
     timer.set(MonotonicInstant::INFINITE_PAST, Duration::INFINITE)?;
     equal(timer.signals()?, Signals::TIMER_SIGNALED)
 }
@@ -219,7 +220,7 @@ fn close_while_set() -> Outcome {
     for _ in 0..200 {
         Timer::create(0)?.set(soon(5), NONE)?;
     }
-    // The system goes on, and so do other timers.
+    // The system and other timers still work.
     let timer = Timer::create(0)?;
     timer.set(soon(20), NONE)?;
     timer.wait_one(Signals::TIMER_SIGNALED, late())?;

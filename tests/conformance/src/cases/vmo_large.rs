@@ -1,4 +1,4 @@
-//! VMOs that large pages may stand for: whatever is done to parts of them, the bytes are the same as ever.
+//! VMOs that can consist of large pages: operations on parts of them have the same results as with small pages.
 
 use abi::{
     ZX_VMO_CHILD_SNAPSHOT as SNAPSHOT, ZX_VMO_OP_COMMIT as COMMIT, ZX_VMO_OP_DECOMMIT as DECOMMIT,
@@ -24,7 +24,7 @@ cases! {
 
 const LARGE: usize = 2 << 20;
 
-/// What page `n` holds in its first and its last byte.
+/// The value of page `n`'s first and last byte.
 fn mark(n: usize) -> u8 {
     (n % 251 + 1) as u8
 }
@@ -40,7 +40,7 @@ fn marked(large: usize) -> zx::Result<Vmo> {
     Ok(vmo)
 }
 
-/// Sees to it that the pages `[first, end)` are marked as they were.
+/// Checks that the pages `[first, end)` have their marks and are zero otherwise.
 fn check(vmo: &Vmo, first: usize, end: usize) -> Outcome {
     let mut page = vec![0; PAGE];
     for n in first..end {
@@ -51,7 +51,7 @@ fn check(vmo: &Vmo, first: usize, end: usize) -> Outcome {
     Ok(())
 }
 
-/// The same through a mapping of the VMO from its page `from` on.
+/// Checks the marks through a mapping that begins at page `from` of the VMO.
 fn check_mapped(base: usize, from: usize, pages: usize) -> Outcome {
     for n in 0..pages {
         let ends = (zx::probe::read(base + n * PAGE), zx::probe::read(base + (n + 1) * PAGE - 1));
@@ -106,7 +106,7 @@ fn decommit_a_part() -> Outcome {
     check_mapped(base, 0, 7)?;
     check_mapped(base + 10 * PAGE, 10, PAGES - 10)?;
     check_mapped(base + LARGE + 2 * PAGE, PAGES + 2, PAGES - 2)?;
-    // A page that is committed again is a page like others.
+    // A page that is committed again is an ordinary page.
     zx::probe::write(base + 8 * PAGE, 5);
     let mut byte = [0];
     vmo.read(&mut byte, (8 * PAGE) as u64)?;
@@ -142,7 +142,7 @@ fn snapshot() -> Outcome {
 fn protect_a_part() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(3 * PAGES)?;
-    // The region need not be aligned: the VMO begins where 2 MiB do.
+    // The region need not be aligned: the mapping begins at a multiple of 2 MiB.
     let start = base.next_multiple_of(LARGE);
     let vmo = marked(1)?;
     vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, start - base, &vmo, 0, LARGE - PAGE)?;
@@ -178,7 +178,7 @@ fn two_mappings() -> Outcome {
     let (one, two) = (vmar.map(READ_WRITE, 0, &vmo, 0, LARGE)?, vmar.map(READ, 0, &vmo, 0, LARGE)?);
     check_mapped(one, 0, PAGES)?;
     check_mapped(two, 0, PAGES)?;
-    // A third one, out of line, takes the page apart under the others.
+    // A third mapping at a different offset makes the server split the large page, which the other two have mapped.
     let three = vmar.map(READ, 0, &vmo, (5 * PAGE) as u64, 3 * PAGE)?;
     check_mapped(three, 5, 3)?;
     zx::probe::write(one + 6 * PAGE, 66);
@@ -191,7 +191,7 @@ fn two_mappings() -> Outcome {
     Ok(())
 }
 
-/// Made and given back many times, in parts and in whole, more than there is memory in all.
+/// Large pages are committed and freed many times, in part and as a whole, more of them than there is memory.
 fn comes_back() -> Outcome {
     for round in 0..40 {
         let vmo = Vmo::create(16 * LARGE as u64, 0)?;

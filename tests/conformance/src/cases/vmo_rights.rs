@@ -1,4 +1,4 @@
-//! What a handle to a VMO allows: reading and writing it, mapping it each way, and what its children's handles allow.
+//! The rights of a handle to a VMO: reading, writing, each kind of mapping, and the rights of its children's handles.
 
 use abi::{Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT};
 use zx::{AsHandleRef, Info, Vmo};
@@ -25,12 +25,12 @@ fn all() -> Result<Vmo, Failure> {
     Ok(Vmo::create(4 * PAGE, 0)?.replace_as_executable(None)?)
 }
 
-/// Which of three are in a set.
+/// The members of a set of the three rights.
 fn members(set: u32) -> impl Iterator<Item = (Rights, u32)> {
     ACCESS.into_iter().enumerate().filter(move |(n, _)| set >> n & 1 != 0).map(|(_, access)| access)
 }
 
-/// Handles with each set of rights against mappings with each set of permissions.
+/// Each set of rights, against mappings with each set of permissions.
 fn each_mapping() -> Outcome {
     let (all, root) = (all()?, zx::startup::vmar_root_self());
     for (set, may_map) in (0..8_u32).flat_map(|set| [(set, false), (set, true)]) {
@@ -44,7 +44,7 @@ fn each_mapping() -> Outcome {
             if !may_map {
                 fails(mapped, Status::ACCESS_DENIED)?;
             } else if asked != 0 && asked & 1 == 0 {
-                // What can be written or executed can be read.
+                // Memory that can be written or executed must be readable as well.
                 fails(mapped, Status::INVALID_ARGS)?;
             } else if asked & !set != 0 {
                 fails(mapped, Status::ACCESS_DENIED)?;
@@ -56,8 +56,8 @@ fn each_mapping() -> Outcome {
     Ok(())
 }
 
-/// Who makes a copy may write it and not execute it, unless it is not to be written; a part of the same memory is as good
-/// as the whole. Names are everybody's who makes a child.
+/// A copy's handle may write and not execute, except with `ZX_VMO_CHILD_NO_WRITE`; a slice's handle has the parent
+/// handle's rights. Both get the rights to read and set properties.
 fn of_children() -> Outcome {
     let all = all()?;
     let (needed, property) = (Rights::READ | Rights::DUPLICATE, Rights::GET_PROPERTY | Rights::SET_PROPERTY);
@@ -78,7 +78,7 @@ fn of_children() -> Outcome {
     Ok(())
 }
 
-/// What a handle is of is told before what it lacks.
+/// The server checks the type before the rights.
 fn type_comes_first() -> Outcome {
     let port = zx::Port::create()?.duplicate_handle(Rights::NONE)?;
     let (raw, mut byte) = (port.raw_handle(), 0_u8);
@@ -88,7 +88,7 @@ fn type_comes_first() -> Outcome {
     gives(raw!(zx_vmo_op_range, raw, abi::ZX_VMO_OP_COMMIT, 0, PAGE, 0, 0), Status::WRONG_TYPE)
 }
 
-/// Caches are written back of memory that may be written and of such that may not, and nothing is lost by it.
+/// Caches can be flushed for writable and for read-only memory, and no data is lost.
 fn flush_each() -> Outcome {
     const SIZE: usize = 0x8000;
     let (vmo, root) = (Vmo::create(SIZE as u64, 0)?, zx::startup::vmar_root_self());

@@ -1,6 +1,6 @@
-//! Virtual processors: this system's own, so what is promised stands in `docs/virtual-processors.md`.
+//! Virtual processors. They are Hafnon's own; `docs/virtual-processors.md` has what is promised.
 //!
-//! The code that they run is machine code in processes that are never started.
+//! They run machine code in processes that are never started.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub(super) const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
 pub(super) const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
 pub(super) const CODE: u64 = 0x100_0000;
 pub(super) const DATA: u64 = 0x200_0000;
-/// Flags that a state has which has not got any.
+/// Flags of a state in which no flag is set: interrupts on, and the bit that is always 1.
 pub(super) const FLAGS: u64 = 0x202;
 
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
@@ -59,7 +59,7 @@ pub(super) const SYSCALLS: &[u8] = &[0x0f, 0x05, 0xeb, 0xfc];
 /// `mov rbx, [rax]; mov [rdx], rcx; syscall`
 const LOAD_STORE: &[u8] = &[0x48, 0x8b, 0x18, 0x48, 0x89, 0x0a, 0x0f, 0x05];
 
-/// An address space without threads.
+/// A sub-domain: an address space without threads.
 pub(super) struct Domain {
     pub(super) process: Process,
     pub(super) vmar: Vmar,
@@ -85,13 +85,13 @@ pub(super) fn processor() -> Result<VirtualProcessor<'static>, Failure> {
     Ok(VirtualProcessor::create(&ROOT)?)
 }
 
-/// Enters a domain at its code's beginning.
+/// Enters a sub-domain at the beginning of its code.
 pub(super) fn enter(processor: &mut VirtualProcessor<'_>, domain: &Domain) -> Result<Exit, Failure> {
     *processor.state() = hafnon_vproc_state_t { ip: CODE, flags: FLAGS, ..Default::default() };
     Ok(processor.enter(&domain.process)?)
 }
 
-/// A value of its own for each register.
+/// A state with a different value in each register.
 pub(super) fn state(from: u64) -> hafnon_vproc_state_t {
     let n = |i: u64| from + i * 0x0101_0101_0101;
     hafnon_vproc_state_t {
@@ -123,7 +123,7 @@ fn create_one() -> Outcome {
     let basic = first.handle().basic_info()?;
     equal((basic.type_, basic.rights), (HAFNON_OBJ_TYPE_VPROC, HAFNON_DEFAULT_VPROC_RIGHTS.bits()))?;
     fails(VirtualProcessor::create(&ROOT), Status::ALREADY_BOUND)?;
-    // Another thread may have one.
+    // Another thread can create one.
     thread::scope(|scope| scope.spawn(|| processor().map(drop)).join().unwrap_or(Err("it panicked".into())))
 }
 
@@ -144,7 +144,7 @@ fn enter_registers() -> Outcome {
     let ip = CODE + SYSCALL.len() as u64;
     let seen = hafnon_vproc_state_t { ip, rcx: ip, r11: given.flags, ..given };
     equal(*processor.state(), seen)?;
-    // All of them, also those that a system call takes: an exception shows them. `ud2`
+    // All registers, including those that a system call overwrites: an exception reports them. `ud2`
     let domain = Domain::new(&[0x0f, 0x0b])?;
     *processor.state() = given;
     equal(processor.enter(&domain.process)?, Exit::Exception(6))?;
@@ -165,7 +165,7 @@ fn resume_registers() -> Outcome {
     Ok(())
 }
 
-/// Vector registers stay the code's own: `movq xmm0, rax; L: syscall; movq rbx, xmm0; jmp L`.
+/// Vector registers stay those of the code: `movq xmm0, rax; L: syscall; movq rbx, xmm0; jmp L`.
 fn resume_vector_registers() -> Outcome {
     let bytes = [0x66, 0x48, 0x0f, 0x6e, 0xc0, 0x0f, 0x05, 0x66, 0x48, 0x0f, 0x7e, 0xc3, 0xeb, 0xf7];
     let (mut processor, domains) = (processor()?, [Domain::new(&bytes)?, Domain::new(&bytes)?]);
@@ -207,13 +207,13 @@ fn enter_bad_address() -> Outcome {
         *processor.state() = hafnon_vproc_state_t { ip: CODE, gs_base: address, ..Default::default() };
         fails(processor.enter(&domain.process), Status::INVALID_ARGS)?;
     }
-    // By the answer to a system call: there is nothing at such an address, whatever becomes of it.
+    // The reply to a system call does not check the address; nothing is mapped there, so the code faults.
     equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
     processor.state().ip = 0xffff_ffff_8000_0000;
     ensure(matches!(processor.resume()?, Exit::PageFault(_) | Exit::Exception(_)), "it runs in the kernel")
 }
 
-/// Two address spaces, each with its own state.
+/// Three address spaces, each with its own state.
 fn enter_turns() -> Outcome {
     let mut processor = processor()?;
     let domains = [Domain::new(SYSCALLS)?, Domain::new(SYSCALLS)?, Domain::new(SYSCALLS)?];
@@ -228,19 +228,19 @@ fn enter_turns() -> Outcome {
     Ok(())
 }
 
-/// The caller's own address space is one like others.
+/// The caller's own address space can be entered like any other.
 fn enter_own() -> Outcome {
     let (mut processor, code) = (processor()?, code(SYSCALLS)?);
     let page = ROOT.map_here(READ_EXECUTE, &code, 0, PAGE as usize)?;
     let ip = page.address() as u64;
-    // Nobody has executed it yet, and nobody but the owner serves faults here.
+    // The code was never executed in normal mode, and only the owner maps pages for a virtual processor.
     map_runs(&ROOT, &code, &[run(ip, 0, PAGE, READ_EXECUTE)])?;
     *processor.state() = hafnon_vproc_state_t { ip, ..state(0) };
     equal(processor.enter(&zx::startup::process_self())?, Exit::Syscall)?;
     equal(processor.state().ip, ip + 2)
 }
 
-/// The code is gone, and with it the address space: whoever goes on there comes to nothing.
+/// The address space is destroyed: code that is resumed there faults.
 fn enter_killed() -> Outcome {
     let mut processor = processor()?;
     for _ in 0..3 {
@@ -261,7 +261,7 @@ fn enter_rights() -> Outcome {
     fails(processor.enter(&process), Status::ACCESS_DENIED)
 }
 
-/// The page that is wanted is mapped where it is wanted.
+/// The owner maps the page at the address that faulted.
 fn fault_map() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(LOAD_STORE)?);
     let memory = Vmo::create(4 * PAGE, 0)?;
@@ -271,7 +271,7 @@ fn fault_map() -> Outcome {
         hafnon_vproc_state_t { ip: CODE, rax: from, rdx: to, rcx: 77, flags: FLAGS, ..Default::default() };
     equal(processor.enter(&domain.process)?, Exit::PageFault(from))?;
     equal((processor.page().ip, processor.page().code & !4), (CODE, 0))?;
-    // As often as one likes, as long as nothing is done about it.
+    // The code faults again on each resume, until the owner maps the page.
     equal(processor.resume()?, Exit::PageFault(from))?;
     map_runs(&domain.vmar, &memory, &[run(DATA, 2 * PAGE, PAGE, READ)])?;
     equal(processor.resume()?, Exit::PageFault(to))?;
@@ -284,7 +284,7 @@ fn fault_map() -> Outcome {
     equal(u64::from_le_bytes(stored), 77)
 }
 
-/// What is mapped can be loaded; to be stored to it must be mapped so.
+/// A page that is mapped read-only can be loaded from; a store needs a writable mapping.
 fn fault_access() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(LOAD_STORE)?);
     let memory = Vmo::create(PAGE, 0)?;
@@ -296,7 +296,7 @@ fn fault_access() -> Outcome {
     equal(processor.page().code & !4, HAFNON_VPROC_FAULT_WRITE | HAFNON_VPROC_FAULT_PRESENT)?;
     map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, READ_WRITE)])?;
     equal(processor.resume()?, Exit::Syscall)?;
-    // Taken away again, and then the memory itself.
+    // The mapping is removed, and then the memory itself.
     map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, READ)])?;
     *processor.state() = given;
     equal(processor.enter(&domain.process)?, Exit::PageFault(DATA))?;
@@ -307,7 +307,7 @@ fn fault_access() -> Outcome {
     equal((processor.page().ip, processor.page().code & !4), (CODE, 0))
 }
 
-/// A page fault tells no registers, but they are to be had, and the code can be sent elsewhere.
+/// A page fault does not report registers, but they can be read and written.
 fn fault_state() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(LOAD_STORE)?);
     let given = hafnon_vproc_state_t { rax: DATA, fs_base: 0x1000, ..state(0x77) };
@@ -338,7 +338,7 @@ fn exception_kinds() -> Outcome {
         let domain = Domain::new(&all)?;
         equal((bytes, enter(&mut processor, &domain)?), (bytes, Exit::Exception(vector)))?;
         equal((bytes, processor.state().ip), (bytes, CODE + behind))?;
-        // It goes on where it is sent.
+        // It continues where the owner sends it.
         processor.state().ip = CODE + bytes.len() as u64;
         equal(processor.resume()?, Exit::Syscall)?;
         equal(processor.state().ip, CODE + all.len() as u64)?;
@@ -346,7 +346,7 @@ fn exception_kinds() -> Outcome {
     Ok(())
 }
 
-/// Whatever stands in `rdx`, the code stops at each `syscall`, and then is where it was.
+/// The code stops at each `syscall`, whatever `rdx` contains, and continues behind it.
 fn call_numbers() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
     for number in (-70_i64..=16).map(|n| n as u64).chain([u64::MAX >> 1, 1 << 32, 0xffff_ffff]) {
@@ -370,7 +370,7 @@ fn call_numbers() -> Outcome {
     Ok(())
 }
 
-/// Code that never stops is stopped where it is, with all its registers.
+/// A kick stops code that never stops by itself, with all of its registers.
 fn kick_spins() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(SPIN)?);
     let given = hafnon_vproc_state_t { fs_base: 0x1234_5000, ..state(0x999) };
@@ -391,7 +391,8 @@ fn kick_spins() -> Outcome {
 /// `L: inc rax; inc rbx; jmp L`
 const COUNTS: &[u8] = &[0x48, 0xff, 0xc0, 0x48, 0xff, 0xc3, 0xeb, 0xf8];
 
-/// Each kick is told, once, between two instructions, and what goes on is what was stopped.
+/// Each kick is reported exactly once, between two instructions, and the code continues from the state in which it was
+/// stopped.
 fn kick_each_once() -> Outcome {
     const KICKS: u64 = 200;
     let (mut processor, domain) = (processor()?, Domain::new(COUNTS)?);
@@ -423,7 +424,7 @@ fn kick_each_once() -> Outcome {
     })
 }
 
-/// Kicks among system calls: no call is lost or made twice. `L: inc rbx; syscall; jmp L`
+/// Kicks between system calls: no call is lost or repeated. `L: inc rbx; syscall; jmp L`
 fn kick_calls() -> Outcome {
     const KICKS: u64 = 200;
     let (mut processor, domain) = (processor()?, Domain::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05, 0xeb, 0xf9])?);
@@ -462,7 +463,7 @@ fn kick_calls() -> Outcome {
     })
 }
 
-/// A kick that comes while the owner does something else is told when it lets the code go on; several are one.
+/// A kick while the owner is elsewhere is reported when the owner resumes the code; several kicks are reported as one.
 fn kick_before() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
     equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
@@ -476,7 +477,7 @@ fn kick_before() -> Outcome {
     equal(processor.resume()?, Exit::Syscall)
 }
 
-/// The word at an address of a domain.
+/// The word at an address of a sub-domain.
 fn peek(domain: &Domain, address: u64) -> Option<u64> {
     let mut word = [0; 8];
     let read = domain.process.read_memory(address as usize, &mut word);
@@ -496,21 +497,21 @@ fn map_several() -> Outcome {
     map_runs(&domain.vmar, &memory, &runs)?;
     let pages = |domain: &Domain| [0, 1, 2, 3, 4].map(|page| peek(domain, DATA + page * PAGE));
     equal(pages(&domain), [Some(7), Some(3), Some(4), None, Some(0)])?;
-    // In one call one goes, one comes, one changes.
+    // One call unmaps one page, maps another and replaces a third.
     let runs =
         [run(DATA + PAGE, 0, PAGE, 0), run(DATA + 3 * PAGE, 9 * PAGE, PAGE, READ), run(DATA, 8 * PAGE, PAGE, READ)];
     map_runs(&domain.vmar, &memory, &runs)?;
     equal(pages(&domain), [Some(8), None, Some(4), Some(9), Some(0)])?;
-    // Where programs for fixed addresses mostly begin.
+    // Where programs with fixed addresses usually begin.
     map_runs(&domain.vmar, &memory, &[run(0x40_0000, 5 * PAGE, PAGE, READ), run(0x20_0000, 0, PAGE, READ)])?;
     equal((peek(&domain, 0x40_0000), peek(&domain, 0x20_0000)), (Some(5), Some(0)))?;
-    // What was done before a mistake stays.
+    // Changes before the invalid run stay.
     let runs = [run(DATA + PAGE, 0, PAGE, READ), run(DATA + 1, 0, PAGE, READ)];
     fails(map_runs(&domain.vmar, &memory, &runs), Status::INVALID_ARGS)?;
     equal(pages(&domain), [Some(8), Some(0), Some(4), Some(9), Some(0)])
 }
 
-/// So many that the call is made in portions.
+/// So many pages that the server makes the call in slices.
 fn map_many() -> Outcome {
     const PAGES: u64 = 4096;
     let (domain, memory) = (Domain::new(SYSCALLS)?, Vmo::create(PAGES * PAGE, 0)?);

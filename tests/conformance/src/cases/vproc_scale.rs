@@ -1,4 +1,4 @@
-//! Virtual processors in numbers: many owners at once, many sub-domains, many pages.
+//! Many virtual processors at once, many sub-domains, many pages.
 
 use std::process::Stdio;
 use std::sync::Barrier;
@@ -19,11 +19,11 @@ cases! {
     "vproc.scale.pages" => pages,
 }
 
-/// Processes with virtual processors, and virtual processors in each.
+/// Number of processes with virtual processors, and number of virtual processors in each.
 const PROCESSES: usize = 4;
 const IN_EACH: u64 = 16;
 
-/// What a child does: so many virtual processors at once, each in its own sub-domain and in one that all have.
+/// Runs in a child: 16 virtual processors at once, each in its own sub-domain and in one that they share.
 pub fn child() -> i32 {
     let (barrier, Ok(shared)) = (Barrier::new(IN_EACH as usize), Domain::new(SYSCALLS)) else { return 1 };
     let one = |number: u64| -> Outcome {
@@ -52,15 +52,15 @@ pub fn child() -> i32 {
     2 * failed as i32
 }
 
-/// 64 of them.
+/// 64 virtual processors.
 fn processors() -> Outcome {
     let spawn = |_| command(&["vproc", "many"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     let mut children = (0..PROCESSES).map(spawn).collect::<Result<Vec<_>, _>>()?;
     children.iter_mut().try_for_each(|child| equal(child.wait()?.code(), Some(0)))
 }
 
-/// A thousand sub-domains of one virtual processor, each with registers of its own: `L: add rax, rbx; movq xmm0, rax; syscall; movq
-/// rcx, xmm0; mov rdx, rcx; syscall; jmp L`.
+/// A thousand sub-domains of one virtual processor, each with registers of its own: `L: add rax, rbx; movq xmm0, rax;
+/// syscall; movq rcx, xmm0; mov rdx, rcx; syscall; jmp L`.
 fn domains() -> Outcome {
     const DOMAINS: u64 = 1000;
     let bytes = [
@@ -77,7 +77,7 @@ fn domains() -> Outcome {
         equal(processor.state().rax, number + 7)?;
         all.push((process, *processor.state()));
     }
-    // Each goes on where it was, in another order, with its own vector registers.
+    // Each continues where it stopped, in another order, with its own vector registers.
     for n in 0..DOMAINS {
         let number = n * 377 % DOMAINS;
         let (process, state) = &all[number as usize];
@@ -90,7 +90,8 @@ fn domains() -> Outcome {
     Ok(())
 }
 
-/// Ten thousand pages, each somewhere else in the VMO, and seen by the code: `L: mov rbx, [rax]; syscall; jmp L`.
+/// Ten thousand pages, in an order that differs from that of the VMO; the code reads them: `L: mov rbx, [rax]; syscall;
+/// jmp L`.
 fn pages() -> Outcome {
     const PAGES: u64 = 10_000;
     let (mut processor, domain) = (processor()?, Domain::new(&[0x48, 0x8b, 0x18, 0x0f, 0x05, 0xeb, 0xf9])?);
@@ -108,7 +109,7 @@ fn pages() -> Outcome {
         processor.state().rax = DATA + (page + 1).min(PAGES - 1) * PAGE;
         equal(processor.resume()?, Exit::Syscall)?;
     }
-    // All of them go at once, and come again side by side.
+    // All of them are unmapped at once and mapped again contiguously.
     let long = |options| -> Vec<_> {
         let part = |n: u64| (PAGES - n * 250).min(250) * PAGE;
         (0..PAGES / 250).map(|n| run(DATA + n * 250 * PAGE, n * 250 * PAGE, part(n), options)).collect()

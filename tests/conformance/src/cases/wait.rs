@@ -57,12 +57,12 @@ fn item(object: &impl AsHandleRef, signals: Signals) -> zx_wait_item_t {
     zx_wait_item_t { handle: object.raw_handle(), waitfor: signals.bits(), pending: 0 }
 }
 
-/// Runs `action` in a thread when the caller waits.
+/// Runs `action` in another thread when the caller is blocked in a wait.
 fn in_a_moment(action: impl FnOnce() -> Outcome + Send + 'static) -> thread::JoinHandle<Outcome> {
     let caller = zx::startup::thread_self().raw_handle();
     thread::spawn(move || {
         let waits = until(caller, &[abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY]);
-        // It is done in any case, so that the wait ends.
+        // The action runs in any case, so that the wait ends.
         action().and(waits)
     })
 }
@@ -90,7 +90,7 @@ fn one_past_deadline() -> Outcome {
     event.signal(Signals::NONE, Signals::USER_5)?;
     for deadline in [MonotonicInstant::ZERO, MonotonicInstant::INFINITE_PAST, MonotonicInstant(-1)] {
         fails(event.wait_one(Signals::USER_0, deadline), Status::TIMED_OUT)?;
-        // What is there already counts, however late it is.
+        // A signal that is set already counts, even with a deadline in the past.
         event.wait_one(Signals::USER_5, deadline)?;
     }
     let mut seen = 0_u32;
@@ -246,7 +246,7 @@ fn many_canceled_by_close() -> Outcome {
     ensure(items[0].pending & Signals::HANDLE_CLOSED.bits() == 0, "one that is open is told as closed")
 }
 
-/// Waits through a handle's value in a thread of its own; gives status and what was observed.
+/// Waits through a handle's value in another thread; returns the status and the observed signals.
 fn waiter(value: u32, signals: Signals) -> thread::JoinHandle<(Status, Signals)> {
     thread::spawn(move || {
         let mut seen = 0_u32;
@@ -259,7 +259,7 @@ fn result(waiter: thread::JoinHandle<(Status, Signals)>) -> Result<(Status, Sign
     waiter.join().map_err(|_| Failure::from("the waiter panicked"))
 }
 
-/// Until so many threads of this process wait for one object.
+/// Waits until `count` threads of this process are blocked in `object_wait_one`.
 fn until_waiting(count: usize) -> Outcome {
     let process = zx::startup::process_self();
     for _ in 0..2000 {
@@ -267,7 +267,7 @@ fn until_waiting(count: usize) -> Outcome {
         let found = process.get_info_koids(abi::ZX_INFO_PROCESS_THREADS, &mut koids)?.actual;
         let mut waiting = 0;
         for koid in &koids[..found] {
-            // One that has ended meanwhile does not wait.
+            // A thread that has ended meanwhile does not count.
             let Ok(thread) = process.thread(*koid) else { continue };
             waiting += usize::from(thread.info()?.state == abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE);
         }
@@ -279,7 +279,7 @@ fn until_waiting(count: usize) -> Outcome {
     Err("they never waited".into())
 }
 
-/// Starts waiters through one value, and waits until they wait.
+/// Starts waiters through one handle value, and waits until they are blocked.
 fn waiters(value: u32, signals: Signals, count: usize) -> Result<Vec<thread::JoinHandle<(Status, Signals)>>, Failure> {
     let waiters = (0..count).map(|_| waiter(value, signals)).collect();
     until_waiting(count)?;
@@ -315,7 +315,7 @@ fn one_signal_cleared_before() -> Outcome {
 fn one_transient_signals_untold() -> Outcome {
     let event = Event::create()?;
     let waiters = waiters(event.raw_handle(), Signals::USER_0, 1)?;
-    // Comes and goes while the other waits for something else.
+    // This signal is set and cleared while the other thread waits for a different one.
     event.signal(Signals::NONE, Signals::USER_1)?;
     event.signal(Signals::USER_1, Signals::NONE)?;
     event.signal(Signals::NONE, Signals::USER_0 | Signals::USER_3)?;
@@ -362,7 +362,7 @@ fn one_canceled_by_transfer() -> Outcome {
         gives(status, CANCELED)?;
         ensure(seen.contains(Signals::HANDLE_CLOSED), "that the handle is gone is not told")?;
     }
-    // The object is none the worse for it.
+    // The object still works.
     far.write(b"x", [])?;
     receiver.wait_one(Signals::READABLE, late())?;
     Ok(())
@@ -430,7 +430,7 @@ fn one_nothing_told_on_failure() -> Outcome {
 }
 
 fn one_moment_for_all() -> Outcome {
-    // A signal that is there for a moment is there for all who wait.
+    // A signal that is set only for a moment wakes all waiters.
     let event = Event::create()?;
     let waiters = waiters(event.raw_handle(), Signals::USER_6, 3)?;
     event.signal(Signals::NONE, Signals::USER_6)?;
@@ -459,7 +459,7 @@ fn many_canceled_tells_which() -> Outcome {
     join(closer)?;
     fails(result, CANCELED)?;
     let closed = Signals::HANDLE_CLOSED;
-    // Another handle to the same object is as open as before.
+    // Closing a handle does not affect other handles to the same object.
     let expected = [Signals::USER_1, closed, Signals::NONE, closed];
     equal(items.map(|item| Signals::from_bits_retain(item.pending)), expected)
 }
@@ -484,7 +484,7 @@ fn many_transient_signals_untold() -> Outcome {
 
 fn many_none_past_deadline() -> Outcome {
     fails(zx::wait_many(&mut [], MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
-    // Where there are no items no memory is looked at.
+    // Without items the server does not access the memory.
     gives(raw!(zx_object_wait_many, 0xffff_8000_0000_0000_u64, 0, 0), Status::TIMED_OUT)
 }
 
@@ -492,7 +492,7 @@ fn many_rights() -> Outcome {
     let event = Event::create()?;
     event.signal(Signals::NONE, Signals::USER_0)?;
     let blind = without(&event, Rights::WAIT)?;
-    // Although the first has what is waited for.
+    // Although the first object has the signal.
     let mut items = [item(&event, Signals::USER_0), item(&blind, Signals::USER_0)];
     fails(zx::wait_many(&mut items, MonotonicInstant::ZERO), Status::ACCESS_DENIED)
 }
@@ -512,7 +512,7 @@ fn many_too_many_first() -> Outcome {
 }
 
 fn many_failure_leaves_nothing() -> Outcome {
-    // A wait that failed for its second handle does not go on through its first.
+    // A wait that failed because of its second handle leaves no observer at its first object.
     let event = Event::create()?;
     for _ in 0..100 {
         let mut items = [item(&event, Signals::USER_0), item(&HandleRef::from_raw(0), Signals::USER_0)];
