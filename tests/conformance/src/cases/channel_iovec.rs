@@ -1,4 +1,4 @@
-//! `ZX_CHANNEL_WRITE_USE_IOVEC`: messages whose bytes lie in several parts.
+//! `ZX_CHANNEL_WRITE_USE_IOVEC`: messages whose bytes come from several buffers.
 
 use abi::{Status, zx_channel_iovec_t};
 use zx::{AsHandleRef, Channel, Event, HandleRef};
@@ -50,7 +50,7 @@ fn empty_parts() -> Outcome {
     let (a, b) = Channel::create()?;
     gives(write_parts(&a, &[]), Status::OK)?;
     equal(read(&b)?, Vec::new())?;
-    // An address of a part without bytes is not looked at.
+    // The server does not check the address of a part of length 0.
     let nothing = zx_channel_iovec_t { buffer: 0, capacity: 0, reserved: 0 };
     gives(write_parts(&a, &[nothing, part(b"x"), nothing]), Status::OK)?;
     equal(read(&b)?, b"x".to_vec())
@@ -79,7 +79,7 @@ fn too_large() -> Outcome {
     let (a, b) = Channel::create()?;
     let bytes = vec![0; 65536];
     gives(write_parts(&a, &[part(&bytes), part(b"x")]), Status::OUT_OF_RANGE)?;
-    // Sizes whose sum would wrap.
+    // Sizes whose sum would overflow.
     let huge = zx_channel_iovec_t { buffer: bytes.as_ptr() as usize, capacity: u32::MAX, reserved: 0 };
     gives(write_parts(&a, &[part(b"abcd"), huge, huge]), Status::OUT_OF_RANGE)?;
     nothing_came(&b)
@@ -113,7 +113,7 @@ fn consumes_on_error() -> Outcome {
 }
 
 fn call() -> Outcome {
-    // The transaction number overwrites the first four bytes, wherever they came from.
+    // The transaction number replaces the first four bytes, whichever parts they come from.
     let (a, b) = Channel::create()?;
     let parts = [part(b"ab"), part(b"cdef")];
     let mut actual = [0_u32; 2];

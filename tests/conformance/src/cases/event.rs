@@ -1,4 +1,4 @@
-//! Events and eventpairs.
+//! Events and event pairs.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Event, EventPair, Info, Signals};
@@ -61,7 +61,7 @@ fn pair_close_signals_peer() -> Outcome {
     drop(a);
     ensure(b.signals()?.contains(Signals::PEER_CLOSED), "the peer is not told")?;
     fails(b.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)?;
-    // Its own signals still work.
+    // The end's own signals still work.
     b.signal(Signals::NONE, Signals::USER_0).map_err(Into::into)
 }
 
@@ -78,7 +78,7 @@ fn pair_signal_peer_both_ways() -> Outcome {
     equal((a.signals()?, b.signals()?), (Signals::NONE, Signals::USER_0))?;
     b.signal_peer(Signals::NONE, Signals::USER_1 | Signals::USER_2)?;
     equal((a.signals()?, b.signals()?), (Signals::USER_1 | Signals::USER_2, Signals::USER_0))?;
-    // Some go as others come.
+    // One call clears a signal and sets others.
     a.signal_peer(Signals::USER_0, Signals::USER_3 | Signals::USER_4)?;
     equal((a.signals()?, b.signals()?), (Signals::USER_1 | Signals::USER_2, Signals::USER_3 | Signals::USER_4))
 }
@@ -129,6 +129,6 @@ fn pair_signal_peer_then_close() -> Outcome {
     let (a, b) = EventPair::create()?;
     a.signal_peer(Signals::NONE, Signals::USER_3 | Signals::USER_4)?;
     drop(a);
-    // What was signalled stays beside the news of the end.
+    // The signals stay set together with `PEER_CLOSED`.
     equal(b.signals()?, Signals::USER_3 | Signals::USER_4 | Signals::PEER_CLOSED)
 }

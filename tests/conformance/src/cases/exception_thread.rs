@@ -1,4 +1,4 @@
-//! Threads in exceptions that are suspended, too, and whose registers a handler looks at or changes.
+//! Threads in exceptions that are suspended at the same time, and handlers that read or change their registers.
 
 use abi::{Status, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
 use zx::{AsHandleRef, Signals};
@@ -19,7 +19,7 @@ cases! {
     "exception.registers.not_outside" => registers_not_outside,
 }
 
-/// `int3; int3`, then for ever.
+/// `int3; int3`, then spins.
 const TWO_BREAKPOINTS: &[u8] = &[0xcc, 0xcc, 0xeb, 0xfe];
 
 fn token_goes_first() -> Outcome {
@@ -28,7 +28,7 @@ fn token_goes_first() -> Outcome {
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
     let token = tiny.thread.suspend()?;
-    // It stands for two reasons now.
+    // Two reasons stop the thread now: the exception and the token.
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
     drop(token);
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
@@ -68,7 +68,7 @@ fn two_tokens() -> Outcome {
     let (one, other) = (tiny.thread.suspend()?, tiny.thread.suspend()?);
     drop(one);
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
-    // The exception is over; one token is left.
+    // The exception is over; one token still suspends the thread.
     caught.handled()?;
     tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
     let info = tiny.thread.info()?;
@@ -82,7 +82,7 @@ fn two_tokens() -> Outcome {
 }
 
 fn suspend_at_start() -> Outcome {
-    // Held by a debugger and by a token before its first instruction.
+    // A debugger and a token hold the thread before its first instruction.
     let tiny = Mortal::new(TWO_BREAKPOINTS)?;
     let debugger = tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let token = tiny.process.suspend()?;
@@ -109,7 +109,7 @@ fn registers_of_a_fault() -> Outcome {
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
     let registers: Registers = caught.exception.thread()?.registers()?;
     equal((registers.rax, registers.r15, registers.rsi), (0x1122_3344_5566_7788, 0x1122_3344_5566_7788, 4711))?;
-    // The instruction that could not be done is the next one.
+    // The instruction pointer is at the instruction that failed.
     equal((registers.rip, registers.rsp), (tiny.entry as u64 + 13, tiny.stack as u64))
 }
 
@@ -119,7 +119,7 @@ fn registers_after_a_breakpoint() -> Outcome {
     tiny.start(None, 0)?;
     for n in 1..=2 {
         let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
-        // A breakpoint has been done: what comes after it is the next.
+        // A breakpoint has been executed: the instruction pointer is behind it.
         equal(tiny.thread.registers::<Registers>()?.rip, tiny.entry as u64 + n)?;
         caught.handled()?;
     }
@@ -127,7 +127,7 @@ fn registers_after_a_breakpoint() -> Outcome {
 }
 
 fn registers_skip() -> Outcome {
-    // ud2; int3: a handler goes past what cannot be done.
+    // ud2; int3: a handler moves the thread behind the instruction that fails.
     let tiny = Mortal::new(&[0x0f, 0x0b, 0xcc, 0xeb, 0xfe])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;

@@ -1,4 +1,4 @@
-//! Futexes, through the calls themselves.
+//! Futexes, through the system calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ cases! {
     "futex.wait_wake.many_rounds" => many_rounds,
 }
 
-/// Threads that wait for a word, and how many of them have been woken.
+/// Threads that wait for a word, and the number of those that have woken.
 pub struct Waiters {
     pub word: Arc<AtomicU32>,
     woken: Arc<AtomicU32>,
@@ -41,7 +41,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Starts `count` threads, which wait when this returns.
+    /// Starts `count` threads; all of them are waiting when this returns.
     pub fn start(count: u32) -> Result<Self, Failure> {
         let (word, woken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let wait = || {
@@ -57,7 +57,7 @@ impl Waiters {
         Ok(Self { word, woken, threads })
     }
 
-    /// After a moment, exactly `count` must be awake.
+    /// Exactly `count` threads must have woken after a short time.
     pub fn awake(&self, count: u32) -> Outcome {
         for _ in 0..100 {
             if self.woken.load(Ordering::SeqCst) >= count {
@@ -69,7 +69,7 @@ impl Waiters {
         equal(self.woken.load(Ordering::SeqCst), count)
     }
 
-    /// Wakes the rest, wherever it waits, and waits for the threads.
+    /// Wakes the rest at both words, and joins the threads.
     pub fn finish(self, elsewhere: Option<&AtomicU32>) -> Outcome {
         zx::futex_wake(&self.word, u32::MAX)?;
         if let Some(word) = elsewhere {
@@ -155,7 +155,7 @@ fn wake_other_address() -> Outcome {
     let all = [Waiters::start(1)?, Waiters::start(1)?];
     zx::futex_wake(&AtomicU32::new(0), u32::MAX)?;
     all.iter().try_for_each(|waiters| waiters.awake(0))?;
-    // Who waits at one word is woken there, and who waits at another waits on.
+    // A wake at one word does not wake waiters of another one.
     zx::futex_wake(&all[0].word, u32::MAX)?;
     all[0].awake(1)?;
     all[1].awake(0)?;
@@ -175,7 +175,7 @@ fn requeue_moves() -> Outcome {
     let (waiters, other) = (Waiters::start(4)?, AtomicU32::new(0));
     zx::futex_requeue(&waiters.word, 1, 0, &other, 2, None)?;
     waiters.awake(1)?;
-    // Two wait at the other word now, one still at the first.
+    // Two threads now wait at the other word, and one still waits at the first.
     zx::futex_wake(&other, u32::MAX)?;
     waiters.awake(3)?;
     waiters.finish(Some(&other))
@@ -211,7 +211,7 @@ fn many_rounds() -> Outcome {
     const ROUNDS: u32 = 500;
     let word = Arc::new(AtomicU32::new(0));
     let twin = Arc::clone(&word);
-    // Each waits for its parity of the number, then counts on.
+    // Each thread waits for the number to have its parity, then increments it.
     let turn = |word: &AtomicU32, parity: u32| -> zx::Result<()> {
         loop {
             let now = word.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! IOBuffers: regions of memory that two ends share, with rules.
+//! IOBuffers: memory regions that two ends share, with disciplines.
 
 use abi::{
     Rights, Status, ZX_IOB_ACCESS_EP0_CAN_MAP_READ as MAP_READ, ZX_IOB_ACCESS_EP0_CAN_MAP_WRITE as MAP_WRITE,
@@ -75,7 +75,7 @@ fn one(region: zx_iob_region_t) -> zx::Result<(Iob, Iob)> {
     Iob::create(&[region])
 }
 
-/// Where this process maps things.
+/// The VMAR in which this process maps regions.
 fn root() -> &'static Vmar {
     static ROOT: std::sync::OnceLock<zx::Unowned<'static, Vmar>> = std::sync::OnceLock::new();
     ROOT.get_or_init(zx::startup::vmar_root_self)
@@ -115,7 +115,7 @@ fn create_sizes() -> Outcome {
     }
     fails(one(Iob::private_region(MAP_READ, 0, IobDiscipline::None)), Status::INVALID_ARGS)?;
     fails(one(Iob::private_region(MAP_READ, u64::MAX, IobDiscipline::None)), Status::OUT_OF_RANGE)?;
-    // More than there is memory for can be had, as long as it is not touched.
+    // A region can be larger than the memory, as long as it is not accessed.
     one(Iob::private_region(BOTH_MAP, 1 << 40, IobDiscipline::None))?;
     Ok(())
 }
@@ -146,7 +146,7 @@ fn create_access() -> Outcome {
     for access in [0, 1 << 8, 1 << 31, BOTH_MAP | 1 << 9] {
         fails(one(plain(access, 1)), Status::INVALID_ARGS)?;
     }
-    // One bad region is enough.
+    // One invalid region is enough.
     fails(Iob::create(&[plain(BOTH_MAP, 1), plain(0, 1)]), Status::INVALID_ARGS)
 }
 
@@ -163,20 +163,21 @@ fn create_disciplines() -> Outcome {
         region.discipline.type_ = type_;
         fails(one(region), Status::INVALID_ARGS)?;
     }
-    // Rings are for shared regions, and the others are not.
+    // Rings require shared regions, and shared regions require a ring.
     let ring = IobDiscipline::Ring { tag: 1 };
     fails(one(Iob::private_region(WRITE, 2 * PAGE as u64, ring)), Status::INVALID_ARGS)?;
     let shared = IobSharedRegion::create(2 * PAGE as u64)?;
     for discipline in [IobDiscipline::None, IobDiscipline::IdAllocator] {
         fails(one(Iob::shared_region(BOTH_MAP, &shared, discipline)), Status::INVALID_ARGS)?;
     }
-    // A ring has a power of two of pages after the first.
+    // The number of a ring's pages after the first one must be a power of two.
     for (pages, good) in [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false), (9, true)] {
         let shared = IobSharedRegion::create((pages * PAGE) as u64)?;
         let made = one(Iob::shared_region(WRITE, &shared, ring));
         if good { made.map(|_| ())? } else { fails(made, Status::INVALID_ARGS)? }
     }
-    // It has the size of its region, it is read by mapping it, and its reserved words are zero.
+    // The size must be 0, so that the region has the VMO's size; the ring is read through a mapping; reserved words
+    // must be zero.
     let good = Iob::shared_region(WRITE, &shared, ring);
     fails(one(zx_iob_region_t { size: 2 * PAGE as u64, ..good }), Status::INVALID_ARGS)?;
     fails(one(zx_iob_region_t { access: WRITE | 1 << 2, ..good }), Status::INVALID_ARGS)?;
@@ -232,7 +233,7 @@ fn ring(access: u32, tag: u64, pages: usize) -> zx::Result<(Iob, Iob, IobSharedR
     Ok((a, b, shared))
 }
 
-/// What most rings are: end 0 reads, end 1 writes.
+/// The usual rights of a ring: end 0 reads, end 1 writes.
 const READER_WRITER: u32 = MAP_READ | MAP_WRITE | OTHER_WRITE;
 
 fn shared_region_outlives() -> Outcome {
@@ -251,7 +252,7 @@ fn shared_region_handle() -> Outcome {
     fails(with(0), Status::BAD_HANDLE)?;
     fails(with(0xdead_beef), Status::BAD_HANDLE)?;
     fails(with(event.raw_handle()), Status::WRONG_TYPE)?;
-    // The handle is not taken.
+    // The call does not consume the handle.
     with(shared.raw_handle())?;
     shared.basic_info()?;
     Ok(())
@@ -289,7 +290,7 @@ fn info_regions_swap_ends() -> Outcome {
     equal(of_a[2].region.discipline.extension[0], 0x1234_5678_9abc)
 }
 
-/// The regions of an IOBuffer among the memory of this process, by number and flags.
+/// The records of this process's memory that show an IOBuffer's region with this koid.
 fn own_memory(koid: u64) -> Result<Vec<zx_info_vmo_t>, Failure> {
     let mut vmos = vec![zx_info_vmo_t::default(); 4000];
     let size = zx::startup::process_self().get_info_records(abi::ZX_INFO_PROCESS_VMOS, &mut vmos)?;
@@ -304,7 +305,7 @@ fn info_memory_of_a_process() -> Outcome {
     a.regions(&mut regions)?;
     a.set_name("region")?;
     let first = own_memory(regions[1].koid)?;
-    // Each end is a way to it.
+    // The region is listed once for each end.
     equal(first.len(), 2)?;
     ensure(first.iter().all(|vmo| vmo.flags & abi::ZX_INFO_VMO_VIA_IOB_HANDLE != 0), "it is told otherwise")?;
     ensure(first[0].name.starts_with(b"region\0") && first[0].size_bytes == 2 * PAGE as u64, "it is another")?;
@@ -351,7 +352,7 @@ fn signal_peer_closed() -> Outcome {
     drop(again);
     equal(a.signals()?, Signals::IOB_PEER_CLOSED)?;
     fails(a.signal_peer(Signals::NONE, Signals::USER_0), Status::PEER_CLOSED)?;
-    // It still has its memory.
+    // The end still has its memory.
     map(&a, 0, 1)?.write(0, b"alone")?;
     equal(bytes(&map(&a, 0, 1)?, 0, 5)?, b"alone".to_vec())
 }
@@ -361,7 +362,7 @@ fn signal_mapping_keeps() -> Outcome {
     let map = map(&b, 0, 2)?;
     drop(b);
     equal(a.signals()?, Signals::NONE)?;
-    // Cut in two, it is still a mapping.
+    // A mapping that is cut in two still counts.
     root().protect(ZX_VM_PERM_READ, map.address(), PAGE)?;
     root().unmap(map.address(), PAGE)?;
     equal(a.signals()?, Signals::NONE)?;
@@ -375,12 +376,12 @@ fn signal_each_mapping_counts() -> Outcome {
     let second = map(&b, 0, 1)?;
     drop(b);
     drop(first);
-    // What is mapped from the other end does not keep this one.
+    // The mapping of one end does not keep the other end open.
     equal(a.signals()?, Signals::NONE)?;
     drop(second);
     equal(a.signals()?, Signals::IOB_PEER_CLOSED)?;
     own.write(0, b"on")?;
-    // Failed mappings leave nothing behind.
+    // Failed mappings do not keep an end open.
     let (a, b) = one(plain(MAP_READ | OTHER_MAP_READ, 1))?;
     fails(map(&b, 0, 1), Status::ACCESS_DENIED)?;
     fails(root().map_iob(ZX_VM_PERM_READ, 0, &b, 0, (0, 2 * PAGE)), Status::BUFFER_TOO_SMALL)?;
@@ -490,7 +491,7 @@ fn map_options() -> Outcome {
     for options in bad {
         fails(root().map_iob(ZX_VM_PERM_READ | options, 0, &a, 0, (0, PAGE)), Status::INVALID_ARGS)?;
     }
-    // Without a place, an offset means nothing.
+    // An offset needs `ZX_VM_SPECIFIC`.
     fails(root().map_iob(ZX_VM_PERM_READ, PAGE, &a, 0, (0, PAGE)), Status::INVALID_ARGS)
 }
 
@@ -513,7 +514,7 @@ fn map_specific() -> Outcome {
     let at = |options, offset, end: &Iob| region.map_iob(RW | options, offset, end, 0, (0, PAGE));
     equal(at(abi::ZX_VM_SPECIFIC, 2 * PAGE, &a)?, base + 2 * PAGE)?;
     fails(at(abi::ZX_VM_SPECIFIC, 2 * PAGE, &a), Status::ALREADY_EXISTS)?;
-    // In place of another end's mapping, which is gone with it.
+    // It replaces the mapping of the other end, which is then unmapped.
     let again = Iob::from(b.duplicate_handle(Rights::SAME_RIGHTS)?);
     equal(at(abi::ZX_VM_SPECIFIC_OVERWRITE, 2 * PAGE, &again)?, base + 2 * PAGE)?;
     drop(a);
@@ -535,7 +536,7 @@ fn map_outlives_both_ends() -> Outcome {
     equal(bytes(&mb, 0, 7)?, b"through".to_vec())
 }
 
-/// An IOBuffer whose region 0 keeps blobs: end 0 maps it, end 1 writes.
+/// An IOBuffer whose region 0 stores blobs: end 0 maps it, end 1 writes.
 fn blobs(pages: usize) -> zx::Result<(Iob, Iob)> {
     let access = MAP_READ | MAP_WRITE | OTHER_WRITE;
     one(Iob::private_region(access, (pages * PAGE) as u64, IobDiscipline::IdAllocator))
@@ -559,7 +560,7 @@ fn id_layout() -> Outcome {
     b.allocate_id(0, b"and second")?;
     equal(words(&map, 0)?, [2, end - 15, 5, end - 5, 10, end - 15, 0])?;
     equal(bytes(&map, 2 * PAGE - 15, 15)?, b"and secondfirst".to_vec())?;
-    // One that goes over pages.
+    // A blob that spans pages.
     let long: Vec<u8> = (0..5000_u32).map(|index| (index * 31) as u8).collect();
     equal(b.allocate_id(0, &long)?, 2)?;
     equal(words(&map, 0)?, [3, end - 5015])?;
@@ -584,7 +585,7 @@ fn id_damaged() -> Outcome {
     let (a, b) = blobs(1)?;
     let map = map(&a, 0, 1)?;
     b.allocate_id(0, b"blob")?;
-    // What the region says of itself is not believed.
+    // The server does not trust the region's own header.
     for (number, head) in [(1, PAGE as u32 + 1), (1, u32::MAX), (1000, PAGE as u32), (u32::MAX, 64), (1, 15), (5, 0)] {
         map.write(0, &number.to_le_bytes())?;
         map.write(4, &head.to_le_bytes())?;
@@ -624,7 +625,7 @@ fn id_bad_blob() -> Outcome {
     equal(words(&map(&a, 0, 2)?, 0)?, [0, 2 * PAGE as u32])
 }
 
-/// The records of a ring from one count to another: tag and bytes.
+/// The records of a ring between two counts: tag and bytes.
 fn records(map: &Mapping<'_>, ring: usize, mut from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
     let mut records = Vec::new();
     while from < to {
@@ -720,7 +721,7 @@ fn ring_tags_of_several() -> Outcome {
     let map = map(&reader, 0, 2)?;
     let expected = [(1, b"a"), (2, b"b"), (1, b"c")].map(|(tag, data)| (tag, data.to_vec()));
     equal(records(&map, PAGE, 0, long(&map, 0)?)?, expected.to_vec())?;
-    // The end of a writer is seen at its own IOBuffer.
+    // The end of a writer is reported at its own IOBuffer.
     drop(second);
     equal((watcher.signals()?, reader.signals()?), (Signals::IOB_PEER_CLOSED, Signals::NONE))?;
     let (mut one, mut two) = ([zx_iob_region_info_t::default()], [zx_iob_region_info_t::default()]);
@@ -736,7 +737,7 @@ fn ring_strobes() -> Outcome {
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)?;
     b.writev(0, [b"news"])?;
     equal(port.wait(late())?.key, 7)?;
-    // It is a moment, not a state.
+    // The signal is only pulsed; it does not stay set.
     equal(shared.signals()?, Signals::NONE)?;
     shared.wait_async(&port, 8, Signals::IOB_SHARED_REGION_UPDATED, 0)?;
     fails(b.writev(0, [&[1; PAGE]]), Status::NO_SPACE)?;
@@ -764,6 +765,6 @@ fn ring_bad_buffer() -> Outcome {
         gives(raw!(zx_iob_writev, b.raw_handle(), 0, 0, vectors.as_ptr(), 2), Status::INVALID_ARGS)?;
         gives(raw!(zx_iob_writev, b.raw_handle(), 0, 0, bad, 1), Status::INVALID_ARGS)?;
     }
-    // Half a record is none.
+    // An incomplete record does not count.
     equal(long(&map(&a, 0, 2)?, 0)?, 0)
 }

@@ -51,7 +51,7 @@ fn create_child_listed() -> Outcome {
     let size = parent.children(&mut koids)?;
     equal((size.actual, koids[0]), (1, tiny::koid(&child)?))?;
     equal(child.basic_info()?.related_koid, parent.koid()?)?;
-    // One more below it, which is its child alone.
+    // A grandchild is a child of its own parent only.
     let grandchild = child.create_child()?;
     equal(grandchild.basic_info()?.related_koid, child.koid()?)?;
     equal((children(&parent)?, children(&child)?), (1, 1))?;
@@ -99,7 +99,7 @@ fn kill_ends_jobs_below() -> Outcome {
     Ok(())
 }
 
-/// A job that was killed has neither processes nor jobs again.
+/// A killed job accepts neither processes nor jobs any more.
 fn takes_no_more(job: &Job) -> Outcome {
     fails(job.create_child(), Status::BAD_STATE)?;
     fails(job.create_process("late"), Status::BAD_STATE)
@@ -121,7 +121,7 @@ fn info_processes() -> Outcome {
     expected.sort_unstable();
     koids.sort_unstable();
     equal((size.actual, size.avail, koids), (2, 2, expected))?;
-    // A buffer that holds one gets one, and is told of both.
+    // A buffer for one koid gets one, and the call reports both.
     let size = job.processes(&mut koids[..1])?;
     equal((size.actual, size.avail), (1, 2))
 }
@@ -149,7 +149,7 @@ fn create_right_enough() -> Outcome {
     let only = own.duplicate(Rights::MANAGE_JOB)?;
     let child = only.create_child()?;
     ensure(child.basic_info()?.rights == abi::ZX_DEFAULT_JOB_RIGHTS.bits(), "it has other rights")?;
-    // Both take processes.
+    // Both jobs accept processes.
     for job in [&*own, &child] {
         let (process, _vmar) = job.create_process("in it")?;
         equal(process.basic_info()?.related_koid, job.koid()?)?;
@@ -179,7 +179,7 @@ fn create_max_height() -> Outcome {
         }
     }
     ensure(chain.len() > 8 && chain.len() < 32, &format!("{} levels", chain.len()))?;
-    // Beside the last one, too, but not below it.
+    // The last level accepts processes and siblings, but no children.
     let last = chain.pop().ok_or("no job")?;
     fails(last.create_child(), Status::OUT_OF_RANGE)?;
     last.create_process("as deep as can be")?;
@@ -203,7 +203,7 @@ fn create_signals() -> Outcome {
     process.process.kill()?;
     equal(process.end()?, KILLED)?;
     equal(parent.wait_one(EMPTY, late())? & EMPTY, EMPTY)?;
-    // A process that nobody can start any more is none, although somebody holds its address space.
+    // A process that can no longer be started does not count, although a handle to its address space exists.
     let (child, (process, _vmar)) = (parent.create_child()?, parent.create_process("never")?);
     equal(parent.signals()?, Signals::NONE)?;
     drop(process);
@@ -241,7 +241,7 @@ fn close_stays_with_children() -> Outcome {
     let child = Job::from(parent.get_child(koid, Rights::SAME_RIGHTS)?);
     equal(children(&child)?, 1)?;
     drop(child);
-    // With its last process the job goes, although somebody still holds the process.
+    // The job ends with its last process, although a handle to the process exists.
     process.process.kill()?;
     equal(process.end()?, KILLED)?;
     parent.wait_one(Signals::JOB_NO_JOBS, late())?;
@@ -265,7 +265,7 @@ fn kill_leaves_the_tree() -> Outcome {
     child.kill()?;
     child.wait_one(Signals::JOB_TERMINATED, late())?;
     equal((children(&parent)?, parent.signals()?), (0, EMPTY))?;
-    // It is still an object.
+    // The object still exists.
     equal(child.info()?.exited, 1)
 }
 
@@ -276,12 +276,12 @@ fn kill_chain() -> Outcome {
         let next = chain.last().map(Job::create_child).ok_or("no job")??;
         chain.push(next);
     }
-    // A process in each.
+    // Each job has a process.
     let processes = chain.iter().map(|job| Tiny::in_job(job, SPIN)).collect::<Result<Vec<_>, _>>()?;
     processes.iter().try_for_each(|process| process.start(None, 0))?;
     let first = chain.first().ok_or("no job")?;
     first.kill()?;
-    // They end from below: when the first one has, all have.
+    // The jobs end from the bottom up: when the first one has ended, all have.
     equal(first.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
     for (job, process) in chain.iter().zip(&processes) {
         equal((job.signals()?, job.info()?.return_code), (DEAD, KILLED))?;
@@ -289,7 +289,7 @@ fn kill_chain() -> Outcome {
         equal(process.process.info()?.return_code, KILLED)?;
     }
     equal(children(&top)?, 0)?;
-    // The same when nobody holds those between.
+    // The same without handles to the jobs in between.
     let first = top.create_child()?;
     let last = first.create_child()?.create_child()?.create_child()?;
     let process = Tiny::in_job(&last, SPIN)?;
@@ -310,7 +310,7 @@ fn wait_until_the_end() -> Outcome {
     let job = job()?;
     let process = Tiny::in_job(&job, SPIN)?;
     process.start(None, 0)?;
-    // What is there already ends a wait, and nothing else is seen.
+    // A signal that is set already ends the wait, and no other signal is reported.
     equal(job.wait_one(Signals::JOB_NO_JOBS, late())?, Signals::JOB_NO_JOBS)?;
     process.process.kill()?;
     equal(job.wait_one(Signals::JOB_NO_PROCESSES, late())?, EMPTY)?;
@@ -344,7 +344,7 @@ fn property_kill_on_oom() -> Outcome {
 
 const CRITICAL: i64 = ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL;
 
-/// The job has ended by a critical process.
+/// The job must have been ended by a critical process.
 fn ended(job: &Job) -> Outcome {
     equal(job.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
     equal(job.info()?.return_code, CRITICAL)
@@ -414,7 +414,7 @@ fn critical_already_bound() -> Outcome {
     for job in [&below, &top] {
         fails(job.set_critical(0, &process), Status::ALREADY_BOUND)?;
     }
-    // What was set first holds.
+    // The first setting stays in effect.
     process.kill()?;
     ended(&below)?;
     equal(top.info()?.exited, 0)

@@ -1,4 +1,5 @@
-//! `zx_object_get_info`: what the records say. What is the same for all topics stands in `object_info_matrix.rs`.
+//! `zx_object_get_info`: the content of the records. Checks that are the same for all topics are in
+//! `object_info_matrix.rs`.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +102,7 @@ fn valid(handle: u32) -> Status {
 fn handle_valid_open() -> Outcome {
     let event = Event::create()?;
     gives(valid(event.raw_handle()), Status::OK)?;
-    // It takes no right at all.
+    // The call needs no right.
     let bare = event.replace(Rights::NONE)?;
     gives(valid(bare.raw_handle()), Status::OK)
 }
@@ -149,7 +150,7 @@ fn handle_basic_related_koids() -> Outcome {
         let peer = b.koid()?;
         equal(b.basic_info()?.related_koid, a.koid()?)?;
         related(&|| Ok(a.basic_info()?.related_koid), peer)?;
-        // It is said for good, also when that object is gone.
+        // The koid stays the same when the other object is destroyed.
         drop(b);
         related(&|| Ok(a.basic_info()?.related_koid), peer)?;
     }
@@ -170,7 +171,7 @@ fn handle_count_follows_handles() -> Outcome {
     let twins = (0..10).map(|_| event.duplicate(Rights::SAME_RIGHTS)).collect::<zx::Result<Vec<_>>>()?;
     equal(handles(&event)?, 11)?;
     equal(handles(&twins[9])?, 11)?;
-    // Another handle in place of one is not one more.
+    // A handle that replaces another one does not change the count.
     let event = event.replace(Rights::INSPECT)?;
     equal(handles(&event)?, 11)?;
     drop(twins);
@@ -212,7 +213,7 @@ fn handle_stats_counts_by_type() -> Outcome {
     equal(stats(&unstarted()?.0)?.handle_count.iter().sum::<u32>(), 0)
 }
 
-/// A process that runs and has one handle.
+/// A running process with one handle.
 fn with_handle(handle: Handle) -> Result<Tiny, Failure> {
     let tiny = Tiny::new(SPIN)?;
     tiny.start(Some(handle), 0)?;
@@ -238,7 +239,7 @@ fn handle_table_one_handle() -> Outcome {
 }
 
 fn handle_table_two_handles() -> Outcome {
-    // A puppet has its channel, and what it is given.
+    // A puppet has the handle of its channel and the handle that the case gives it.
     let puppet = Puppet::of(OwnJob::new()?)?;
     let vmo = Vmo::create(PAGE as u64, 0)?;
     let given = puppet.give(vmo.duplicate_handle(Rights::READ | Rights::TRANSFER)?)?;
@@ -249,7 +250,7 @@ fn handle_table_two_handles() -> Outcome {
     equal((u64::from(given_vmo.handle_value), given_vmo.koid, given_vmo.related_koid), (given, vmo.koid()?, 0))?;
     equal(given_vmo.rights, (Rights::READ | Rights::TRANSFER).bits())?;
     ensure(channel.handle_value != 0 && channel.koid != 0, "the channel has no number")?;
-    // The other end is this process's.
+    // This process has the channel's other end.
     let own: Vec<zx_info_handle_extended_t> = all(&*zx::startup::process_self(), abi::ZX_INFO_HANDLE_TABLE)?;
     ensure(own.iter().any(|record| record.koid == channel.related_koid), "the channel has another end")?;
     equal((channel.peer_owner_koid, given_vmo.peer_owner_koid), (0, 0))
@@ -278,7 +279,7 @@ fn handle_table_own() -> Outcome {
         equal((record.type_, record.rights), (basic.type_, basic.rights))?;
         ensure(found.next().is_none(), "a handle is there twice")?;
     }
-    // Whatever else there is: it has a number, a type, and another object that it goes with if its type has such.
+    // Every other record must have a handle value, a koid and a type, and a related koid if its type has one.
     for record in &table {
         ensure(record.handle_value != 0 && record.koid != 0 && record.type_ != abi::ZX_OBJ_TYPE_NONE, "of nothing")?;
         let with_another = match record.type_ {
@@ -288,7 +289,7 @@ fn handle_table_own() -> Outcome {
             | abi::ZX_OBJ_TYPE_FIFO
             | abi::ZX_OBJ_TYPE_THREAD
             | abi::ZX_OBJ_TYPE_PROCESS => true,
-            // The root job has none above it, others have.
+            // The root job has no parent, other jobs have one.
             abi::ZX_OBJ_TYPE_JOB => continue,
             _ => false,
         };
@@ -324,7 +325,7 @@ fn job_life() -> Outcome {
 fn job_children_get_child() -> Outcome {
     let parent = job()?;
     let children = (0..3).map(|_| parent.create_child()).collect::<zx::Result<Vec<_>>>()?;
-    // What is below a child is not below its parent.
+    // A child's child is not listed in the parent.
     let grandchild = children[0].create_child()?;
     let koids: Vec<u64> = all(&parent, abi::ZX_INFO_JOB_CHILDREN)?;
     let expected = children.iter().map(tiny::koid).collect::<Result<BTreeSet<_>, _>>()?;
@@ -337,7 +338,7 @@ fn job_children_get_child() -> Outcome {
         equal(basic.rights, parent.basic_info()?.rights)?;
     }
     drop(children);
-    // One stays, for the sake of what is below it.
+    // One child remains as long as it has a child itself.
     equal(all::<u64>(&parent, abi::ZX_INFO_JOB_CHILDREN)?, vec![grandchild.basic_info()?.related_koid])?;
     drop(grandchild);
     equal(all::<u64>(&parent, abi::ZX_INFO_JOB_CHILDREN)?.len(), 0)
@@ -412,14 +413,14 @@ fn exception_report_checks() -> Outcome {
         fails(tiny.process.get_info(topic, &mut [0; 64]), Status::WRONG_TYPE)?;
         fails(tiny.vmar.get_info(topic, &mut [0; 64]), Status::WRONG_TYPE)?;
         fails(bare.get_info(topic, &mut [0; 64]), Status::ACCESS_DENIED)?;
-        // It is not in an exception.
+        // The thread is not in an exception.
         fails(tiny.thread.get_info(topic, &mut [0; 64]), Status::BAD_STATE)?;
         fails(zx::startup::thread_self().get_info(topic, &mut [0; 64]), Status::BAD_STATE)?;
     }
     Ok(())
 }
 
-/// A region of `pages` pages in another one.
+/// A region of `pages` pages in the region `parent`.
 fn region(parent: &Vmar, offset: usize, pages: usize) -> Result<(Vmar, usize), Failure> {
     let options = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | ZX_VM_CAN_MAP_SPECIFIC | ZX_VM_SPECIFIC;
     Ok(parent.allocate(options, offset, pages * PAGE)?)
@@ -439,7 +440,7 @@ fn name(bytes: &[u8]) -> String {
     bytes.iter().take_while(|byte| **byte != 0).map(|byte| char::from(*byte)).collect()
 }
 
-/// Depth, type and place of an entry, as offset from the start of the address space.
+/// Depth, type, place and size of each entry; the place is the offset from the start of the address space.
 fn outline(maps: &[zx_info_maps_t], base: usize) -> Vec<(usize, u32, usize, usize)> {
     maps.iter().map(|entry| (entry.depth, entry.type_, entry.base - base, entry.size)).collect()
 }
@@ -447,7 +448,7 @@ fn outline(maps: &[zx_info_maps_t], base: usize) -> Vec<(usize, u32, usize, usiz
 const VMAR: u32 = abi::ZX_INFO_MAPS_TYPE_VMAR;
 const MAPPING: u32 = abi::ZX_INFO_MAPS_TYPE_MAPPING;
 
-/// A process with this below its root VMAR: a region with a region with a mapping, and a mapping behind that; an empty
+/// A process whose root VMAR contains: a region that has a region with a mapping, and a mapping behind that; an empty
 /// region; a mapping.
 fn tree() -> Result<(Process, Vmar, Vec<Handle>), Failure> {
     let (process, root) = unstarted()?;
@@ -461,7 +462,7 @@ fn tree() -> Result<(Process, Vmar, Vec<Handle>), Failure> {
     Ok((process, root, vec![a.into(), b.into(), c.into(), vmo.into()]))
 }
 
-/// What [`tree`] looks like from its root VMAR.
+/// The entries of [`tree`], without its root VMAR.
 const TREE: [(usize, u32, usize, usize); 6] = [
     (1, VMAR, 0, 16 * PAGE),
     (2, VMAR, 0, 4 * PAGE),
@@ -490,7 +491,7 @@ fn process_maps_mappings() -> Outcome {
     let (process, root) = unstarted()?;
     let vmo = Vmo::create(8 * PAGE as u64, 0)?;
     vmo.set_name("told by name")?;
-    // Three pages of it are in memory, two of them in what is mapped.
+    // Three pages of the VMO are committed, two of them in the mapped range.
     for page in [0, 3, 4] {
         vmo.write(b"x", page * PAGE as u64)?;
     }
@@ -510,7 +511,7 @@ fn process_maps_mappings() -> Outcome {
     equal((detail.committed_private_bytes, detail.populated_private_bytes), (2 * PAGE, 2 * PAGE))?;
     equal((detail.committed_scaled_bytes, detail.populated_scaled_bytes), (2 * PAGE, 2 * PAGE))?;
     equal((detail.committed_fractional_scaled_bytes, detail.populated_fractional_scaled_bytes), (0, 0))?;
-    // A part that allows something else is a mapping of its own.
+    // A part with other permissions is a mapping of its own.
     root.protect(ZX_VM_PERM_READ, base + PAGE, PAGE)?;
     let found = mapping()?;
     let parts: Vec<_> = found
@@ -528,7 +529,7 @@ fn process_maps_mappings() -> Outcome {
 }
 
 fn process_maps_permissions() -> Outcome {
-    // Eight mappings in a region of a process that runs, which allow different things.
+    // Eight mappings with different permissions in a region of a running process.
     let tiny = tiny::spinning()?;
     let execute = ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
     let kinds = [ZX_VM_PERM_READ, READ_WRITE, execute, READ_WRITE | execute];
@@ -537,7 +538,7 @@ fn process_maps_permissions() -> Outcome {
     let vmo = Vmo::create(16 * PAGE as u64, 0)?.replace_as_executable(None)?;
     let mut expected = Vec::new();
     for n in 0..8 {
-        // Every second page, so that no two could be one.
+        // Every second page, so that the server cannot merge two of them.
         expected.push((sub.map(kinds[n % 4], 0, &vmo, 2 * (n * PAGE) as u64, PAGE)?, PAGE, kinds[n % 4]));
     }
     expected.sort_unstable();
@@ -547,7 +548,7 @@ fn process_maps_permissions() -> Outcome {
     equal((maps[start].size, maps[start].depth), (128 * PAGE, 2))?;
     let below = maps[start + 1..].iter().take_while(|entry| entry.depth == 3);
     equal(below.map(|entry| (entry.base, entry.size, entry.mapping.mmu_flags)).collect::<Vec<_>>(), expected)?;
-    // A buffer for three quarters gets the same, from the first on.
+    // A buffer for three quarters of the records gets the first ones, with the same content.
     let mut part = vec![zx_info_maps_t::default(); maps.len() * 3 / 4];
     let size = tiny.process.get_info_records(abi::ZX_INFO_PROCESS_MAPS, &mut part)?;
     equal((size.actual, size.avail), (part.len(), maps.len()))?;
@@ -570,7 +571,7 @@ fn process_maps_dead() -> Outcome {
     tiny.process.kill()?;
     tiny.end()?;
     fails(tiny.process.get_info_records::<zx_info_maps_t>(abi::ZX_INFO_PROCESS_MAPS, &mut []), Status::BAD_STATE)?;
-    // One that was never started ends the same way.
+    // The same for a process that was never started.
     let (process, _root) = unstarted()?;
     process.kill()?;
     fails(process.get_info_records::<zx_info_maps_t>(abi::ZX_INFO_PROCESS_MAPS, &mut []), Status::BAD_STATE)
@@ -586,7 +587,7 @@ fn process_maps_older_versions() -> Outcome {
             let word = |at: usize| usize::from_ne_bytes(old[at..at + 8].try_into().unwrap_or_default());
             equal((word(32), word(40), word(48)), (new.base, new.size, new.depth))?;
             equal((word(72) as u64, word(80) as u64), (new.mapping.vmo_koid, new.mapping.vmo_offset))?;
-            // They count pages.
+            // The older versions count pages.
             equal(word(88), new.mapping.committed_bytes / PAGE)?;
             if size > 96 {
                 equal(word(96), new.mapping.populated_bytes / PAGE)?;
@@ -604,7 +605,7 @@ fn process_maps_windows() -> Outcome {
     let koid = slice.koid()?;
     vmo.write(b"x", 3 * PAGE as u64)?;
     let base = root.map(ZX_VM_PERM_READ, 0, &slice, PAGE as u64, 2 * PAGE)?;
-    // The mapping is the slice's, also when nobody has a handle to that any more.
+    // The mapping still shows the slice after its last handle is closed.
     drop(slice);
     let maps: Vec<zx_info_maps_t> = all(&process, abi::ZX_INFO_PROCESS_MAPS)?;
     equal(maps.len(), 3)?;
@@ -632,7 +633,7 @@ fn vmar_maps_below_it() -> Outcome {
     let maps: Vec<zx_info_maps_t> = all(&root, abi::ZX_INFO_VMAR_MAPS)?;
     equal((maps[0].depth, maps[0].type_, maps[0].base, maps[0].size), (0, VMAR, space.base, space.len))?;
     equal(outline(&maps[1..], space.base), TREE.to_vec())?;
-    // Of a region in the midst: it, what is in it, and nothing behind it.
+    // An inner region: the region itself, its content, and nothing behind it.
     let maps: Vec<zx_info_maps_t> = all(&others[0], abi::ZX_INFO_VMAR_MAPS)?;
     equal(outline(&maps, space.base), TREE[..4].iter().map(|t| (t.0 - 1, t.1, t.2, t.3)).collect())?;
     let maps: Vec<zx_info_maps_t> = all(&others[2], abi::ZX_INFO_VMAR_MAPS)?;
@@ -656,7 +657,7 @@ fn process_vmos_by_handle_and_mapping() -> Outcome {
     tiny.vmar.map(ZX_VM_PERM_READ, 0, &mapped, 0, PAGE)?;
     tiny.vmar.map(ZX_VM_PERM_READ, 0, &mapped, 0, PAGE)?;
     let vmos: Vec<zx_info_vmo_t> = all(&tiny.process, abi::ZX_INFO_PROCESS_VMOS)?;
-    // Its code, its stack, one by handle, one mapped twice.
+    // The code, the stack, a VMO with a handle, and a VMO that is mapped twice.
     equal(vmos.len(), 5)?;
     let of = |koid: u64| vmos.iter().filter(move |vmo| vmo.koid == koid).collect::<Vec<_>>();
     let by_handle = of(held.koid()?);
@@ -679,7 +680,7 @@ fn process_vmos_by_handle_and_mapping() -> Outcome {
         let via = vmo.flags & (abi::ZX_INFO_VMO_VIA_HANDLE | abi::ZX_INFO_VMO_VIA_MAPPING);
         equal((vmo.flags & paged, via.count_ones()), (paged, 1))?;
     }
-    // A buffer for fewer gets the same, from the first on.
+    // A smaller buffer gets the first records, with the same content.
     let mut part = vec![zx_info_vmo_t::default(); 4];
     let size = tiny.process.get_info_records(abi::ZX_INFO_PROCESS_VMOS, &mut part)?;
     equal((size.actual, size.avail), (4, 5))?;
@@ -713,7 +714,7 @@ fn vmo_counts() -> Outcome {
     let info = vmo.info()?;
     equal((info.committed_bytes, info.populated_bytes, info.committed_private_bytes), (two, two, two))?;
     equal((info.populated_private_bytes, info.committed_scaled_bytes), (two, two))?;
-    // Mapped once here, twice in another process: three mappings, two address spaces.
+    // Mapped once here and twice in another process: three mappings in two address spaces.
     let own = zx::startup::vmar_root_self();
     let here = own.map_here(ZX_VM_PERM_READ, &vmo, 0, PAGE)?;
     let (_process, root) = unstarted()?;
@@ -736,7 +737,7 @@ fn vmo_children() -> Outcome {
     let slice = vmo.create_child(abi::ZX_VMO_CHILD_SLICE, 0, PAGE as u64)?;
     equal(slice.info()?.parent_koid, vmo.koid()?)?;
     equal(vmo.info()?.num_children, 1)?;
-    // The pages are their parent's, and counted there only.
+    // The pages belong to the parent and are counted only there.
     equal((slice.info()?.committed_bytes, vmo.info()?.committed_bytes), (0, 2 * PAGE as u64))?;
     drop(slice);
     equal(vmo.info()?.num_children, 0)
@@ -767,12 +768,12 @@ fn task_stats_private() -> Outcome {
     root.map(READ_WRITE, 0, &vmo, 0, 4 * PAGE)?;
     let expected = zx_info_task_stats_t { mem_mapped_bytes: 4 * PAGE, ..Default::default() };
     equal(task_stats(&process)?, expected)?;
-    // One page in what is mapped, one outside of it.
+    // One page lies in the mapped range and one outside.
     vmo.write(b"x", PAGE as u64)?;
     vmo.write(b"x", 5 * PAGE as u64)?;
     let expected = zx_info_task_stats_t { mem_private_bytes: PAGE, ..expected };
     equal(task_stats(&process)?, expected)?;
-    // Mapped twice is counted twice, and is still its own.
+    // A VMO that is mapped twice is counted twice, and its pages are still private.
     root.map(READ_WRITE, 0, &vmo, 0, 2 * PAGE)?;
     let expected =
         zx_info_task_stats_t { mem_mapped_bytes: 6 * PAGE, mem_private_bytes: 2 * PAGE, ..Default::default() };
@@ -795,7 +796,7 @@ fn task_stats_shared() -> Outcome {
         equal(stats.mem_scaled_shared_bytes, 1365)?;
         equal(stats.mem_fractional_scaled_shared_bytes, (1_u64 << 63) / 3)?;
     }
-    // When the others are gone it is its own.
+    // When the other processes are gone, the page is private.
     let (process, _root) = processes.swap_remove(0);
     drop(processes);
     let stats = task_stats(&process)?;
@@ -803,7 +804,7 @@ fn task_stats_shared() -> Outcome {
 }
 
 fn task_stats_own() -> Outcome {
-    // This process has memory of its own, and some that others have mapped as well: the vDSO's at least.
+    // This process has memory of its own, and memory that others have mapped as well, at least the vDSO's.
     let stats = task_stats(&zx::startup::process_self())?;
     ensure(stats.mem_private_bytes > 0 && stats.mem_scaled_shared_bytes > 0, "it has no memory")?;
     ensure(stats.mem_shared_bytes > stats.mem_scaled_shared_bytes, "nobody else has a part of it")?;
@@ -832,13 +833,13 @@ fn resource_root_and_child() -> Outcome {
     let info: zx_info_resource_t = child.info_record(abi::ZX_INFO_RESOURCE)?;
     equal((info.kind, info.flags, info.base, info.size), (kind, 0, base, 1))?;
     equal(name(&info.name), "statistics".to_owned())?;
-    // It is what the statistics take; another one of its kind is not.
+    // This resource gives access to the statistics; another resource of the same kind does not.
     child.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS)?;
     let other = root.create_child(kind, abi::ZX_RSRC_SYSTEM_CPU_BASE, 1, "other")?;
     fails(other.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS), Status::OUT_OF_RANGE)?;
     let ports = root.create_child(abi::ZX_RSRC_KIND_IOPORT, 0x70, 2, "ports")?;
     fails(ports.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS), Status::WRONG_TYPE)?;
-    // What nobody counts is not told, to whoever may ask.
+    // The server does not count these, and no handle gives access to them.
     for topic in [abi::ZX_INFO_CPU_STATS, abi::ZX_INFO_GUEST_STATS, abi::ZX_INFO_POWER_DOMAINS] {
         fails(root.get_info(topic, &mut [0; 512]), Status::NOT_SUPPORTED)?;
     }
@@ -879,7 +880,7 @@ fn socket_buffers() -> Outcome {
     let received = d.info()?;
     equal((received.rx_buf_size, received.rx_buf_available), (150, 100))?;
     equal(received.options, abi::ZX_SOCKET_DATAGRAM)?;
-    // Without an other end nothing can be on its way there.
+    // Without a peer no bytes can be queued there.
     drop(b);
     equal((a.info()?.tx_buf_max, a.info()?.tx_buf_size), (0, 0))
 }
@@ -896,7 +897,7 @@ fn timer_set_and_not() -> Outcome {
 }
 
 fn clock_mapped_size_of_none() -> Outcome {
-    // A clock that cannot be mapped takes no place.
+    // A clock that cannot be mapped has no mapped size.
     let clock = Clock::create(abi::ZX_CLOCK_OPT_AUTO_START)?;
     let topic = abi::ZX_INFO_CLOCK_MAPPED_SIZE;
     fails(clock.get_info(topic, &mut [0; 8]), Status::INVALID_ARGS)?;
@@ -907,11 +908,11 @@ fn clock_mapped_size_of_none() -> Outcome {
 
 fn topics_not_here() -> Outcome {
     let event = Event::create()?;
-    // Topics that there never were or are no more, before anything else.
+    // Topics that never existed or no longer exist are refused before any other check.
     for topic in [0_u32, 3, 5, 6, 41, 0x2000_0001, 0x4000_0017, 0xffff_ffff] {
         gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::NOT_SUPPORTED)?;
     }
-    // Topics of objects that nobody can have.
+    // Topics of other types of objects.
     for topic in [abi::ZX_INFO_BTI, abi::ZX_INFO_MSI, abi::ZX_INFO_VCPU, abi::ZX_INFO_INTERRUPT] {
         fails(event.get_info(topic, &mut [0; 256]), Status::WRONG_TYPE)?;
         gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::BAD_HANDLE)?;
@@ -928,7 +929,7 @@ fn topics_not_here() -> Outcome {
         fails(event.get_info(topic, &mut [0; 256]), Status::WRONG_TYPE)?;
         gives(raw!(zx_object_get_info, 0, topic, 0, 0, 0, 0), Status::BAD_HANDLE)?;
     }
-    // A right is looked at after the type.
+    // The server checks the right after the type.
     let bare = without(&event, Rights::INSPECT)?;
     fails(bare.get_info(abi::ZX_INFO_PROCESS, &mut [0; 256]), Status::WRONG_TYPE)?;
     fails(bare.get_info(abi::ZX_INFO_HANDLE_COUNT, &mut [0; 256]), Status::ACCESS_DENIED)

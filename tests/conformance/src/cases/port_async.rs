@@ -1,4 +1,4 @@
-//! Ports: what becomes of waits and packets when handles, objects and ports go, and the limits of a port.
+//! Ports: what happens to waits and packets when handles, objects and ports are closed, and the limits of a port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -62,7 +62,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> Result<T, Failure> {
 }
 
 fn create_bind_to_interrupt() -> Outcome {
-    // It is a port like others.
+    // The port works like any other.
     let port = Port::create_for_interrupts()?;
     nothing(&port)?;
     port.queue(&user_packet(1, [5, 6, 7, 8]))?;
@@ -78,7 +78,7 @@ fn queue_null() -> Outcome {
 }
 
 fn queue_type_is_user() -> Outcome {
-    // A program cannot forge the packets of the system.
+    // A program cannot forge the system's packets.
     let port = Port::create()?;
     let mut packet = user_packet(1, [5, 6, 7, 8]);
     for kind in [abi::ZX_PKT_TYPE_SIGNAL_ONE, abi::ZX_PKT_TYPE_INTERRUPT, 0xffff_ffff] {
@@ -104,7 +104,7 @@ fn queue_too_many() -> Outcome {
     })?;
     equal(end, Status::SHOULD_WAIT)?;
     ensure(queued >= 2048, "a port holds few packets")?;
-    // Objects may still tell what happened to them.
+    // Packets of objects are still accepted.
     event.wait_async(&port, u64::MAX, Signals::SIGNALED, 0)?;
     event.signal(Signals::NONE, Signals::SIGNALED)?;
     equal(port.wait(late())?.key, 0)?;
@@ -127,7 +127,7 @@ fn wait_bad_buffer_keeps() -> Outcome {
 }
 
 fn wait_first_come() -> Outcome {
-    // Threads that wait are served in the order in which they came.
+    // Waiting threads get packets in the order in which they came.
     let port = Arc::new(Port::create()?);
     let mut waiters = Vec::new();
     for _ in 0..5 {
@@ -145,7 +145,7 @@ fn wait_first_come() -> Outcome {
 }
 
 fn wait_past_deadline() -> Outcome {
-    // A packet that is there is given out, however late it is.
+    // A queued packet is returned even if the deadline has passed.
     let port = Port::create()?;
     for deadline in [MonotonicInstant::ZERO, MonotonicInstant::INFINITE_PAST] {
         fails(port.wait(deadline), Status::TIMED_OUT)?;
@@ -177,7 +177,7 @@ fn async_channel_timed_out() -> Outcome {
     let (port, (a, b)) = (Port::create()?, Channel::create()?);
     b.wait_async(&port, 5, Signals::READABLE, 0)?;
     fails(port.wait(soon(20)), Status::TIMED_OUT)?;
-    // The wait is still on.
+    // The wait is still pending.
     a.write(b"x", [])?;
     equal(port.wait(late())?.key, 5)?;
     nothing(&port)
@@ -190,7 +190,7 @@ fn async_channel_already() -> Outcome {
         b.wait_async(&port, key, wanted, 0)?;
         let packet = port.wait(MonotonicInstant::ZERO)?;
         equal((packet.key, packet.payload[0] as u32, observed(&packet)), (key, wanted.bits(), seen))?;
-        // However many messages there are, it is one packet and counts one.
+        // There is one packet with the count 1, whatever the number of messages.
         equal(packet.payload[1], 1)?;
         nothing(&port)
     };
@@ -203,7 +203,7 @@ fn async_channel_already() -> Outcome {
 }
 
 fn async_close_orders() -> Outcome {
-    // An object, its port and the object's peer go in every order, with the wait pending or its packet queued.
+    // An object, its port and the object's peer are closed in every order, with the wait pending or its packet queued.
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         for queued in [false, true] {
             let (a, b) = Channel::create()?;
@@ -219,7 +219,7 @@ fn async_close_orders() -> Outcome {
             }
         }
     }
-    // Packets of an object that is gone are there all the same.
+    // The packets of a destroyed object are still delivered.
     let (port, event) = (Port::create()?, Event::create()?);
     event.wait_async(&port, 3, Signals::SIGNALED, 0)?;
     event.signal(Signals::NONE, Signals::SIGNALED)?;
@@ -228,7 +228,7 @@ fn async_close_orders() -> Outcome {
 }
 
 fn async_many_processed() -> Outcome {
-    // Far more than a port takes of programs' own packets: those that objects were asked for all come.
+    // Far more packets than a port accepts from programs: all packets of objects are delivered.
     const EVENTS: u64 = 16 * 1024 + 1;
     let port = Port::create()?;
     let mut events = Vec::new();
@@ -288,14 +288,14 @@ fn async_again_and_again() -> Outcome {
         event.signal(Signals::NONE, Signals::USER_0)?;
         event.signal(Signals::USER_0, Signals::NONE)?;
         let packet = port.wait(MonotonicInstant::ZERO)?;
-        // What was observed is told, also when it is over.
+        // The packet has the observed signal, even if it is clear again.
         equal((packet.key, observed(&packet)), (key, Signals::USER_0))?;
     }
     nothing(&port)
 }
 
 fn async_same_key_twice() -> Outcome {
-    // Each wait is one of its own.
+    // Two waits with the same key are independent.
     let (port, event) = (Port::create()?, Event::create()?);
     event.wait_async(&port, 7, Signals::USER_0, 0)?;
     event.wait_async(&port, 7, Signals::USER_1, 0)?;
@@ -306,7 +306,7 @@ fn async_same_key_twice() -> Outcome {
 }
 
 fn async_port_itself() -> Outcome {
-    // A port is no object to wait for, as its handle has not the right.
+    // A port cannot be waited for, because its handle lacks the right.
     let port = Port::create()?;
     let result = port.wait_async(&port, 1, Signals::USER_0, 0);
     match result {
@@ -332,7 +332,7 @@ fn async_many_observers() -> Outcome {
 }
 
 fn async_thread_signals() -> Outcome {
-    // A thread's life, told by packets: it runs, stands still, runs again, ends.
+    // Packets report a thread's states: it runs, is suspended, runs again, and terminates.
     let port = Port::create()?;
     let spinning = crate::tiny::spinning()?;
     let thread = &spinning.thread;
@@ -356,7 +356,7 @@ fn async_thread_signals() -> Outcome {
 }
 
 fn cancel_other_handle() -> Outcome {
-    // A wait, and its packet, belong to the handle that it was made with.
+    // A wait and its packet belong to the handle through which the wait was made.
     let (port, event) = (Port::create()?, Event::create()?);
     let twin = event.duplicate(Rights::SAME_RIGHTS)?;
     event.wait_async(&port, 5, Signals::USER_0, 0)?;
@@ -400,7 +400,7 @@ fn cancel_key_all_objects() -> Outcome {
         event.wait_async(&port, number as u64 % 2, Signals::USER_0, 0)?;
     }
     port.queue(&user_packet(1, [0; 4]))?;
-    // Some have fired, some not: all of the key go, but for the packets of programs.
+    // Some have fired and some have not: everything with the key is cancelled, except packets of programs.
     events[1].signal(Signals::NONE, Signals::USER_0)?;
     events[2].signal(Signals::NONE, Signals::USER_0)?;
     gives(raw!(zx_port_cancel_key, port.raw_handle(), 0, 1), Status::OK)?;
@@ -439,7 +439,7 @@ fn close_with_packets() -> Outcome {
     event.signal(Signals::USER_0, Signals::NONE)?;
     event.wait_async(&port, 1, Signals::USER_0, 0)?;
     drop(port);
-    // Nobody listens any more.
+    // No wait is left on the event.
     event.signal(Signals::NONE, Signals::USER_0).map_err(Into::into)
 }
 
@@ -464,7 +464,7 @@ fn close_ends_waits() -> Outcome {
     Ok(())
 }
 
-/// Threads that repeat `what` with a handle's value until told to stop, while this one closes the handle.
+/// Threads repeat `what` with a handle's value until they are told to stop, while this thread closes the handle.
 fn while_closed(rounds: u32, what: fn(u32) -> Status, allowed: &'static [Status]) -> Outcome {
     for _ in 0..rounds {
         let raw = Port::create()?.into_handle().into_raw();
@@ -505,7 +505,7 @@ fn close_queue_race() -> Outcome {
         |port| {
             let mut packet = user_packet(1, [0; 4]);
             let queued = raw!(zx_port_queue, port, &raw const packet);
-            // However late the port is closed, it does not fill up.
+            // Each queued packet is dequeued, so the port does not become full, however late it is closed.
             let taken = raw!(zx_port_wait, port, 0, &raw mut packet);
             if queued == Status::OK && taken != Status::CANCELED { taken } else { queued }
         },
@@ -525,7 +525,7 @@ fn stress_close_wait() -> Outcome {
 }
 
 fn stress_close_wait_async() -> Outcome {
-    // The event outlives all ports, and the waits that were bound to them.
+    // The event outlives all ports and the waits that belonged to them.
     static EVENT: AtomicU32 = AtomicU32::new(0);
     let event = Event::create()?;
     EVENT.store(event.raw_handle(), Ordering::SeqCst);
@@ -542,7 +542,7 @@ fn stress_close_wait_async() -> Outcome {
 }
 
 fn stress_signal_close_wait() -> Outcome {
-    // One thread takes packets; others signal events that wait for it and close them.
+    // One thread dequeues packets; others signal events with pending waits and close them.
     const ROUNDS: u64 = 300;
     let port = Arc::new(Port::create()?);
     let worker = |first: u64, port: Arc<Port>| {
@@ -566,8 +566,8 @@ fn stress_signal_close_wait() -> Outcome {
 }
 
 fn stress_wait_signal_cancel() -> Outcome {
-    // A wait is cancelled while another thread may just be signalling: either its packet is there or it is not, and
-    // after a cancel that found it, it is not.
+    // A wait is cancelled while another thread may signal the event: its packet may or may not be queued, but after a
+    // successful cancel it is not.
     let (port, event) = (Port::create()?, Arc::new(Event::create()?));
     let stop = Arc::new(AtomicBool::new(false));
     let (twin, told) = (Arc::clone(&event), Arc::clone(&stop));
@@ -586,7 +586,7 @@ fn stress_wait_signal_cancel() -> Outcome {
         if key % 3 == 0 {
             thread::yield_now();
         }
-        // It was pending or queued: nobody else takes packets.
+        // The wait is pending or its packet is queued, because no other thread dequeues packets.
         result = port.cancel(&*event, key).map_err(Failure::from).and_then(|()| nothing(&port));
         if result.is_err() {
             break;

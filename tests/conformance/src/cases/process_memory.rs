@@ -1,4 +1,4 @@
-//! Memory of another process, in amounts: what a process makes of a seed is what a debugger reads, and the other way round.
+//! Large amounts of another process's memory: a debugger reads what the process writes, and the other way around.
 
 use super::process::child;
 use super::{cases, late, soon};
@@ -13,7 +13,7 @@ cases! {
 const SEED: u64 = 0x2545_f491_4f6c_dd1d;
 const WORDS: usize = 1536;
 
-/// The numbers that xor and three shifts make of a seed: each is different, none is zero, and all bytes come.
+/// The numbers that a xorshift generator makes of a seed: all are different, none is zero, and all byte values occur.
 fn pattern(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed), |&last| {
         let a = last ^ last << 13;
@@ -33,7 +33,7 @@ fn random_pattern() -> Outcome {
     ensure(expected != bytes_of(SEED + 1), "the seed makes no difference")?;
     ensure((0..=u8::MAX).all(|byte| expected.contains(&byte)), "a byte never comes")?;
 
-    // The process fills memory from rsi on with the same numbers, then spins.
+    // The process fills the memory at rsi with the same numbers, then spins.
     let mut code = vec![0x48, 0xb8]; // mov rax, SEED
     code.extend(SEED.to_le_bytes());
     code.push(0xb9); // mov ecx, WORDS
@@ -62,7 +62,7 @@ fn random_pattern() -> Outcome {
     }
     equal(&read(0, 8 * WORDS)?, &expected)?;
 
-    // And back, in pieces that end anywhere.
+    // In the other direction, in pieces that end at arbitrary bytes.
     let other = bytes_of(!SEED);
     let mut at = 0;
     for (number, length) in [1, 7, 4096, 64, 5000, 3, 8 * WORDS].into_iter().enumerate() {
@@ -71,7 +71,7 @@ fn random_pattern() -> Outcome {
         at = end;
         equal(read(0, at)?, other[..at].to_vec())?;
         let rest = &expected[at..];
-        // To read nothing is an error.
+        // Reading 0 bytes is an error.
         ensure(rest.is_empty() || read(at, rest.len())? == rest, &format!("piece {number} went too far"))?;
     }
     equal(at, other.len())?;
@@ -79,8 +79,8 @@ fn random_pattern() -> Outcome {
     tiny.end().map(drop)
 }
 
-/// A process may write over what it cannot write, such as its own code, by way of a handle to itself; who runs the same
-/// program from the same file notices nothing.
+/// A process can overwrite memory that it cannot write itself, such as its own code, through a handle to itself. Other
+/// processes that run the same file are not affected.
 fn code_is_ones_own() -> Outcome {
     let mark = || *std::hint::black_box(&crate::MARK);
     equal(i64::from(mark()), child(&["mark"])?)?;

@@ -124,7 +124,7 @@ fn read_in_pieces() -> Outcome {
     let (a, b) = Socket::create(0)?;
     a.write(b"abc")?;
     a.write(b"defgh")?;
-    // A stream has no boundaries.
+    // A stream keeps no boundaries between writes.
     equal(read(&b, 5)?, b"abcde".to_vec())?;
     equal(read(&b, 5)?, b"fgh".to_vec())
 }
@@ -135,7 +135,7 @@ fn read_peek() -> Outcome {
     let mut bytes = [0; 2];
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 2)?;
     equal(&bytes, b"lo")?;
-    // What was written by two calls is seen as one, and all of it is still there.
+    // The bytes of two writes are read as one, and a peek leaves all of them there.
     a.write(b"ing")?;
     let mut bytes = [0; 16];
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 7)?;
@@ -159,7 +159,7 @@ fn datagram_boundaries() -> Outcome {
     let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
     a.write(b"one")?;
     a.write(b"three")?;
-    // One that is longer than what such data may be kept in.
+    // A datagram that is longer than a page.
     let long: Vec<u8> = (0..5000).map(|index| (index * 7 + index / 256) as u8).collect();
     equal(a.write(&long)?, 5000)?;
     let ready = || -> zx::Result<usize> { Ok(b.info()?.rx_buf_available) };
@@ -178,7 +178,7 @@ fn datagram_cut() -> Outcome {
     a.write(b"long one")?;
     a.write(b"next")?;
     equal(read(&b, 4)?, b"long".to_vec())?;
-    // The rest of a datagram that did not fit is gone.
+    // The rest of a datagram that did not fit into the buffer is lost.
     equal(read(&b, 64)?, b"next".to_vec())
 }
 
@@ -188,7 +188,7 @@ fn write_short() -> Outcome {
     let bytes: Vec<u8> = (0..room + 5000).map(|index| (index % 241) as u8).collect();
     equal(a.write(&bytes)?, room)?;
     fails(a.write(&bytes), Status::SHOULD_WAIT)?;
-    // Room for a few: a few are taken.
+    // There is room for a part, so a part is written.
     let mut got = read(&b, 300)?;
     equal(a.write(&bytes[room..])?, 300)?;
     while let Ok(more) = read(&b, 100_000) {
@@ -208,7 +208,7 @@ fn write_null_buffer() -> Outcome {
     Ok(())
 }
 
-/// Memory that the system may not write for a program, nor read if there is no permission.
+/// A mapping with these permissions; without permission the server can neither write nor read it for a program.
 fn closed_memory(root: &Vmar, permission: u32) -> zx::Result<Mapping<'_>> {
     root.map_here(permission, &Vmo::create(4096, 0)?, 0, 4096)
 }
@@ -322,14 +322,14 @@ fn datagram_too_large() -> Outcome {
     let (a, b) = Socket::create(abi::ZX_SOCKET_DATAGRAM)?;
     let room = a.info()?.tx_buf_max;
     fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
-    // And how much was written is not told, because nothing was.
+    // The count of written bytes stays untouched, because nothing was written.
     let (huge, mut written) = (vec![1_u8; 2 * room], 77_usize);
     let status = raw!(zx_socket_write, a.raw_handle(), 0, huge.as_ptr(), huge.len(), &raw mut written);
     gives(status, Status::OUT_OF_RANGE)?;
     equal(std::hint::black_box(written), 77)?;
     fails(read(&b, 1), Status::SHOULD_WAIT)?;
     equal(a.write(&vec![1; room])?, room)?;
-    // One that can never fit is told from one that does not fit now.
+    // A datagram that can never fit gets another error than one that does not fit now.
     fails(a.write(&vec![1; room + 1]), Status::OUT_OF_RANGE)?;
     equal(read(&b, room)?.len(), room)
 }
@@ -340,7 +340,7 @@ fn datagram_empty() -> Outcome {
     fails(read(&b, 0), Status::SHOULD_WAIT)?;
     a.write(b"cut")?;
     a.write(b"next")?;
-    // A read of nothing takes nothing, as often as it is made; one of anything takes all of it.
+    // A read of 0 bytes consumes nothing, however often it is made; any other read consumes the whole datagram.
     for _ in 0..3 {
         equal(read(&b, 0)?, Vec::new())?;
         gives(raw!(zx_socket_read, b.raw_handle(), 0, 0, 0, 0), Status::OK)?;
@@ -358,7 +358,7 @@ fn datagram_peek() -> Outcome {
     let mut bytes = [0; 16];
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 5)?;
     equal(&bytes[..5], b"first")?;
-    // Looking through a small window cuts nothing off.
+    // A peek with a small buffer does not cut the datagram.
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes[..2])?, 2)?;
     equal(b.read_with(abi::ZX_SOCKET_PEEK, &mut bytes)?, 5)?;
     equal(&bytes[..5], b"first")?;
@@ -386,7 +386,7 @@ fn signals_change() -> Outcome {
     equal(b.signals()?, Signals::READABLE | Signals::WRITABLE)?;
     read(&b, 1)?;
     equal(b.signals()?, Signals::WRITABLE)?;
-    // A program raises its own signals and not these.
+    // Programs can set user signals, but not these.
     fails(a.signal_peer(Signals::WRITABLE, Signals::NONE), Status::INVALID_ARGS)?;
     a.signal_peer(Signals::NONE, Signals::USER_1)?;
     equal((a.signals()?, b.signals()?), (Signals::WRITABLE, Signals::WRITABLE | Signals::USER_1))?;

@@ -1,4 +1,4 @@
-//! What a socket's ends are allowed and told: dispositions, thresholds, sizes.
+//! The state of a socket's ends: dispositions, thresholds, sizes.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Signals, Socket};
@@ -56,7 +56,7 @@ fn write_disabled() -> Outcome {
     equal(read(&a, 64)?, b"still open".to_vec())
 }
 
-/// The same by the end that has written.
+/// The same, but the end that has written disables its own writes.
 fn own_write_disabled() -> Outcome {
     let (a, b) = Socket::create(0)?;
     b.write(b"rest")?;
@@ -80,7 +80,7 @@ fn disposition_bad() -> Outcome {
 }
 
 fn own_reads_go_on() -> Outcome {
-    // Who may not write any more still reads what comes, and the other end still writes.
+    // An end that may not write any more still reads, and the other end still writes.
     let (a, b) = Socket::create(0)?;
     b.write(b"before")?;
     a.set_disposition(OFF, 0)?;
@@ -97,7 +97,7 @@ fn peer_write_disabled() -> Outcome {
     one_way_is_closed(&a, &b)
 }
 
-/// `b` has written what is left, and may not write any more; the other direction is open.
+/// `b` has written its last bytes and may not write any more; the other direction is open.
 fn one_way_is_closed(a: &Socket, b: &Socket) -> Outcome {
     let told = Signals::WRITABLE | Signals::SOCKET_PEER_WRITE_DISABLED;
     equal((a.signals()?, b.signals()?), (told | Signals::READABLE, Signals::SOCKET_WRITE_DISABLED))?;
@@ -139,7 +139,7 @@ fn enabled_with_data() -> Outcome {
     let (a, b) = Socket::create(0)?;
     a.write(b"data")?;
     a.set_disposition(OFF, 0)?;
-    // Nothing is changed, the other end's part neither.
+    // Nothing changes, not even the part of the call about the other end.
     fails(a.set_disposition(ON, OFF), Status::BAD_STATE)?;
     fails(b.set_disposition(OFF, ON), Status::BAD_STATE)?;
     fails(a.write(b"x"), Status::BAD_STATE)?;
@@ -172,7 +172,7 @@ fn disposition_peer_closed() -> Outcome {
     b.write(b"left")?;
     b.set_disposition(OFF, 0)?;
     drop(b);
-    // What can still be changed is this end.
+    // Only this end's disposition can still be changed.
     a.set_disposition(0, 0)?;
     fails(a.set_disposition(0, ON), Status::BAD_STATE)?;
     a.set_disposition(OFF, OFF)?;
@@ -215,7 +215,7 @@ fn threshold_signals() -> Outcome {
     let room = a.info()?.tx_buf_max;
     gives(set(&b, RX, 100), Status::OK)?;
     gives(set(&a, TX, room as u64 - 50), Status::OK)?;
-    // They are the end's and not the handle's.
+    // The thresholds belong to the end, not to the handle.
     let (a_twin, b_twin) = (
         Socket::from(a.duplicate_handle(Rights::SAME_RIGHTS)?),
         Socket::from(b.duplicate_handle(Rights::SAME_RIGHTS)?),
@@ -231,7 +231,8 @@ fn threshold_signals() -> Outcome {
     a.write(&[0; 49])?;
     ensure(has(&b, READ)? && !has(&a, WRITE)?, "at the reader's threshold")?;
     same()?;
-    // Raised, and lowered again, they look at what is there, either way.
+    // When the thresholds are raised and lowered again, the server compares them with the current number of bytes each
+    // time.
     gives(set(&b_twin, RX, 150), Status::OK)?;
     gives(set(&a_twin, TX, room as u64 - 100), Status::OK)?;
     ensure(!has(&b, READ)? && has(&a, WRITE)?, "the thresholds have changed")?;
@@ -245,14 +246,14 @@ fn threshold_signals() -> Outcome {
     ensure(!has(&b, READ)? && has(&b, Signals::READABLE)?, "below the reader's threshold")?;
     read(&b, 60)?;
     ensure(has(&a, WRITE)?, "there is room again")?;
-    // The other direction is not touched.
+    // The other direction is not affected.
     ensure(!has(&a, READ)? && !has(&b, WRITE)?, "the other direction")
 }
 
 fn threshold_cleared() -> Outcome {
     let (a, b) = Socket::create(0)?;
     a.write(&[0; 10])?;
-    // Setting one looks at what is there.
+    // Setting a threshold compares it with the current number of bytes.
     gives(set(&b, RX, 10), Status::OK)?;
     gives(set(&a, TX, 10), Status::OK)?;
     ensure(has(&b, Signals::SOCKET_READ_THRESHOLD)? && has(&a, Signals::SOCKET_WRITE_THRESHOLD)?, "not set")?;
@@ -283,7 +284,7 @@ fn threshold_peer_closed() -> Outcome {
     drop(b);
     ensure(!has(&a, Signals::SOCKET_WRITE_THRESHOLD)?, "there is nobody to write to")?;
     gives(set(&a, TX, 20), Status::PEER_CLOSED)?;
-    // What was written can still be read, and waited for.
+    // The remaining bytes can still be read and waited for.
     gives(set(&a, RX, 10), Status::OK)?;
     ensure(has(&a, Signals::SOCKET_READ_THRESHOLD)?, "ten bytes are there")?;
     read(&a, 1)?;
@@ -307,7 +308,7 @@ fn info_datagram() -> Outcome {
     a.write(b"five!")?;
     a.write(b"six!!!")?;
     let info = b.info()?;
-    // What one read can give is the first datagram.
+    // One read can return at most the first datagram.
     equal((info.options, info.rx_buf_size, info.rx_buf_available), (abi::ZX_SOCKET_DATAGRAM, 11, 5))?;
     read(&b, 4)?;
     equal((b.info()?.rx_buf_size, b.info()?.rx_buf_available, a.info()?.tx_buf_size), (6, 6, 6))

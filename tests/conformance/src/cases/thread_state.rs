@@ -185,8 +185,8 @@ fn store() -> Vec<u8> {
     code
 }
 
-/// Pushes the flags, all general registers except rsp in the order of the processor's numbers, and `fs:[0]`. `[rsp +
-/// 80]` then holds the original `rsi`.
+/// Pushes the flags, all general registers except rsp in the order of the processor's numbers, and `fs:[0]`. Afterwards
+/// the original `rsi` is at `rsp + 80`.
 fn push() -> Vec<u8> {
     let mut code = vec![0x9c, 0x50, 0x51, 0x52, 0x53, 0x55, 0x56, 0x57];
     for register in 0..8 {

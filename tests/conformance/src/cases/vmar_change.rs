@@ -1,4 +1,4 @@
-//! What is mapped changes: unmapping, protecting and replacing, across mappings and regions, as the processor sees it.
+//! Changes to mappings: unmapping, protecting and replacing, across mappings and regions, as the processor sees them.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Vmar, Vmo};
@@ -60,7 +60,7 @@ const CAN_WRITE: u32 = abi::ZX_VM_CAN_MAP_WRITE;
 const CAN_EXECUTE: u32 = abi::ZX_VM_CAN_MAP_EXECUTE;
 const CAN: u32 = CAN_READ | CAN_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
 
-/// A VMO each of whose pages begins with its number, from 1 on.
+/// A VMO whose every page begins with its number, counted from 1.
 fn numbered(pages: usize) -> Result<Vmo, Failure> {
     let vmo = vmo(pages)?;
     for page in 0..pages {
@@ -93,7 +93,7 @@ fn map_protection_without_read() -> Outcome {
     let code = vmo(1)?.replace_as_executable(None)?;
     fails(vmar.map(WRITE, 0, &code, 0, PAGE), Status::INVALID_ARGS)?;
     fails(vmar.map(EXECUTE, 0, &code, 0, PAGE), Status::INVALID_ARGS)?;
-    // Who has heard that there is no such memory is given readable memory.
+    // A caller that passes this option gets readable memory, because the system has no execute-only memory.
     let either = abi::ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED;
     let at = vmar.map(EXECUTE | either | SPECIFIC, 0, &code, 0, PAGE)?;
     equal((at, zx::probe::read(at)), (base, 0))?;
@@ -111,7 +111,7 @@ fn map_length_beyond_all() -> Outcome {
     fails(vmar.map(READ, 0, &vmo, 0, 1 << 60), Status::INVALID_ARGS)
 }
 
-/// A length is rounded up, and the whole page can be used.
+/// The length is rounded up to pages, and the whole last page can be used.
 fn map_part_of_a_page() -> Outcome {
     let (vmar, base) = region(4)?;
     let vmo = numbered(2)?;
@@ -121,7 +121,7 @@ fn map_part_of_a_page() -> Outcome {
     fails(vmar.map(READ | SPECIFIC, PAGE, &vmo, 0, 1), Status::ALREADY_EXISTS)?;
     vmar.map(READ | SPECIFIC, 2 * PAGE, &vmo, 0, 1)?;
     equal(zx::probe::read(base + 2 * PAGE), 1)?;
-    // And unmapped, likewise; mapped in advance as well.
+    // Unmapping rounds up in the same way, also for pages that are mapped in advance.
     vmar.unmap(base, 2 * PAGE)?;
     let (process, mut byte) = (zx::startup::process_self(), [0]);
     for more in [0, abi::ZX_VM_MAP_RANGE] {
@@ -133,7 +133,7 @@ fn map_part_of_a_page() -> Outcome {
     Ok(())
 }
 
-/// A mapping need not allow anything, until it is protected otherwise.
+/// A mapping can have no permissions until they are changed.
 fn map_nothing_allowed() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(2)?;
@@ -146,7 +146,7 @@ fn map_nothing_allowed() -> Outcome {
     equal(prober.load(base)?, Err(Status::ACCESS_DENIED))
 }
 
-/// Memory whose pages do not go by themselves does not need the option, and may have it; it may be mapped beyond its end.
+/// A VMO whose pages cannot disappear does not need the option, but accepts it; it can be mapped beyond its end.
 fn map_allow_faults() -> Outcome {
     let (vmar, _) = region(16)?;
     let allow = READ_WRITE | abi::ZX_VM_ALLOW_FAULTS;
@@ -159,7 +159,7 @@ fn map_allow_faults() -> Outcome {
     Ok(())
 }
 
-/// Memory whose pages may go at any time needs it said that this is known.
+/// A VMO whose pages can disappear at any time needs the option.
 fn map_discardable() -> Outcome {
     let (vmar, base) = region(4)?;
     let vmo = Vmo::create(PAGE as u64, abi::ZX_VMO_DISCARDABLE)?;
@@ -173,7 +173,7 @@ fn map_over_others() -> Outcome {
     let (one, two) = (numbered(8)?, numbered(8)?);
     two.write(&[100], 0)?;
     two.write(&[101], PAGE as u64)?;
-    // Into the midst of one, ...
+    // Over the middle of a mapping, ...
     vmar.map(READ_WRITE | SPECIFIC, 0, &one, 0, 4 * PAGE)?;
     for page in 0..4 {
         prober.finds(base + page * PAGE, page as u8 + 1)?;
@@ -186,11 +186,11 @@ fn map_over_others() -> Outcome {
     }
     equal(prober.store(base + PAGE, 0)?, Err(Status::ACCESS_DENIED))?;
     prober.stores(base, 1)?;
-    // ... over the end of one into nothing, ...
+    // ... over the end of one and the gap behind it, ...
     vmar.map(READ | OVER, 3 * PAGE, &two, 0, 2 * PAGE)?;
     prober.finds(base + 3 * PAGE, 100)?;
     prober.finds(base + 4 * PAGE, 101)?;
-    // ... over all of them, and where there is nothing.
+    // ... over all of them, and over a gap.
     vmar.map(READ | OVER, 0, &one, 0, 8 * PAGE)?;
     for page in 0..8 {
         prober.finds_read_only(base + page * PAGE, page as u8 + 1)?;
@@ -201,7 +201,7 @@ fn map_over_others() -> Outcome {
     prober.finds_nothing(base + 6 * PAGE)
 }
 
-/// A region is never replaced, not in part and not as a whole.
+/// A region is never replaced, neither in part nor as a whole.
 fn map_over_a_region() -> Outcome {
     let (vmar, _) = region(8)?;
     let (_child, _) = vmar.allocate(CAN | SPECIFIC, 2 * PAGE, 2 * PAGE)?;
@@ -212,7 +212,7 @@ fn map_over_a_region() -> Outcome {
     equal(zx::probe::read(vmar.info()?.base), 0)
 }
 
-/// The place of a destroyed region can be used by its parent, not by itself.
+/// The range of a destroyed region is free for its parent; the region itself can no longer use it.
 fn map_over_destroyed() -> Outcome {
     let (vmar, base) = region(8)?;
     let (outer, _) = vmar.allocate(CAN | SPECIFIC, 0, 4 * PAGE)?;
@@ -230,7 +230,7 @@ fn map_over_destroyed() -> Outcome {
     equal(zx::probe::read(base + PAGE), 1)
 }
 
-/// Mappings and regions do not overlap, whichever came first and however they would.
+/// Mappings and regions never overlap, whichever comes first and wherever they would overlap.
 fn map_overlaps() -> Outcome {
     let (vmar, _) = region(12)?;
     vmar.map(READ | SPECIFIC, 2 * PAGE, &vmo(2)?, 0, 2 * PAGE)?;
@@ -247,17 +247,18 @@ fn map_overlaps() -> Outcome {
     fails(vmar.map(READ, 0, &vmo(1)?, 0, PAGE), Status::NO_RESOURCES)
 }
 
-/// What handles allowed when a mapping was made is the most that it can ever be made to allow.
+/// The rights of the handles at the time of mapping limit the permissions that the mapping can ever have.
 fn map_rights_dropped() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let (vmar, base) = root.allocate(CAN | CAN_EXECUTE, 0, 8 * PAGE)?;
     let all = vmo(1)?.replace_as_executable(None)?;
     let rights = [(Rights::READ, READ), (Rights::WRITE, READ_WRITE), (Rights::EXECUTE, READ | EXECUTE)];
     for (right, needs) in rights {
-        // A VMO's handle without the right ...
+        // The VMO's handle lacks the right, ...
         let less = Vmo::from(without(&all, right)?);
         fails(vmar.map(needs | OVER, 0, &less, 0, PAGE), Status::ACCESS_DENIED)?;
-        // ... and a region's; a mapping made so cannot be protected so even through a handle with the right.
+        // ... or the region's handle does. Such a mapping cannot get the permission later, even through a handle with
+        // the right.
         let weak = Vmar::from(without(&vmar, right)?);
         fails(weak.map(needs | OVER, 0, &all, 0, PAGE), Status::ACCESS_DENIED)?;
         for (region, object) in [(&vmar, &less), (&weak, &all)] {
@@ -265,17 +266,17 @@ fn map_rights_dropped() -> Outcome {
             fails(vmar.protect(needs, base, PAGE), Status::ACCESS_DENIED)?;
             vmar.protect(0, base, PAGE)?;
         }
-        // Of a mapping that may, a handle without the right cannot say so.
+        // A mapping that can have the permission does not get it through a handle without the right.
         vmar.map(OVER, 0, &all, 0, PAGE)?;
         fails(weak.protect(needs, base, PAGE), Status::ACCESS_DENIED)?;
         vmar.protect(needs, base, PAGE)?;
     }
-    // Without the right to map there is no mapping.
+    // Mapping needs the right to map.
     let unmappable = Vmo::from(without(&all, Rights::MAP)?);
     fails(vmar.map(READ | OVER, 0, &unmappable, 0, PAGE), Status::ACCESS_DENIED)
 }
 
-/// A region within a region allows what both allow.
+/// An inner region allows only what it and its parent both allow.
 fn nested_permissions() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let all = vmo(1)?.replace_as_executable(None)?;
@@ -392,7 +393,7 @@ fn unmap_part_of_a_page() -> Outcome {
     prober.finds_read_only(base + 3 * PAGE, 4)
 }
 
-/// The front, the back and the midst of a mapping go, and what stays is what was there.
+/// The front, the back or the middle of a mapping is unmapped, and the rest stays.
 fn unmap_split() -> Outcome {
     let prober = Prober::new()?;
     for (from, to) in [(0, 2), (6, 8), (3, 5), (0, 8), (1, 2)] {
@@ -406,7 +407,7 @@ fn unmap_split() -> Outcome {
             let at = base + page * PAGE;
             if (from..to).contains(&page) { prober.finds_nothing(at)? } else { prober.finds(at, page as u8 + 1)? }
         }
-        // What was cut can be mapped anew.
+        // The unmapped part can be mapped again.
         vmar.map(READ | SPECIFIC, from * PAGE, &numbered(8)?, 0, (to - from) * PAGE)?;
         prober.finds(base + from * PAGE, 1)?;
     }
@@ -416,7 +417,7 @@ fn unmap_split() -> Outcome {
 fn unmap_several() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(16)?;
-    // Mappings of two pages, with gaps after every second one.
+    // Mappings of two pages each, with a gap after every second one.
     for place in [0, 2, 5, 7, 10, 12] {
         vmar.map(READ | SPECIFIC, place * PAGE, &numbered(2)?, 0, 2 * PAGE)?;
         prober.finds(base + place * PAGE, 1)?;
@@ -438,7 +439,7 @@ fn unmap_regions() -> Outcome {
     grandchild.map(READ | SPECIFIC, 0, &numbered(1)?, 0, PAGE)?;
     vmar.map(READ | SPECIFIC, 2 * PAGE, &numbered(2)?, 0, 2 * PAGE)?;
     prober.finds(base + 4 * PAGE, 1)?;
-    // A part of a region does not go, and nothing else with it.
+    // A region cannot be unmapped in part; the call fails and unmaps nothing.
     for (from, pages) in [(2, 3), (5, 1), (7, 2), (4, 3)] {
         fails(vmar.unmap(base + from * PAGE, pages * PAGE), Status::INVALID_ARGS)?;
     }
@@ -475,14 +476,14 @@ fn unmap_begins_in_a_gap() -> Outcome {
     vmar.unmap(base, 3 * PAGE)?;
     prober.finds_nothing(base + 2 * PAGE)?;
     prober.finds(base + 3 * PAGE, 2)?;
-    // And ends in one, and is all gap.
+    // A range that ends in a gap, and a range that is one gap.
     vmar.unmap(base + 5 * PAGE, 3 * PAGE)?;
     prober.finds_nothing(base + 5 * PAGE)?;
     prober.finds(base + 4 * PAGE, 3)?;
     Ok(vmar.unmap(base, 3 * PAGE)?)
 }
 
-/// The length of a range costs nothing, only what is there.
+/// The cost of unmapping depends on what is there, not on the length of the range.
 fn unmap_large_uncommitted() -> Outcome {
     let prober = Prober::new()?;
     let huge = 1 << 45;
@@ -503,7 +504,7 @@ fn unmap_large_uncommitted() -> Outcome {
     equal(vmo.info()?.committed_bytes, 3 * PAGE as u64)
 }
 
-/// A debugger reads and writes up to where the mapping ends now, and not where there is none.
+/// A debugger reads and writes up to the mapping's current end, and fails where nothing is mapped.
 fn debugger(prober: &Prober, vmar: &Vmar, base: usize, from: usize) -> Outcome {
     let process = &prober.tiny.process;
     vmar.map(READ_WRITE | SPECIFIC, from * PAGE, &numbered(4)?, 0, 4 * PAGE)?;
@@ -537,7 +538,7 @@ fn unmap_then_debugger_in_a_region() -> Outcome {
     debugger(&prober, &vmar, base + 5 * PAGE, 2)
 }
 
-/// Where a mapping begins in its VMO is not where it begins for a debugger.
+/// A debugger accesses the right pages of a mapping that begins inside its VMO.
 fn unmap_debugger_at_an_offset() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(16)?;
@@ -551,7 +552,7 @@ fn unmap_debugger_at_an_offset() -> Outcome {
     equal(process.write_memory(base, &data)?, size)?;
     equal(process.read_memory(base, &mut bytes)?, size)?;
     ensure(bytes == data, "what was written is not what is read")?;
-    // Up to the last byte, and over it.
+    // Up to the last byte, and beyond it.
     let (end, mut two) = (base + size, [0; 2]);
     equal((process.read_memory(end - 1, &mut two[..1])?, process.write_memory(end - 1, &[5])?), (1, 1))?;
     equal((process.read_memory(end - 1, &mut two)?, process.write_memory(end - 1, &[6, 6])?), (1, 1))?;
@@ -561,7 +562,7 @@ fn unmap_debugger_at_an_offset() -> Outcome {
     prober.finds_nothing(end)
 }
 
-/// While a debugger reads, what it reads is unmapped and mapped again: it gets all of it, a part or an error.
+/// While a debugger reads memory, it is unmapped and mapped again: the debugger gets all of it, a part, or an error.
 fn unmap_while_debugger_reads() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(64)?;
@@ -584,7 +585,7 @@ fn unmap_while_debugger_reads() -> Outcome {
     });
     let mut turns = 0;
     while !reader.is_finished() {
-        // The memory goes with its last mapping.
+        // The memory is freed with its last mapping.
         let memory = vmo(64)?;
         memory.write(&vec![7; 64 * PAGE], 0)?;
         vmar.map(READ | SPECIFIC, 0, &memory, 0, 64 * PAGE)?;
@@ -605,7 +606,7 @@ fn protect_all_ways() -> Outcome {
     vmar.map(READ_WRITE | SPECIFIC, 0, &vmo(1)?, 0, PAGE)?;
     prober.stores(base, 5)?;
     let mut value = 5;
-    // From each to each other, and twice the same.
+    // From each permission to each other one, and twice the same.
     for options in [READ, READ, READ_WRITE, READ_WRITE, 0, 0, READ, 0, READ_WRITE, READ, READ_WRITE, 0, READ_WRITE] {
         vmar.protect(options, base, PAGE)?;
         match options {
@@ -637,7 +638,7 @@ fn protect_split() -> Outcome {
             let (at, value) = (base + page * PAGE, page as u8 + 1);
             if (from..to).contains(&page) { prober.finds_read_only(at, value)? } else { prober.stores(at, value)? }
         }
-        // The rest goes on being there when the part goes.
+        // The rest stays when the part is unmapped.
         vmar.unmap(base + from * PAGE, (to - from) * PAGE)?;
         for page in (0..6).filter(|page| !(from..to).contains(page)) {
             prober.stores(base + page * PAGE, 0)?;
@@ -660,7 +661,7 @@ fn protect_several() -> Outcome {
         prober.finds_read_only(base + page * PAGE, page as u8 % 2 + 1)?;
     }
     prober.stores(base + 5 * PAGE, 1)?;
-    // One that may not be written in the midst: nothing changes.
+    // A mapping in the middle cannot become writable: nothing changes.
     let weak = Vmo::from(without(&two, Rights::WRITE)?);
     vmar.map(READ | OVER, 2 * PAGE, &weak, 0, 2 * PAGE)?;
     fails(vmar.protect(READ_WRITE, base, 6 * PAGE), Status::ACCESS_DENIED)?;
@@ -668,7 +669,7 @@ fn protect_several() -> Outcome {
     prober.finds_read_only(base + 4 * PAGE, 1)
 }
 
-/// Through a region, permissions of what lies in regions below can be taken but not given.
+/// Through a region, permissions of mappings in inner regions can be removed but not added.
 fn protect_regions() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
@@ -716,7 +717,7 @@ fn protect_gap() -> Outcome {
         Ok(())
     };
     unchanged()?;
-    // A region with nothing in it is a gap, too.
+    // An empty region counts as a gap, too.
     let (child, _) = vmar.allocate(CAN | SPECIFIC, 3 * PAGE, PAGE)?;
     unchanged()?;
     child.map(READ_WRITE | SPECIFIC, 0, &numbered(1)?, 0, PAGE)?;
@@ -777,7 +778,7 @@ fn protect_large_uncommitted() -> Outcome {
     ensure(committed <= 4 * PAGE as u64, "protecting has committed pages")
 }
 
-/// What was cut to be protected in part is one again when it is alike.
+/// Parts with different permissions are merged into one mapping again when their permissions are equal.
 fn protect_back_and_forth() -> Outcome {
     let (vmar, base) = region(64)?;
     let vmo = vmo(64)?;

@@ -1,4 +1,4 @@
-//! Memory objects.
+//! VMOs.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Info, Signals, Vmo};
@@ -68,7 +68,7 @@ fn create_options() -> Outcome {
 }
 
 fn create_zeroed() -> Outcome {
-    // Pages that others have used before come back zeroed.
+    // Pages that others have used before are zeroed.
     for _ in 0..20 {
         let vmo = Vmo::create(16 * PAGE, 0)?;
         ensure(read(&vmo, 0, 16 * 4096)?.iter().all(|byte| *byte == 0), "there is something in new memory")?;
@@ -117,12 +117,12 @@ fn read_nothing() -> Outcome {
         vmo.read(&mut [], offset)?;
         vmo.write(&[], offset)?;
     }
-    // Nothing can be had at the end, but not beyond it.
+    // An empty range is valid at the end, but not beyond it.
     for offset in [PAGE + 1, u64::MAX] {
         fails(vmo.read(&mut [], offset), Status::OUT_OF_RANGE)?;
         fails(vmo.write(&[], offset), Status::OUT_OF_RANGE)?;
     }
-    // Nor does a range go round.
+    // A range must not overflow either.
     for (offset, len) in [(u64::MAX - PAGE / 2, PAGE), (u64::MAX, 2), (1, PAGE)] {
         fails(vmo.read(&mut vec![0; len as usize], offset), Status::OUT_OF_RANGE)?;
         fails(vmo.write(&vec![0; len as usize], offset), Status::OUT_OF_RANGE)?;
@@ -212,7 +212,7 @@ fn demand_larger_than_memory() -> Outcome {
     let vmo = Vmo::create(size, 0)?;
     vmo.write(b"end", size - 3)?;
     equal(read(&vmo, size - 3, 3)?, b"end".to_vec())?;
-    // More than there is cannot be committed, and the system outlives the attempt.
+    // More memory than there is cannot be committed; the attempt fails and the system continues to work.
     fails(vmo.op_range(abi::ZX_VMO_OP_COMMIT, 0, size), Status::NO_MEMORY)?;
     drop(vmo);
     let vmo = Vmo::create(1 << 20, 0)?;
@@ -267,6 +267,6 @@ fn info_tells() -> Outcome {
     equal((info.koid, info.size_bytes), (vmo.koid()?, 3 * PAGE))?;
     ensure(info.name.starts_with(b"told\0"), "the name is another")?;
     let blind = without(&vmo, Rights::INSPECT)?;
-    // What only the object knows needs the right to inspect; what the handle knows does not.
+    // Information about the object needs the right to inspect; information about the handle does not.
     gives(raw!(zx_handle_check_valid, blind.raw_handle()), Status::OK)
 }

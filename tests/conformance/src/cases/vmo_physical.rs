@@ -1,7 +1,7 @@
-//! VMOs of what devices have in the physical address space.
+//! VMOs of device memory in the physical address space.
 //!
-//! Two places that every machine of ours has are looked at: the registers of the event timer, which can be read by
-//! anybody who has the resource, and the memory that shows PCI configuration.
+//! They show two places that every supported machine has: the registers of the event timer (HPET), which anyone with
+//! the resource can read, and the memory that shows the PCI configuration space.
 
 use abi::{
     Rights, Status, ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_READ, ZX_CACHE_POLICY_UNCACHED_DEVICE, ZX_RSRC_KIND_IRQ,
@@ -27,7 +27,7 @@ cases! {
     "pci.cfg_pio_rw.arguments" => pci_arguments,
 }
 
-/// The event timer.
+/// Physical address of the event timer.
 const TIMER: usize = 0xfed0_0000;
 const PAGE: usize = 4096;
 
@@ -39,7 +39,7 @@ fn timer() -> Result<Vmo, Failure> {
     Ok(Vmo::create_physical(&*root_resource()?, TIMER, PAGE)?)
 }
 
-/// Maps the first page of a VMO as devices are mapped.
+/// Maps the first page of a VMO uncached, as drivers map devices.
 fn registers_of<'v>(vmar: &'v Vmar, vmo: &Vmo) -> Result<Mapping<'v>, Failure> {
     gives(raw!(zx_vmo_set_cache_policy, vmo.raw_handle(), ZX_CACHE_POLICY_UNCACHED_DEVICE), Status::OK)?;
     Ok(vmar.map_here(abi::ZX_VM_PERM_READ, vmo, 0, PAGE)?)
@@ -56,7 +56,7 @@ fn whole_resource() -> Outcome {
     let basic = vmo.basic_info()?;
     let rights = abi::ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE;
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_VMO, rights.bits()))?;
-    // Two resources, two VMOs: both show the same.
+    // Two VMOs from two resources show the same registers.
     let other = Vmo::create_physical(&resource(TIMER as u64 - 4096, 3 * PAGE)?, TIMER, PAGE)?;
     let vmar = zx::startup::vmar_root_self();
     let (one, other) = (registers_of(&vmar, &vmo)?, registers_of(&vmar, &other)?);
@@ -64,7 +64,7 @@ fn whole_resource() -> Outcome {
 }
 
 fn beyond_the_resource() -> Outcome {
-    // A VMO is of whole pages; a resource of less gives the page that it is in, and no other.
+    // A VMO consists of whole pages; a smaller resource gives the page that it lies in, and no other.
     let half = resource(TIMER as u64, PAGE / 2)?;
     for size in [PAGE / 2, PAGE, 1] {
         equal(Vmo::create_physical(&half, TIMER, size)?.get_size()?, PAGE as u64)?;
@@ -76,14 +76,14 @@ fn beyond_the_resource() -> Outcome {
         }
     }
     Vmo::create_physical(&one, TIMER, PAGE / 2)?;
-    // A part of a resource may not have more of its pages than the part.
+    // A child resource gives only the pages of its own part.
     let slice = resource(TIMER as u64 - 4096, 2 * PAGE)?.create_child(ZX_RSRC_KIND_MMIO, TIMER as u64, PAGE, "")?;
     Vmo::create_physical(&slice, TIMER, PAGE)?;
     fails(Vmo::create_physical(&slice, TIMER - PAGE, 2 * PAGE), Status::OUT_OF_RANGE)
 }
 
 fn unaligned() -> Outcome {
-    // From the middle of the page before to the middle of the last one: three pages, at most.
+    // The resource reaches from the middle of one page to the middle of the last one: at most three pages.
     let wide = resource(TIMER as u64 - 2048, 2 * PAGE)?;
     for (address, size) in [(TIMER - PAGE, 2 * PAGE), (TIMER - PAGE, 3 * PAGE), (TIMER + PAGE, PAGE)] {
         equal(Vmo::create_physical(&wide, address, size)?.get_size()?, size as u64)?;
@@ -91,7 +91,7 @@ fn unaligned() -> Outcome {
     for (address, size) in [(TIMER - PAGE, 4 * PAGE), (TIMER - 2 * PAGE, PAGE), (TIMER + 2 * PAGE, PAGE)] {
         fails(Vmo::create_physical(&wide, address, size), Status::OUT_OF_RANGE)?;
     }
-    // The VMO itself begins with a page.
+    // The VMO's address must be a multiple of the page size.
     let root = root_resource()?;
     for resource in [&wide, &*root] {
         for offset in [1, 2048, 4095] {
@@ -111,7 +111,7 @@ fn arguments() -> Outcome {
 }
 
 fn memory() -> Outcome {
-    // What is memory is nobody's device, whatever the resource says; nor are the kernel's own devices.
+    // Memory is never device memory, whatever the resource permits; neither are the kernel's own devices.
     let root = root_resource()?;
     for address in [0x10_0000, 0x100_0000, 0xfee0_0000, 0xfec0_0000] {
         fails(Vmo::create_physical(&root, address, PAGE), Status::INVALID_ARGS)?;
@@ -122,7 +122,7 @@ fn memory() -> Outcome {
 fn registers() -> Outcome {
     let vmar = zx::startup::vmar_root_self();
     let registers = registers_of(&vmar, &timer()?)?;
-    // Who made it, how long a count takes (in femtoseconds), and that it counts.
+    // The vendor, the period of a count in femtoseconds, and a counter that runs.
     equal(word(&registers, 0)? >> 16, 0x8086)?;
     ensure((1..=100_000_000).contains(&word(&registers, 4)?), "no clock counts like that")?;
     let before = word(&registers, 0xf0)?;
@@ -139,7 +139,7 @@ fn configuration() -> Outcome {
         pci.write32(0, 1 << 31 | offset);
         pci.read32(4)
     };
-    // Where the memory is, the host bridge says.
+    // The host bridge says where the memory is.
     let place = by_ports(0x60);
     ensure(place & 1 != 0, "PCI configuration is not shown in memory")?;
     let base = u64::from(place & 0xf000_0000);
@@ -157,7 +157,7 @@ fn no_copies() -> Outcome {
     fails(vmo.read(&mut [0; 8], 0), Status::NOT_SUPPORTED)?;
     fails(vmo.write(&[0; 8], 0), Status::NOT_SUPPORTED)?;
     fails(vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, PAGE as u64), Status::NOT_SUPPORTED)?;
-    // A call is given no buffer there.
+    // A system call does not accept a buffer in a device.
     let vmar = zx::startup::vmar_root_self();
     let registers = registers_of(&vmar, &vmo)?;
     let event = zx::Event::create()?;
@@ -195,7 +195,7 @@ fn read(register: Register, width: usize) -> Result<u32, Failure> {
     Ok(value)
 }
 
-/// The disk controller's.
+/// A register of the disk controller.
 fn disk(offset: u8) -> Register {
     (0, 0x1f, 2, offset)
 }
@@ -207,13 +207,13 @@ fn pci_reads() -> Outcome {
     for (n, byte) in whole.to_le_bytes().into_iter().enumerate() {
         equal(read((0, 0, 0, n as u8), 8)?, u32::from(byte))?;
     }
-    // A disk controller, and a device that is not there.
+    // The class of the disk controller, and a device that does not exist.
     equal(read(disk(8), 32)? >> 16, 0x0106)?;
     equal(read((0xff, 31, 7, 0), 32)?, u32::MAX)
 }
 
 fn pci_writes() -> Outcome {
-    // The byte in which software notes an interrupt.
+    // The byte in which software stores an interrupt number.
     let before = read(disk(0x3c), 8)?;
     let after = read(disk(0x3d), 8)?;
     for value in [0x12, 0x34, before] {

@@ -1,4 +1,4 @@
-//! Zeroing ranges of memory objects, and what memory that gives back.
+//! Zeroing ranges of VMOs, and which memory that frees.
 
 use abi::{
     Status, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO,
@@ -37,7 +37,7 @@ fn zero(vmo: &Vmo, page: u64, pages: u64) -> zx::Result<()> {
     vmo.op_range(ZX_VMO_OP_ZERO, page * PAGE, pages * PAGE)
 }
 
-/// A VMO full of one byte, and where it is another one.
+/// The VMO must contain `value` everywhere, except in the range from `from` to `to`, which must be zero.
 fn differs(vmo: &Vmo, value: u8, from: u64, to: u64) -> Outcome {
     let mut bytes = vec![0; vmo.get_size()? as usize];
     vmo.read(&mut bytes, 0)?;
@@ -82,7 +82,7 @@ fn part_not_committed() -> Outcome {
         vmo.op_range(ZX_VMO_OP_ZERO, from, to - from)?;
         equal(taken(&vmo)?, (0, 0))?;
     }
-    // One page of them is there.
+    // Only one of the pages is present.
     vmo.write(&[7; 4096], PAGE)?;
     vmo.op_range(ZX_VMO_OP_ZERO, PAGE + 5, 2 * PAGE)?;
     equal(taken(&vmo)?, (1, 1))?;
@@ -112,7 +112,7 @@ fn pages_in_the_middle() -> Outcome {
     mark(&vmo, 1, 9)?;
     zero(&vmo, 1, 1)?;
     shows(&vmo, &[1, 0, 3])?;
-    // A clone that is the last of its family gives pages back, too.
+    // A clone that is the last of its family frees pages, too.
     let clone = snapshot(&vmo, 0, 3)?;
     drop(vmo);
     clone.op_range(ZX_VMO_OP_DECOMMIT, 2 * PAGE, PAGE)?;
@@ -158,7 +158,7 @@ fn clone_parent_and_child() -> Outcome {
 }
 
 fn clone_empty_children() -> Outcome {
-    // A page that the parent has and the child zeroes goes when the parent zeroes it, too, and takes nothing meanwhile.
+    // The clone zeroes a page of its parent, which takes no memory. The page is freed when the parent zeroes it, too.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     mark(&vmo, 0, 1)?;
     let clone = snapshot(&vmo, 0, 2)?;
@@ -171,7 +171,7 @@ fn clone_empty_children() -> Outcome {
     zero(&vmo, 0, 1)?;
     shows(&vmo, &[0, 0])?;
     equal((taken(&vmo)?, taken(&clone)?), ((0, 0), (0, 0)))?;
-    // Where nobody has anything nothing is made.
+    // Where no member of the family has a page, zeroing creates none.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     let clones = [snapshot(&vmo, 0, 2)?, snapshot(&vmo, 0, 2)?];
     for vmo in [&clones[0], &vmo, &clones[1]] {
@@ -196,7 +196,7 @@ fn clone_of_clone() -> Outcome {
     shows(&inner, &[3, 0])?;
     let last = snapshot(&outer, 0, 3)?;
     shows(&last, &[2, 0, 4])?;
-    // What the parent of two zeroes is theirs from then on, and one page between them.
+    // The parent of two clones zeroes a page: the clones keep it and share one frame.
     let vmo = numbered(1, 0)?;
     let (one, two) = (snapshot(&vmo, 0, 1)?, snapshot(&vmo, 0, 1)?);
     zero(&vmo, 0, 1)?;
@@ -208,7 +208,7 @@ fn clone_of_clone() -> Outcome {
 }
 
 fn clone_children_closed() -> Outcome {
-    // Both zero the same page, and one of them goes: the other one's is still zeroes, and nobody has memory for it.
+    // Both zero the same page, and one of them is closed: the other still shows zeroes and has no memory for the page.
     for close_parent in [true, false] {
         let vmo = numbered(2, 0)?;
         let clone = snapshot(&vmo, 0, 2)?;
@@ -219,7 +219,8 @@ fn clone_children_closed() -> Outcome {
         shows(&left, &[0, 2])?;
         equal(taken(&left)?, (1, 1))?;
     }
-    // What the parent has zeroed is the child's alone. It goes with the child, and does not come back.
+    // A page that the parent has zeroed belongs to the clone alone. It is freed with the clone, and the parent still
+    // shows zeroes.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     mark(&vmo, 0, 1)?;
     let clone = snapshot(&vmo, 0, 1)?;
@@ -248,15 +249,16 @@ fn clone_written_after_close() -> Outcome {
     Ok(())
 }
 
-/// The byte at an offset must be this.
+/// The byte at this offset must have this value.
 fn byte_is(vmo: &Vmo, offset: u64, value: u8) -> Outcome {
     let mut byte = [!value];
     vmo.read(&mut byte, offset)?;
     equal(byte, [value])
 }
 
-/// A parent zeroes a page between its two clones, the first clone another one. It goes, and with it what only it had:
-/// what the others write afterwards is written over what they showed, and not over what it did.
+/// A parent zeroes a page after the first of its two clones is made, and the first clone zeroes another page. The first
+/// clone is closed and its own pages are freed. Later writes of the others copy the pages that they showed, not those
+/// of the closed clone.
 fn clone_two_levels() -> Outcome {
     let vmo = numbered(3, 0)?;
     let first = snapshot(&vmo, 0, 3)?;
@@ -283,7 +285,7 @@ fn clone_two_levels() -> Outcome {
     equal(together(&[&vmo, &second])?, 4)
 }
 
-/// One operation gives back a page of its own and hides one that it shares with all above.
+/// One operation frees a page of its own and hides another one that it shares with both VMOs above.
 fn clone_frees_and_allocates() -> Outcome {
     let vmo = Vmo::create(3 * PAGE, 0)?;
     mark(&vmo, 1, 1)?;
@@ -301,7 +303,7 @@ fn clone_frees_and_allocates() -> Outcome {
 }
 
 fn clone_written_after_parent() -> Outcome {
-    // Two that remain of a family whose common original is gone.
+    // Two clones whose original is closed.
     let vmo = numbered(2, 0)?;
     let (one, two) = (snapshot(&vmo, 0, 2)?, snapshot(&vmo, 0, 2)?);
     zero(&one, 0, 1)?;
@@ -322,7 +324,8 @@ fn clone_parent_written() -> Outcome {
     shows(&clone, &[0, 2])?;
     shows(&vmo, &[9, 2])?;
     equal((taken(&vmo)?, taken(&clone)?), ((2, 1), (1, 0)))?;
-    // The other way about: what the parent's write has left to the child alone goes when the child zeroes it.
+    // The other way around: after the parent's write, the clone alone has the old page. It is freed when the clone
+    // zeroes it.
     let vmo = numbered(2, 0)?;
     let clone = snapshot(&vmo, 0, 2)?;
     mark(&vmo, 0, 9)?;
@@ -340,7 +343,7 @@ fn clone_child_written_again() -> Outcome {
     let vmo = numbered(2, 0)?;
     let clone = snapshot(&vmo, 0, 2)?;
     zero(&clone, 0, 1)?;
-    // Not what was there before comes back around what is written.
+    // The bytes around the write are zero; the page's old content does not come back.
     clone.write(&[9], 100)?;
     let mut bytes = [1; 102];
     clone.read(&mut bytes, 0)?;
@@ -367,11 +370,11 @@ fn clone_resized() -> Outcome {
     shows(&inner, &[1, 2, 0, 0])?;
     mark(&clone, 3, 9)?;
     shows(&inner, &[1, 2, 0, 0])?;
-    // What is written there is written over zeroes.
+    // A write there goes to a page of zeroes.
     inner.write(&[7], 2 * PAGE + 100)?;
     byte_is(&inner, 2 * PAGE, 0)?;
     byte_is(&inner, 2 * PAGE + 100, 7)?;
-    // The same where it is the original that is cut, and a clone of its zeroes alone that stays.
+    // The same with an original that is cut, and a clone of only its zeroed page that stays.
     let cut = numbered(4, abi::ZX_VMO_RESIZABLE)?;
     let whole = snapshot(&cut, 0, 4)?;
     zero(&cut, 2, 1)?;
@@ -396,7 +399,7 @@ fn mapped_is_seen() -> Outcome {
     equal((first(0)?, first(4096)?), (1, 2))?;
     zero(&vmo, 0, 2)?;
     equal((first(0)?, first(4096)?, taken(&vmo)?), (0, 0, (0, 0)))?;
-    // Two that look at zeroes see what one of them writes.
+    // Two mappings show the zero page, and both see a write through one of them.
     let other = root.map_here(READ_WRITE, &vmo, 0, 8192)?;
     let mut byte = [1];
     other.read(4096, &mut byte)?;
@@ -407,7 +410,7 @@ fn mapped_is_seen() -> Outcome {
     equal(taken(&vmo)?, (1, 1))
 }
 
-/// Mappings that show the page of zeroes show what comes to be there, whichever way it comes.
+/// Mappings that show the zero page see the new page, however it is created.
 fn mapped_page_of_zeroes() -> Outcome {
     let vmo = Vmo::create(4 * PAGE, 0)?;
     let root = zx::startup::vmar_root_self();
@@ -418,17 +421,17 @@ fn mapped_page_of_zeroes() -> Outcome {
         mappings[mapping].read(page * PAGE as usize, &mut byte)?;
         equal(byte, [value])
     };
-    // By a store in another mapping, and there is one that has not looked before.
+    // Through a store in another mapping; one mapping has not been read before.
     find(0, 0, 0)?;
     mappings[1].write(0, &[99])?;
     find(1, 0, 99)?;
     find(2, 0, 99)?;
     find(0, 0, 99)?;
-    // By a call.
+    // Through a call.
     find(0, 1, 0)?;
     vmo.write(&[100], PAGE)?;
     find(0, 1, 100)?;
-    // By a call that finds a page there, which was committed under the mapping.
+    // Through a call that writes a page which was committed under the mapping.
     find(0, 2, 0)?;
     vmo.op_range(ZX_VMO_OP_COMMIT, 2 * PAGE, PAGE)?;
     find(0, 2, 0)?;
