@@ -53,13 +53,13 @@ pub(super) fn bti() -> Result<Bti, Failure> {
     Ok(Bti::create(&Iommu::create_stub(&*root_resource()?)?, 0xabcd)?)
 }
 
-/// Tokens, and those in quarantine.
+/// Number of pin tokens, and of those in quarantine.
 fn counts(bti: &Bti) -> Result<(u64, u64), Failure> {
     let info: zx_info_bti_t = bti.info_record(abi::ZX_INFO_BTI)?;
     Ok((info.pmo_count, info.quarantine_count))
 }
 
-/// Pins all of a VMO; the addresses of its pages.
+/// Pins all of a VMO; returns the addresses of its pages.
 fn pin(bti: &Bti, vmo: &Vmo) -> Result<(Pmt, Vec<u64>), Failure> {
     let size = vmo.get_size()?;
     let mut addresses = vec![0; (size / PAGE) as usize];
@@ -67,7 +67,7 @@ fn pin(bti: &Bti, vmo: &Vmo) -> Result<(Pmt, Vec<u64>), Failure> {
     Ok((pmt, addresses))
 }
 
-/// Addresses of memory: of pages, none 0, no two the same.
+/// The addresses must be page addresses, not 0, and all different.
 fn sensible(addresses: &[u64]) -> Outcome {
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
@@ -110,13 +110,13 @@ fn iommu_arguments() -> Outcome {
 
 fn create() -> Outcome {
     let iommu = Iommu::create_stub(&*root_resource()?)?;
-    // A bus may call several devices the same.
+    // A bus may use one ID for several devices.
     let (bti, _twin) = (Bti::create(&iommu, u64::MAX)?, Bti::create(&iommu, u64::MAX)?);
     let basic = bti.basic_info()?;
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_BTI, abi::ZX_DEFAULT_BTI_RIGHTS.bits()))?;
     bti.set_name("a device")?;
     equal(&bti.get_name()?[..9], b"a device\0")?;
-    // It needs its IOMMU no longer.
+    // The BTI does not need its IOMMU any longer.
     drop(iommu);
     equal(counts(&bti)?, (0, 0))
 }
@@ -155,7 +155,7 @@ fn pin_addresses() -> Outcome {
     equal(vmo.info()?.committed_bytes, 300 * PAGE)?;
     let basic = pmt.basic_info()?;
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_PMT, abi::ZX_DEFAULT_PMT_RIGHTS.bits()))?;
-    // A part of it is where it was.
+    // A part has the same addresses.
     let mut part = [0; 7];
     let second = bti.pin(READ, &vmo, 100 * PAGE, 7 * PAGE, &mut part)?;
     equal(&part[..], &addresses[100..107])?;
@@ -165,7 +165,7 @@ fn pin_addresses() -> Outcome {
 }
 
 fn pin_same_place() -> Outcome {
-    // What is written and read does not move the pages.
+    // Writing and reading do not move the pages.
     let (bti, vmo) = (bti()?, Vmo::create(8 * PAGE, 0)?);
     let (pmt, addresses) = pin(&bti, &vmo)?;
     for page in 0..8 {
@@ -235,7 +235,7 @@ fn pin_contiguous() -> Outcome {
 
 fn pin_contiguous_flag() -> Outcome {
     let bti = bti()?;
-    // Only what was made in one piece can be pinned as such, even if it is a single page.
+    // Only a VMO that was created contiguous can be pinned as such, even if it is a single page.
     let plain = Vmo::create(PAGE, 0)?;
     fails(bti.pin(READ | ZX_BTI_CONTIGUOUS, &plain, 0, PAGE, &mut [0]), Status::INVALID_ARGS)?;
     let vmo = Vmo::create_contiguous(&bti, 4 * PAGE as usize, 0)?;
@@ -261,7 +261,7 @@ fn pin_slice() -> Outcome {
     let (second, part) = pin(&bti, &slice)?;
     equal(&part[..], &addresses[2..5])?;
     pmt.unpin()?;
-    // The pages of the slice are still pinned.
+    // The pages are still pinned through the slice.
     gives(decommit(&vmo, 2 * PAGE, PAGE), Status::BAD_STATE)?;
     second.unpin()?;
     gives(decommit(&vmo, 2 * PAGE, PAGE), Status::OK)
@@ -272,7 +272,7 @@ fn pin_clone() -> Outcome {
     vmo.write(b"before", 0)?;
     vmo.write(b"before", PAGE)?;
     let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, 2 * PAGE)?;
-    // The device gets pages of the clone's own, which stay the clone's whoever writes.
+    // The device gets pages that belong to the clone and stay the clone's, whoever writes.
     let (pmt, addresses) = pin(&bti, &clone)?;
     vmo.write(b"after!", 0)?;
     clone.write(b"clone!", PAGE)?;
@@ -291,7 +291,7 @@ fn pin_clone() -> Outcome {
     Ok(())
 }
 
-/// Who has closed the last handle to a clone is not rid of it as long as a device has its memory.
+/// A clone without handles remains a child as long as its memory is pinned.
 fn pin_clone_stays_a_child() -> Outcome {
     let bti = bti()?;
     for options in [0, ZX_VMO_RESIZABLE] {
@@ -309,7 +309,7 @@ fn pin_clone_stays_a_child() -> Outcome {
     Ok(())
 }
 
-/// What is pinned through a slice ends where the slice does, although its parent goes on.
+/// A pin through a slice ends at the end of the slice, although the parent continues.
 fn pin_within_a_slice() -> Outcome {
     let bti = bti()?;
     for whole in [Vmo::create(6 * PAGE, 0)?, Vmo::create_contiguous(&bti, 6 * PAGE as usize, 0)?] {
@@ -339,7 +339,7 @@ fn pin_resize() -> Outcome {
     let (bti, vmo) = (bti()?, Vmo::create(8 * PAGE, ZX_VMO_RESIZABLE)?);
     let mut addresses = [0; 2];
     let pmt = bti.pin(READ, &vmo, 3 * PAGE, 2 * PAGE, &mut addresses)?;
-    // What lies beyond can go, what is pinned cannot.
+    // Pages behind the pin can be cut off, pinned ones cannot.
     vmo.set_size(5 * PAGE)?;
     for pages in [4, 3, 0] {
         fails(vmo.set_size(pages * PAGE), Status::BAD_STATE)?;
@@ -388,7 +388,7 @@ fn pin_decommit_race() -> Outcome {
     });
     let mut outcome = Ok(());
     let (mut turns, limit) = (0, late());
-    // As often, and until the other has come both between two pins and into one.
+    // At least 300 rounds, and until the other thread has interfered both between two pins and during one.
     while turns < 300 || met.load(Ordering::Relaxed) != 3 && zx::MonotonicInstant::now() < limit {
         let (pmt, addresses) = pin(&bti, &vmo)?;
         zx::thread_legacy_yield()?;
@@ -404,8 +404,8 @@ fn pin_decommit_race() -> Outcome {
     outcome.and(equal(met.load(Ordering::Relaxed), 3))
 }
 
-/// Somebody who lists a process's VMOs over and over, some of them copies of each other that are being written, does not
-/// keep memory pinned: what is unpinned can be copied at once.
+/// A thread lists the VMOs of a process over and over, some of them clones of each other that are being written. This
+/// does not keep memory pinned: unpinned memory can be cloned at once.
 fn unpinned_while_asked() -> Outcome {
     let (bti, vmo) = (bti()?, Vmo::create(4 * PAGE, 0)?);
     let stop = AtomicBool::new(false);
@@ -469,7 +469,7 @@ fn pin_bad_address() -> Outcome {
         gives(pin(bad, &raw mut out as u64), Status::INVALID_ARGS)?;
         gives(pin(addresses.as_mut_ptr() as u64, bad), Status::INVALID_ARGS)?;
     }
-    // Nothing was left pinned.
+    // No pin is left.
     equal(counts(&bti)?, (0, 0))?;
     gives(decommit(&vmo, 0, 2 * PAGE), Status::OK)
 }
@@ -490,7 +490,7 @@ fn quarantine_holds_pages() -> Outcome {
 }
 
 fn quarantine_of_a_process() -> Outcome {
-    // A driver that is killed leaves what it had pinned to whoever holds the BTI.
+    // The pins of a killed driver go into the quarantine of the BTI, which another process still holds.
     let (bti, vmo) = (bti()?, Vmo::create(4 * PAGE, 0)?);
     let puppet = Puppet::of(OwnJob::new()?)?;
     let (their_bti, their_vmo) = (

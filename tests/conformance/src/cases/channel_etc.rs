@@ -1,4 +1,4 @@
-//! `zx_channel_write_etc`: messages whose handles are moved or duplicated, checked and reduced one by one.
+//! `zx_channel_write_etc`: messages whose handles are moved or duplicated, and checked and reduced one by one.
 
 use abi::{Rights, Status, zx_handle_disposition_t, zx_handle_info_t};
 use zx::{AsHandleRef, Channel, Event, Fifo, Handle, HandleRef, Info, Port};
@@ -56,7 +56,8 @@ fn is_gone(raw: u32) -> Outcome {
     fails(HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)
 }
 
-/// After a write, failed or not, a handle to be moved is gone and one to be duplicated is there; this closes it.
+/// After a write, failed or not, a handle to move is consumed and a handle to duplicate is still valid; this closes the
+/// latter.
 fn is_left(raw: u32, operation: u32) -> Outcome {
     match operation {
         MOVE => is_gone(raw),
@@ -64,7 +65,7 @@ fn is_left(raw: u32, operation: u32) -> Outcome {
     }
 }
 
-/// The next message, with what is known of its handles; they are closed with the process.
+/// The next message with the information about its handles. The handles stay open until the process ends.
 fn read(channel: &Channel) -> zx::Result<(Vec<u8>, Vec<zx_handle_info_t>)> {
     let mut bytes = vec![0; 65536];
     let mut infos = vec![zx_handle_info_t { handle: 0, type_: 0, rights: 0, unused: 9 }; 64];
@@ -74,7 +75,7 @@ fn read(channel: &Channel) -> zx::Result<(Vec<u8>, Vec<zx_handle_info_t>)> {
     Ok((bytes, infos))
 }
 
-/// The one handle of the next message, owned.
+/// The only handle of the next message, owned.
 fn one(channel: &Channel) -> Result<(Handle, zx_handle_info_t), Failure> {
     let (_, infos) = read(channel)?;
     equal(infos.len(), 1)?;
@@ -150,7 +151,7 @@ fn fewer_rights() -> Outcome {
         let (handle, info) = one(&b)?;
         equal((info.type_, handle.basic_info()?.type_), (abi::ZX_OBJ_TYPE_EVENT, abi::ZX_OBJ_TYPE_EVENT))?;
         equal((info.rights, handle.basic_info()?.rights), (rights.bits(), rights.bits()))?;
-        // The right to transfer is among those taken away.
+        // The right to transfer is among the removed rights.
         fails(b.write(b"", [handle]), Status::ACCESS_DENIED)?;
     }
     Ok(())
@@ -238,7 +239,7 @@ fn wrong_type_told() -> Outcome {
     ];
     fails(a.write_etc(b"x", &mut list), Status::WRONG_TYPE)?;
     equal((list[0].result, list[1].result), (0, Status::WRONG_TYPE.0))?;
-    // Handles to be moved are gone whatever happens.
+    // Handles to move are consumed in any case.
     is_gone(good)?;
     is_gone(wrong)?;
     nothing_came(&b)
@@ -295,7 +296,7 @@ fn each_result_told() -> Outcome {
         disposition(9, event()?, ANY, Rights::SAME_RIGHTS),
         disposition(MOVE, event()?, abi::ZX_OBJ_TYPE_EVENT, Rights::WAIT),
     ];
-    // The first of the errors is the call's.
+    // The call returns the first of the errors.
     fails(a.write_etc(b"x", &mut list), Status::WRONG_TYPE)?;
     let expected = [
         Status::OK,
@@ -315,7 +316,7 @@ fn each_result_told() -> Outcome {
 }
 
 fn good_results_stay() -> Outcome {
-    // Only what went wrong is written: an entry that was fine keeps what its field had before.
+    // The server writes the result only of failed entries: the field of a valid entry keeps its old value.
     let (a, b) = Channel::create()?;
     let odd = |handle, type_| zx_handle_disposition_t {
         result: Status::UNAVAILABLE.0,
@@ -361,7 +362,7 @@ fn itself() -> Outcome {
         let status = raw!(zx_channel_write_etc, raw, 0, 0, 0, list.as_mut_ptr(), 1);
         gives(status, Status::NOT_SUPPORTED)?;
         equal(list[0].result, Status::NOT_SUPPORTED.0)?;
-        // To be moved it was taken away, as any handle of a failed write.
+        // A handle to move was consumed, as in every failed write.
         equal(HandleRef::from_raw(raw).check_valid().is_ok(), operation == DUPLICATE)?;
         fails(read(&b), if operation == DUPLICATE { Status::SHOULD_WAIT } else { Status::PEER_CLOSED })?;
     }
@@ -512,7 +513,7 @@ fn nothing_on_error() -> Outcome {
     ];
     fails(a.write_etc(b"x", &mut list), Status::BAD_HANDLE)?;
     nothing_came(&b)?;
-    // What had been taken is closed, not lost.
+    // The handles that were already taken are closed, not leaked.
     ensure(local.signals()?.contains(zx::Signals::PEER_CLOSED), "a handle of the failed message lives on")?;
     a.write(b"next", [])?;
     equal(read(&b)?.0, b"next".to_vec())

@@ -1,4 +1,4 @@
-//! The system's log, random numbers, barriers.
+//! The system log, random numbers, memory barriers.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Debuglog, Event, Handle, Info, MonotonicInstant, Signals};
@@ -32,12 +32,12 @@ cases! {
     "membarrier.sync.stores_seen" => membarrier_stores_seen,
 }
 
-/// What reading takes.
+/// The resource that reading requires.
 fn resource() -> Result<zx::Unowned<'static, zx::Resource>, Status> {
     zx::startup::resource().ok_or(Status::NOT_FOUND)
 }
 
-/// A handle to the log: a resource is named where it must be.
+/// Opens the log, with the resource if it is opened for reading.
 fn open(options: u32) -> Result<Debuglog, Status> {
     let mut out = 0_u32;
     let resource = if options & abi::ZX_LOG_FLAG_READABLE == 0 { 0 } else { resource()?.raw_handle() };
@@ -51,7 +51,7 @@ fn reader() -> Result<Debuglog, Status> {
     open(abi::ZX_LOG_FLAG_READABLE)
 }
 
-/// A record as it lies in memory.
+/// A record's layout in memory.
 struct Record {
     sequence: u64,
     severity: u8,
@@ -95,7 +95,7 @@ fn find(log: &Debuglog, text: &[u8]) -> Result<Record, Failure> {
     }
 }
 
-/// A text that nobody else writes.
+/// A text that no other program writes.
 fn unique(text: &str) -> Vec<u8> {
     format!("{text} {}", MonotonicInstant::now().0).into_bytes()
 }
@@ -122,7 +122,7 @@ fn create_resource() -> Outcome {
     equal(out, 0)
 }
 
-/// The log tells of all programs, so nobody reads it who was not given a resource for that.
+/// The log has records of all programs, so reading needs a resource.
 fn create_reader_without_resource() -> Outcome {
     let mut out = 0_u32;
     gives(raw!(zx_debuglog_create, 0, abi::ZX_LOG_FLAG_READABLE, &raw mut out), Status::BAD_HANDLE)?;
@@ -138,7 +138,7 @@ fn create_reader_without_resource() -> Outcome {
     let text = unique("read with the log's own resource");
     open(0)?.write(&text)?;
     find(&reader, &text)?;
-    // Who may only write gets no more by another handle.
+    // A handle that may only write cannot be duplicated with more rights.
     let writer = open(0)?;
     fails(writer.duplicate(Rights::READ | Rights::WRITE), Status::INVALID_ARGS)?;
     fails(writer.read(&mut [0; 256]), Status::ACCESS_DENIED)
@@ -157,14 +157,14 @@ fn write_then_read() -> Outcome {
 }
 
 fn write_long() -> Outcome {
-    // What is over the limit is cut off.
+    // Text beyond the limit is cut off.
     let log = reader()?;
     let mut text = unique("long");
     text.resize(1000, b'.');
     log.write(&text)?;
     text.truncate(abi::ZX_LOG_RECORD_DATA_MAX);
     find(&log, &text)?;
-    // Any byte may be in it, none at all too.
+    // The text can contain any byte, or be empty.
     let odd = [unique("odd"), b"\0\xff\n".to_vec()].concat();
     log.write(&odd)?;
     log.write(b"")?;
@@ -189,7 +189,7 @@ fn write_rights() -> Outcome {
 }
 
 fn write_who() -> Outcome {
-    // A record has the number of who wrote it; what he calls himself changes nothing, not even an evil name.
+    // A record has the koids of its writer; the writer's name does not change the record, not even a forged one.
     let (log, text) = (open(0)?, unique("by whom"));
     let process = zx::startup::process_self();
     let name = process.get_name()?;
@@ -202,8 +202,8 @@ fn write_who() -> Outcome {
 }
 
 fn report_names() -> Outcome {
-    // What the kernel says of a process that has crashed is its own record, and one line, whatever the names in it.
-    // ud2
+    // The server's report about a crashed process is a record of its own, and a single line, whatever the names
+    // contain. ud2
     let tiny = tiny::Tiny::new(&[0x0f, 0x0b])?;
     tiny.process.set_name("forged\n\x1b[2J[1.0] E init")?;
     tiny.start(None, 0)?;
@@ -236,7 +236,7 @@ fn read_order() -> Outcome {
 }
 
 fn read_small_buffer() -> Outcome {
-    // The rest of a record that does not fit is gone, and nothing is written behind what is said to be there.
+    // The rest of a record that does not fit is lost, and nothing is written behind the reported length.
     let (log, text) = (reader()?, unique("too long for a small buffer"));
     for size in [HEAD + 8, HEAD, 3, 1] {
         while next(&log).is_ok() {}
@@ -311,7 +311,7 @@ fn draw_any_size() -> Outcome {
         zx::cprng_draw(&mut bytes[1..=size]);
         equal((bytes[0], bytes[size + 1]), (0, 0))?;
         if size >= 255 {
-            // Of so many bytes each value comes, or nearly; none fills a quarter.
+            // Nearly every value occurs, and none makes up a quarter of the bytes.
             let mut counts = [0; 256];
             bytes[1..=size].iter().for_each(|&byte| counts[usize::from(byte)] += 1);
             ensure(counts.iter().all(|&count| count < size / 4), "a value comes too often")?;
@@ -344,8 +344,8 @@ fn membarrier_returns() -> Outcome {
 }
 
 fn membarrier_stores_seen() -> Outcome {
-    // Two threads store and then look, without fences of their own but for the system's on one side: never do both
-    // miss the other's store.
+    // Two threads store and then load. Only one of them has a fence, the system's barrier. At least one of them must
+    // see the other's store.
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     const ROUNDS: u32 = 2000;
@@ -370,7 +370,8 @@ fn membarrier_stores_seen() -> Outcome {
     }
     let fast = fast.join().map_err(|_| "the other thread panicked")?;
     for (slow_round, &saw) in (1..=ROUNDS).zip(&seen) {
-        // What the fast thread stored after this is what this one did not see; it must have seen this one's store.
+        // This thread did not see the fast thread's store in the round after `saw`; so in that round the fast thread
+        // must have seen this thread's store.
         if let Some(&other) = fast.get(saw as usize) {
             ensure(other >= slow_round, "both threads missed each other's store")?;
         }

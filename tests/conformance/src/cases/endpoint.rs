@@ -1,4 +1,4 @@
-//! Endpoints of the kernel beneath: this system's own, so what is promised stands in `docs/native.md`.
+//! Endpoints of seL4 as objects. They are Hafnon's own; `docs/native.md` has what is promised.
 
 use std::sync::mpsc;
 use std::thread;
@@ -92,7 +92,7 @@ fn mint_rights() -> Outcome {
     fails(Endpoint::delete(&other, HAFNON_ENDPOINT_SLOTS_FROM), Status::ACCESS_DENIED)
 }
 
-/// A thread that does not run, or no longer, has no slots.
+/// A thread that has not started or has ended has no slots.
 fn mint_thread() -> Outcome {
     let endpoint = endpoint()?;
     let tiny = Tiny::new(CALL)?;
@@ -101,7 +101,7 @@ fn mint_thread() -> Outcome {
     fails(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_SEND, 0), Status::BAD_STATE)
 }
 
-/// The lowest free slot is used, and there are so many.
+/// The lowest free slot is used, and their number is limited.
 fn mint_slots() -> Outcome {
     let (endpoint, this) = (endpoint()?, this()?);
     for slot in HAFNON_ENDPOINT_SLOTS_FROM..HAFNON_ENDPOINT_SLOTS_END {
@@ -114,15 +114,14 @@ fn mint_slots() -> Outcome {
     fails(Endpoint::delete(&this, 7), Status::NOT_FOUND)
 }
 
-/// What the system put into a thread's slots is not to be taken out.
-/// An endpoint that no component offers hands nothing on; the end of the channel is gone nevertheless.
+/// An endpoint that is not a component's passes nothing on; the channel's end is consumed nevertheless.
 fn connect_own() -> Outcome {
     let (ours, theirs) = Channel::create()?;
     fails(endpoint()?.connect(theirs), Status::NOT_SUPPORTED)?;
     fails(ours.write(b"x", []), Status::PEER_CLOSED)
 }
 
-/// As handles in a message, the end of the channel is gone whatever is wrong, with either of the two.
+/// The channel's end is consumed if either handle is refused, like handles in a message.
 fn connect_rights() -> Outcome {
     let nothing = Endpoint::from(without(&endpoint()?, Rights::WRITE)?);
     let (ours, theirs) = Channel::create()?;
@@ -134,7 +133,7 @@ fn connect_rights() -> Outcome {
     fails(ours.write(b"x", []), Status::PEER_CLOSED)
 }
 
-/// What is no channel is not handed on, and gone too.
+/// An object that is not a channel is refused and consumed as well.
 fn connect_type() -> Outcome {
     let event = Event::create()?;
     let other = event.duplicate_handle(Rights::SAME_RIGHTS)?;
@@ -184,7 +183,7 @@ fn call_answer() -> Outcome {
     Ok(())
 }
 
-/// Words beyond the registers arrive, too.
+/// Words that do not fit into registers arrive, too.
 fn call_long() -> Outcome {
     let endpoint = endpoint()?;
     let adder = adder(&endpoint, 1)?;
@@ -223,7 +222,7 @@ fn call_arguments() -> Outcome {
     gives(raw!(zx_endpoint_send, slot, HAFNON_ENDPOINT_NO_WAIT, &raw const empty), Status::OK)
 }
 
-/// A thread that calls where nobody receives, and its handle once it is about to.
+/// A thread that makes a call that no thread receives; returns its handle and its slot when the call is about to begin.
 fn caller(endpoint: &Endpoint) -> Result<(thread::JoinHandle<zx::Result<u64>>, Thread, u32), Failure> {
     let endpoint = endpoint.duplicate(Rights::SAME_RIGHTS)?;
     let (send, told) = mpsc::channel();
@@ -238,7 +237,7 @@ fn caller(endpoint: &Endpoint) -> Result<(thread::JoinHandle<zx::Result<u64>>, T
     Ok((thread, handle, slot))
 }
 
-/// With the last handle all that was minted goes, and calls that wait fail.
+/// Closing the last handle deletes everything that was minted, and waiting calls fail.
 fn call_last_handle() -> Outcome {
     let endpoint = endpoint()?;
     let (caller, ..) = caller(&endpoint)?;
@@ -246,7 +245,7 @@ fn call_last_handle() -> Outcome {
     fails(caller.join().map_err(|_| "the caller panicked")?, Status::PEER_CLOSED)
 }
 
-/// A call through a slot that is emptied fails.
+/// A call through a slot fails when the slot is emptied.
 fn call_deleted() -> Outcome {
     let endpoint = endpoint()?;
     let (caller, thread, slot) = caller(&endpoint)?;
@@ -257,12 +256,12 @@ fn call_deleted() -> Outcome {
 fn send_nobody_waits() -> Outcome {
     let slot = endpoint()?.mint_here(&this()?, HAFNON_ENDPOINT_SEND, 1)?;
     slot.try_send(1, &Words::new(&[1, 2, 3, 4, 5, 6]))?;
-    // The endpoint has gone with its handle.
+    // The endpoint was destroyed with its last handle.
     slot.send(1, &Words::new(&[]))?;
     fails(slot.call(1, &mut Words::new(&[])), Status::ACCESS_DENIED)
 }
 
-/// Calls through slot 3, where nobody answers.
+/// Calls through slot 3, where no thread answers.
 const CALL: &[u8] = &[
     0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff, // mov rdx, -1
     0xbf, 0x03, 0x00, 0x00, 0x00, // mov edi, 3
@@ -270,7 +269,7 @@ const CALL: &[u8] = &[
     0x0f, 0x05, // syscall
     0x0f, 0x0b, // ud2
 ];
-/// Receives from slot 3, where nobody sends.
+/// Receives from slot 3, where no thread sends.
 const RECEIVE: &[u8] = &[
     0x48, 0xc7, 0xc2, 0xfb, 0xff, 0xff, 0xff, // mov rdx, -5
     0xbf, 0x03, 0x00, 0x00, 0x00, // mov edi, 3
@@ -279,7 +278,7 @@ const RECEIVE: &[u8] = &[
     0x0f, 0x0b, // ud2
 ];
 
-/// A process whose thread is stuck in the kernel, with its endpoint.
+/// A process whose thread is blocked in seL4, and its endpoint.
 fn held(code: &[u8], options: u32) -> Result<(Tiny, Endpoint), Failure> {
     let (endpoint, tiny) = (endpoint()?, Tiny::new(code)?);
     let token = tiny.process.suspend()?;
@@ -290,7 +289,7 @@ fn held(code: &[u8], options: u32) -> Result<(Tiny, Endpoint), Failure> {
     Ok((tiny, endpoint))
 }
 
-/// A thread that the kernel keeps is suspended, goes on being kept, and is killed.
+/// A thread that is blocked in seL4 is suspended, stays blocked after the resume, and is killed.
 fn stuck(code: &[u8], options: u32) -> Outcome {
     let (tiny, _endpoint) = held(code, options)?;
     for _ in 0..2 {
@@ -303,7 +302,7 @@ fn stuck(code: &[u8], options: u32) -> Outcome {
     equal(tiny.end()?, KILLED)
 }
 
-/// Who received a call and answers when the caller is gone disturbs nobody.
+/// A receiver can answer a caller that no longer exists; nothing happens.
 fn receive_caller_killed() -> Outcome {
     let (tiny, endpoint) = held(CALL, HAFNON_ENDPOINT_CALL)?;
     let own = endpoint.mint_here(&this()?, HAFNON_ENDPOINT_RECEIVE, 0)?;
@@ -314,7 +313,7 @@ fn receive_caller_killed() -> Outcome {
     Ok(own.answer_only(1, &words)?)
 }
 
-/// The kernel makes an exception of a receive at a slot that is not for it.
+/// seL4 raises an exception for a receive through a slot without that right.
 fn receive_minted_to_send() -> Outcome {
     let (tiny, _endpoint) = held(RECEIVE, HAFNON_ENDPOINT_SEND)?;
     equal(tiny.end()?, EXCEPTION)

@@ -1,4 +1,4 @@
-//! Which handler gets an exception, in which order, and what its decision does.
+//! Which handlers get an exception, in which order, and the effect of their decisions.
 
 use abi::{
     Status, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER, ZX_EXCEPTION_CHANNEL_TYPE_JOB,
@@ -39,7 +39,7 @@ cases! {
     "exception.kill.unread" => kill_unread,
 }
 
-/// `int3`, then for ever.
+/// `int3`, then spins.
 const BREAKPOINT: &[u8] = &[0xcc, 0xeb, 0xfe];
 
 fn all() -> Outcome {
@@ -47,11 +47,11 @@ fn all() -> Outcome {
     for (n, channel) in watched.in_order().into_iter().enumerate() {
         let caught = catch_type(channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
         caught.is_of(&watched.tiny)?;
-        // Nobody else has it as long as this one does.
+        // No other handler has the exception while this one holds it.
         watched.in_order().iter().try_for_each(|channel| quiet(channel))?;
         equal(watched.tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
         caught.passed();
-        // Those that come later have not been passed over.
+        // The next handler was not skipped.
         if let Some(next) = watched.in_order().get(n + 1) {
             equal(next.signals()?.contains(Signals::CHANNEL_READABLE), true)?;
         }
@@ -102,7 +102,7 @@ fn second_chance() -> Outcome {
     equal(caught.exception.strategy()?, ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.passed();
     let caught = catch(&watched.thread)?;
-    // Others see it and cannot change it.
+    // Other handlers can read the strategy but not change it.
     equal(caught.exception.strategy()?, ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.passed();
     catch(&watched.process)?.passed();
@@ -143,7 +143,7 @@ fn second_chance_handled() -> Outcome {
 }
 
 fn second_chance_is_per_exception() -> Outcome {
-    // Two breakpoints: the debugger wants the first one again only.
+    // Two breakpoints: the debugger requests a second chance for the first one only.
     let watched = Watched::started(&[0xcc, 0xcc, 0xeb, 0xfe])?;
     let caught = catch(&watched.debugger)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
@@ -174,7 +174,7 @@ fn closed_unread() -> Outcome {
 }
 
 fn closed_while_held() -> Outcome {
-    // Who has the exception decides, also when the channel that it came through has gone.
+    // The holder of the exception decides, even if the channel through which it came is closed.
     let Watched { tiny, debugger, thread, process, .. } = Watched::started(BREAKPOINT)?;
     let caught = catch(&debugger)?;
     drop(debugger);
@@ -187,7 +187,7 @@ fn closed_while_held() -> Outcome {
 }
 
 fn bound_while_held() -> Outcome {
-    // Handlers are found when it is their turn, not before.
+    // The server looks for a handler when its turn comes, not before.
     let tiny = Mortal::new(UNDEFINED)?;
     let thread = tiny.thread.create_exception_channel(0)?;
     tiny.start(None, 0)?;
@@ -213,7 +213,7 @@ fn only_jobs() -> Outcome {
 }
 
 fn deepest_job() -> Outcome {
-    // From the deepest job that can be made up to here.
+    // From the deepest possible job up to this one.
     let top = OwnJob::new()?;
     let mut jobs = vec![top.create_child()?];
     while let Ok(job) = jobs[jobs.len() - 1].create_child() {
@@ -240,7 +240,7 @@ fn job_debugger_gets_none() -> Outcome {
 }
 
 fn many_threads() -> Outcome {
-    // Threads in exceptions do not disturb each other; each is decided by itself.
+    // Threads in exceptions do not affect each other; each exception is decided separately.
     let tiny = Mortal::new(BREAKPOINT)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
@@ -259,7 +259,7 @@ fn many_threads() -> Outcome {
         let thread = caught.exception.thread()?;
         equal(thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
     }
-    // One that nobody handles takes the others along.
+    // An exception that no handler takes ends the process and its other threads.
     caught.remove(0).passed();
     equal(tiny.end()?, EXCEPTION)?;
     caught.into_iter().try_for_each(|caught| caught.handled())?;
@@ -275,7 +275,7 @@ fn state_begins_anew() -> Outcome {
         equal(caught.exception.state()?, ZX_EXCEPTION_STATE_HANDLED)?;
         caught.exception.set_state(abi::ZX_EXCEPTION_STATE_THREAD_EXIT)?;
         equal(caught.exception.state()?, abi::ZX_EXCEPTION_STATE_THREAD_EXIT)?;
-        // The last word counts.
+        // The last state that was set counts.
         caught.exception.set_state(abi::ZX_EXCEPTION_STATE_TRY_NEXT)?;
         caught.passed();
     }
@@ -287,11 +287,11 @@ fn thread_exit() -> Outcome {
     catch(&watched.debugger)?.passed();
     catch(&watched.thread)?.exits()?;
     quiet(&watched.process)?;
-    // The thread exits as by itself: the debugger may look at it before.
+    // The thread exits as if by itself: the debugger can look at it first.
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_EXITING)?;
     equal(watched.tiny.thread.signals()?.contains(Signals::THREAD_TERMINATED), false)?;
     caught.passed();
-    // It was the last one, and nothing was wrong with it.
+    // It was the last thread, so the process ends normally.
     equal(watched.tiny.end()?, 0)
 }
 
@@ -312,14 +312,14 @@ fn thread_exit_leaves_others() -> Outcome {
 }
 
 fn breakpoint_goes_on() -> Outcome {
-    // A breakpoint has been executed when it is handled: three of them come one after another.
+    // A breakpoint has already been executed when it is handled: three of them follow one another.
     let tiny = Mortal::new(&[0xcc, 0xcc, 0xcc, 0x0f, 0x0b])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for _ in 0..3 {
         catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
     }
-    // An undefined instruction has not.
+    // An undefined instruction has not been executed, so it raises its exception again.
     for _ in 0..3 {
         catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?.handled()?;
     }
@@ -328,13 +328,13 @@ fn breakpoint_goes_on() -> Outcome {
 }
 
 fn handler_dies() -> Outcome {
-    // The handler's process is given the only handle to the channel, and ends with an exception in it.
+    // The handler's process holds the only handle to the channel, and ends while an exception is in it.
     let Watched { tiny, debugger, thread, process, .. } = Watched::started(UNDEFINED)?;
     let handler = Mortal::spinning_with(debugger.into_handle())?;
     quiet(&thread)?;
     handler.process.kill()?;
     let caught = catch(&thread)?;
-    // The same with the exception itself.
+    // The same with a handle to the exception itself.
     let handler = Mortal::spinning_with(caught.exception.into_handle())?;
     quiet(&process)?;
     handler.process.kill()?;
@@ -343,7 +343,7 @@ fn handler_dies() -> Outcome {
     Ok(())
 }
 
-/// What is left of an exception whose thread has been killed by `kill`.
+/// Checks an exception whose thread was killed by `kill`.
 fn killed(kill: impl FnOnce(&Watched) -> zx::Result<()>) -> Outcome {
     let watched = Watched::started(UNDEFINED)?;
     catch(&watched.debugger)?.passed();
@@ -373,7 +373,7 @@ fn kill_unread() -> Outcome {
     watched.debugger.wait_one(Signals::CHANNEL_READABLE, late())?;
     watched.tiny.process.kill()?;
     equal(watched.tiny.end()?, KILLED)?;
-    // The message can still be read, and so can the one after it.
+    // The message and the next one can still be read.
     let caught = catch_type(&watched.debugger, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
     equal(tiny::koid(&caught.exception.process()?)?, tiny::koid(&watched.tiny.process)?)?;
     caught.passed();

@@ -1,4 +1,4 @@
-//! Futexes: owners, the order of waiters, words that are none.
+//! Futexes: owners, the order of waiters, invalid addresses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,7 +35,8 @@ cases! {
 }
 
 fn event_signaling() -> Outcome {
-    // An event made of a word: 0 not yet, 1 signalled. Each of three threads waits for its turn and makes the next.
+    // An event made of a word: 0 is clear, 1 is signalled. Each of three threads waits for its turn and signals the
+    // next one.
     const TURNS: u32 = 30;
     let words: Arc<Vec<AtomicU32>> = Arc::new((0..=TURNS).map(|_| AtomicU32::new(0)).collect());
     let signal = |word: &AtomicU32| {
@@ -66,7 +67,7 @@ fn event_signaling() -> Outcome {
     equal(words[TURNS as usize].load(Ordering::SeqCst), 1)
 }
 
-/// Addresses, aligned, at which no program has a word.
+/// Aligned addresses at which no program has a word.
 const BAD: [u64; 6] = [0, 0x1000, 0x7fff_ffff_f000, 0x8000_0000_0000, 0xffff_8000_0000_0000, 0xffff_ffff_ffff_fffc];
 
 fn wait_bad_address() -> Outcome {
@@ -77,7 +78,7 @@ fn wait_bad_address() -> Outcome {
 }
 
 fn wait_value_before_owner() -> Outcome {
-    // Who finds the word changed need not have a good owner in hand.
+    // If the word has changed, the owner's handle is not checked.
     let (word, event) = (AtomicU32::new(1), Event::create()?);
     for owner in [HandleRef::from_raw(0xffff_fffb), event.as_handle_ref(), zx::startup::thread_self_ref()] {
         fails(zx::futex_wait(&word, 0, Some(owner), late()), Status::BAD_STATE)?;
@@ -99,7 +100,7 @@ fn wait_owner_of_another_process() -> Outcome {
 }
 
 fn wait_gone_after_timeout() -> Outcome {
-    // Whose time has run out takes no wake-up from those who still wait.
+    // A waiter that timed out takes no wake-up from the remaining waiters.
     let word = Arc::new(AtomicU32::new(0));
     let twin = Arc::clone(&word);
     let impatient = thread::spawn(move || zx::futex_wait(&twin, 0, None, soon(30)));
@@ -147,7 +148,7 @@ fn wake_bad_address() -> Outcome {
 }
 
 fn requeue_times_out_there() -> Outcome {
-    // A thread that was moved and whose time runs out is on neither queue.
+    // A requeued thread that timed out is in neither queue.
     let (first, second) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let twin = Arc::clone(&first);
     let impatient = thread::spawn(move || zx::futex_wait(&twin, 0, None, soon(60)));
@@ -156,7 +157,7 @@ fn requeue_times_out_there() -> Outcome {
     let twin = Arc::clone(&second);
     let patient = thread::spawn(move || zx::futex_wait(&twin, 0, None, late()));
     fails(impatient.join().map_err(|_| "a waiter panicked")?, Status::TIMED_OUT)?;
-    // The one wake-up there is goes to the one that still waits.
+    // The only wake-up goes to the remaining waiter.
     until_on_futex(native(&patient))?;
     zx::futex_wake(&second, 1)?;
     patient.join().map_err(|_| "a waiter panicked")?.map_err(Into::into)
@@ -178,7 +179,7 @@ fn requeue_bad_owner() -> Outcome {
     fails(zx::futex_requeue(&waiters.word, 1, 0, &other, 1, bad), Status::BAD_HANDLE)?;
     let wrong = Some(event.as_handle_ref());
     fails(zx::futex_requeue(&waiters.word, 1, 0, &other, 1, wrong), Status::WRONG_TYPE)?;
-    // Nobody was woken, nobody was moved.
+    // No thread was woken or requeued.
     waiters.awake(0)?;
     zx::futex_wake(&other, u32::MAX)?;
     waiters.awake(0)?;
@@ -196,7 +197,7 @@ fn requeue_owners() -> Outcome {
     let (waiters, other) = (Waiters::start(3)?, AtomicU32::new(0));
     let me = zx::startup::thread_self();
     zx::futex_requeue(&waiters.word, 1, 0, &other, 1, Some(me.as_handle_ref()))?;
-    // The first word has no owner, the second the one that was named.
+    // The first word has no owner; the second has the named one.
     equal((zx::futex_get_owner(&waiters.word)?, zx::futex_get_owner(&other)?), (0, me.koid()?))?;
     zx::futex_wake(&other, 1)?;
     equal(zx::futex_get_owner(&other)?, 0)?;
@@ -212,14 +213,14 @@ fn requeue_single_owner_hands_over() -> Outcome {
     )?;
     waiters.awake(1)?;
     equal(zx::futex_get_owner(&other)?, me.koid()?)?;
-    // One still waits at the first word: the woken one owned it as long as it lived.
+    // One thread still waits at the first word; the woken thread owned that word until it ended.
     zx::futex_wake(&waiters.word, 1)?;
     waiters.awake(2)?;
     waiters.finish(Some(&other))
 }
 
 fn get_owner_handed_over() -> Outcome {
-    // Threads that tell their koid, wait, and when woken stay until they are let go.
+    // Threads that report their koid, wait, and after the wake stay alive until they are released.
     let (word, hold) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (send, koids) = std::sync::mpsc::channel();
     let mut threads = Vec::new();
@@ -239,10 +240,10 @@ fn get_owner_handed_over() -> Outcome {
     let result = (|| {
         equal(zx::futex_get_owner(&word)?, 0)?;
         zx::futex_wake_single_owner(&word)?;
-        // One still waits: the woken one owns the word.
+        // One thread still waits, so the woken thread owns the word.
         equal(zx::futex_get_owner(&word)?, first)?;
         zx::futex_wake_single_owner(&word)?;
-        // Nobody waits: there is nothing to own.
+        // No thread waits, so the word has no owner.
         equal(zx::futex_get_owner(&word)?, 0)
     })();
     zx::futex_wake(&word, u32::MAX)?;
@@ -263,7 +264,7 @@ fn get_owner_wake_clears() -> Outcome {
     }
     threads.iter().try_for_each(|thread| until_on_futex(native(thread)))?;
     let before = zx::futex_get_owner(&word)?;
-    // Even a wake-up of nobody takes the owner away.
+    // A wake of 0 threads clears the owner, too.
     zx::futex_wake(&word, 0)?;
     let after = zx::futex_get_owner(&word)?;
     zx::futex_wake(&word, u32::MAX)?;
@@ -283,7 +284,7 @@ fn get_owner_bad_address() -> Outcome {
 }
 
 fn get_owner_ended() -> Outcome {
-    // A thread that has ended owns nothing, although somebody still waits and has a handle to it.
+    // A thread that has ended owns nothing, although a waiter and a handle to the thread exist.
     let word = Arc::new(AtomicU32::new(0));
     let (send, handles) = std::sync::mpsc::channel();
     let (leave, told) = std::sync::mpsc::channel::<()>();
@@ -302,7 +303,7 @@ fn get_owner_ended() -> Outcome {
     owner.join().map_err(|_| "the owner panicked")??;
     handle.wait_one(zx::Signals::THREAD_TERMINATED, late())?;
     let afterwards = zx::futex_get_owner(&word)?;
-    // To name one that has ended is to name nobody.
+    // Naming a thread that has ended sets no owner.
     let result = zx::futex_wait(&AtomicU32::new(0), 0, Some(handle.as_handle_ref()), soon(5));
     zx::futex_wake(&word, 1)?;
     waiter.join().map_err(|_| "the waiter panicked")??;

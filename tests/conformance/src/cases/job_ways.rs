@@ -1,4 +1,5 @@
-//! What a process can have the system keep for it, in ways that are no object of its own: it is charged to its job.
+//! Resources that the server keeps for a process and that are no objects of their own: they are charged to the
+//! process's job.
 
 use abi::{HAFNON_PROP_JOB_MEMORY_USED as USED, ZX_IOB_ACCESS_EP0_CAN_MAP_READ, ZX_VM_PERM_READ};
 use zx::{AsHandleRef, Clock, Iob, IobDiscipline, Rights, Socket, Vmo};
@@ -20,20 +21,21 @@ cases! {
 }
 
 const PAGE: usize = 4096;
-/// The least that a page counts as which is shown where it, or the page of zeroes, is shown elsewhere, too.
+/// Least charge for a mapped page that is mapped elsewhere as well, or that is the zero page.
 const SLOT: u64 = 64;
-/// What a record counts as at least.
+/// Least charge for a record.
 const RECORD: u64 = 32;
 
-/// What this process's job is charged. What it has paid for its address space and needs no more it gets back when it maps.
+/// The bytes charged to this process's job. Unused charges for the address space are returned at the next mapping, so
+/// this function maps a page first.
 fn used() -> Result<u64, Failure> {
     drop(Mapped::new(&Vmo::create(PAGE as u64, 0)?, 1, ZX_VM_PERM_READ)?);
     let job = zx::startup::job_default().ok_or("there is no job")?;
     Ok(job.get_property_u64(USED)?)
 }
 
-/// Does something that is charged at least `least` bytes, by less than 64 KiB each of which may be paid in advance, and undoes
-/// it, upon which they are given back.
+/// Does something that must be charged with at least `least` bytes, and undoes it, which must return the charge. Both
+/// may differ by 256 KiB, because the server charges in advance.
 fn charged<T>(least: u64, take: impl FnOnce() -> Result<T, Failure>) -> Outcome {
     const ADVANCE: u64 = 256 << 10;
     assert!(least > 2 * ADVANCE);
@@ -52,7 +54,7 @@ fn charged<T>(least: u64, take: impl FnOnce() -> Result<T, Failure>) -> Outcome 
     )
 }
 
-/// Memory that is mapped as long as this is there.
+/// Memory that is mapped until this value is dropped.
 struct Mapped {
     address: usize,
     len: usize,
@@ -64,7 +66,7 @@ impl Mapped {
         Ok(Mapped { address: zx::startup::vmar_root_self().map(options, 0, vmo, 0, len)?, len })
     }
 
-    /// Has the processor load a byte of each page.
+    /// Makes the processor load a byte of each page.
     fn load(&self) -> Outcome {
         (0..self.len / PAGE).try_for_each(|page| equal(zx::probe::read(self.address + page * PAGE), 0))
     }
@@ -87,7 +89,7 @@ fn reading_nothing() -> Outcome {
 }
 
 fn showing_one_page() -> Outcome {
-    // Each mapping is charged by itself, too.
+    // Each mapping is charged as well.
     const TIMES: usize = 4000;
     let vmo = Vmo::create(PAGE as u64, 0)?;
     vmo.write(&[0; 8], 0)?;
@@ -106,7 +108,7 @@ fn filling_mappings() -> Outcome {
     const PAGES: usize = 1000;
     const TIMES: usize = 16;
     let vmo = Vmo::create((PAGES * PAGE) as u64, 0)?;
-    // Not in order, so that no large pages and no long runs come of it.
+    // Only every second page is written, so that neither large pages nor long runs can be mapped.
     (0..PAGES).step_by(2).try_for_each(|page| vmo.write(&[0], (page * PAGE) as u64))?;
     charged((TIMES * PAGES / 2) as u64 * SLOT * 3 / 2, || {
         let fill = ZX_VM_PERM_READ | abi::ZX_VM_MAP_RANGE;

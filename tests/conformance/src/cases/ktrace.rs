@@ -1,4 +1,4 @@
-//! The kernel's trace.
+//! The server's trace.
 
 use abi::{
     KTRACE_ACTION_REWIND, KTRACE_ACTION_START, KTRACE_ACTION_START_CIRCULAR, KTRACE_ACTION_STOP, Status,
@@ -24,7 +24,7 @@ cases! {
     "ktrace.records.job_alone" => records_job_alone,
 }
 
-/// A trace that ends with the case.
+/// A running trace that ends with the case.
 struct Running(Resource);
 
 impl Running {
@@ -39,7 +39,7 @@ impl Running {
         Running::start(&own_job()?)
     }
 
-    /// Ends it; gives what was recorded.
+    /// Stops the trace; returns the records.
     fn records(self) -> Result<Vec<Record>, Failure> {
         zx::ktrace_control(&self.0, KTRACE_ACTION_STOP)?;
         let (mut reader, mut bytes, mut all) = (Reader::default(), vec![0; 60_000], Vec::new());
@@ -65,7 +65,7 @@ fn own_job() -> Result<Job, Failure> {
     Ok(Job::from(job.duplicate_handle(abi::Rights::SAME_RIGHTS)?))
 }
 
-/// The calls of this name among records.
+/// The calls with this name among the records.
 fn calls<'a>(records: &'a [Record], name: &str) -> Vec<&'a Recorded> {
     let event = |record: &'a Record| if let Record::Event(event) = record { Some(event) } else { None };
     records.iter().filter_map(event).filter(|event| event.category == "kernel:syscall" && event.name == name).collect()
@@ -142,7 +142,7 @@ fn read_arguments() -> Outcome {
     gives(read(at, 8, count), Status::INVALID_ARGS)?;
     gives(read(8, 0, count), Status::INVALID_ARGS)?;
     gives(read(at, 0, 8), Status::INVALID_ARGS)?;
-    // What failed has taken nothing.
+    // The failed read consumed nothing.
     gives(read(at, 0, count), Status::OK)?;
     equal(&bytes[..8], &fxt::MAGIC.to_le_bytes()[..])
 }
@@ -197,17 +197,17 @@ fn records_failing() -> Outcome {
 }
 
 fn lost_are_counted() -> Outcome {
-    // Each leaves about 230 bytes.
+    // Each call records about 230 bytes.
     const CALLS: usize = 24_000;
     let running = Running::ours()?;
     let event = Event::create()?;
-    // Handle, signals that are waited for, signals that there are.
+    // Handle, signals to wait for, observed signals.
     let mut items = [[event.raw_handle(), Signals::EVENT_SIGNALED.bits(), 0]; 4];
     let mut wait = || raw!(zx_object_wait_many, items.as_mut_ptr(), 4, 0);
     for _ in 0..CALLS {
         gives(wait(), Status::TIMED_OUT)?;
     }
-    // Makes room for what comes next, with which the number is told.
+    // Reading makes room for the next record, which reports the number of lost records.
     let mut bytes = vec![0; 65_536];
     let mut reader = Reader::default();
     let count = zx::ktrace_read(&running.0, &mut bytes)?;
@@ -232,7 +232,7 @@ fn lost_are_counted() -> Outcome {
     let lost: usize = records.iter().map(lost).sum();
     ensure(lost > 0, "nothing was lost")?;
     ensure(seen < CALLS, "all were recorded")?;
-    // Beside the waits the first reading of the trace may be among the lost.
+    // The first read of the trace itself may be among the lost records.
     let all = (seen + lost).abs_diff(CALLS + 1) <= 1;
     if all { Ok(()) } else { Err(format!("{seen} seen and {lost} lost of {}", CALLS + 1).into()) }
 }

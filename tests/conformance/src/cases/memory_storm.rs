@@ -1,9 +1,11 @@
-//! Memory under attack from several sides at once: programs load and store without a pause while others copy, move, resize,
-//! unmap and map what they touch, and kill them. What belongs to a program alone must stay as it left it.
+//! Memory under attack from several sides: programs load and store without a pause while other threads clone, move,
+//! resize, unmap and map their memory, and kill them. Memory that belongs to one program alone must stay as the program
+//! left it.
 //!
-//! The programs are [`Tiny`]: each goes through random pages of its private memory, finds there what it last wrote
-//! (or stops at an undefined instruction), and writes anew; each time it also writes into memory that all share. What the
-//! masters do to them is drawn by lot from fixed seeds; how that falls in with what the programs do is not.
+//! The programs are [`Tiny`] processes. Each visits random pages of its private memory, checks that they hold what it
+//! wrote last (or stops at an undefined instruction), and writes new values; each time it also writes into memory that
+//! all programs share. The attacks are chosen at random from fixed seeds; their timing relative to the programs is not
+//! fixed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -25,7 +27,7 @@ cases! {
     "memory_storm.unmap.under_a_reader" => unmap_under_a_reader,
 }
 
-/// Pages of each memory; the code takes the uppermost six bits of its random numbers.
+/// Number of pages of each memory; the code takes the page from the upper six bits of its random numbers.
 const PAGES: usize = 64;
 const LEN: usize = PAGES * PAGE;
 const OVER: u32 = abi::ZX_VM_SPECIFIC_OVERWRITE;
@@ -34,8 +36,9 @@ const RECORD: usize = 0x400_0000;
 const PRIVATE: usize = 0x500_0000;
 const SHARED: usize = 0x600_0000;
 
-/// The record of a program, at `rsi`: random number; rounds; page that is not as it was left, and one; where the private
-/// and the shared memory are; offset in shared pages; multiplier and summand; and from 0x400 on what each page holds.
+/// The record of a program, at `rsi`: random number; rounds; number of a page that has changed, plus 1; addresses of
+/// the private and the shared memory; offset in shared pages; multiplier and summand; and from 0x400 on the value of
+/// each page.
 const ROUNDS: usize = 0x08;
 const WRONG: usize = 0x10;
 const CODE: &[u8] = &[
@@ -65,7 +68,7 @@ const CODE: &[u8] = &[
     0x0f, 0x0b, // ud2
 ];
 
-/// Small numbers with a long period (xorshift64*), the same for the same seed.
+/// Random numbers with a long period (xorshift64*), the same for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -81,7 +84,7 @@ impl Dice {
     }
 }
 
-/// A program of the storm, as its master knows it.
+/// A program of the storm, as the thread that attacks it sees it.
 struct Stormer {
     tiny: Tiny,
     record: Vmo,
@@ -117,7 +120,7 @@ impl Stormer {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Nothing that is its own has changed behind its back.
+    /// The program's own memory has not changed without it.
     fn is_well(&self) -> Outcome {
         match self.word(WRONG)? {
             0 => ensure(!self.tiny.process.signals()?.contains(Signals::TASK_TERMINATED), "a program has ended"),
@@ -125,7 +128,7 @@ impl Stormer {
         }
     }
 
-    /// It goes on: it has not only not ended.
+    /// The program makes progress: it has completed 100 more rounds.
     fn goes_on(&self) -> Outcome {
         let before = self.word(ROUNDS)?;
         let late = MonotonicInstant::after(Duration::from_seconds(5));
@@ -137,7 +140,7 @@ impl Stormer {
         Ok(())
     }
 
-    /// Does something while the program stands.
+    /// Does something while the program is suspended.
     fn while_it_stands(&self, action: impl FnOnce() -> Outcome) -> Outcome {
         let token = self.tiny.thread.suspend()?;
         let deadline = MonotonicInstant::after(Duration::from_seconds(5));
@@ -163,7 +166,7 @@ fn first_words(vmo: &Vmo) -> Result<Vec<u64>, Failure> {
     (0..PAGES).map(word).collect()
 }
 
-/// A copy that must stay as it was.
+/// A clone that must not change.
 struct Kept {
     vmo: Vmo,
     words: Vec<u64>,
@@ -181,14 +184,14 @@ impl Kept {
     }
 }
 
-/// One thing that can be done to a program and to the memory that all share.
+/// One random attack on a program and on the shared memory.
 fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kept: &mut Vec<Kept>) -> Outcome {
     let (page, pages) = (dice.below(PAGES), 1 + dice.below(PAGES));
     let (at, len) = ((page * PAGE) as u64, (pages.min(PAGES - page) * PAGE) as u64);
     let Stormer { tiny, private, .. } = &*stormer;
     let private_at = |page: usize| tiny.entry - 0x100_0000 + PRIVATE + page * PAGE;
     match dice.below(16) {
-        // Copies are made of it in the midst of its stores.
+        // Clones are made while the program stores.
         0..=2 => kept.push(Kept::of(private)?),
         3 => {
             let from = dice.below(kept.len().max(1));
@@ -210,7 +213,7 @@ fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kep
         }
         8 => tiny.vmar.op_range(abi::ZX_VMAR_OP_COMMIT, private_at(page), len as usize)?,
         9 => tiny.vmar.op_range(abi::ZX_VMAR_OP_MAP_RANGE, private_at(page), len as usize)?,
-        // Shared pages go, and come back.
+        // Shared pages are freed, and committed again.
         10 => shared.op_range(ZX_VMO_OP_ZERO, at + 3, len - 3)?,
         11 => drop(shared.op_range(ZX_VMO_OP_DECOMMIT, at, len)),
         12 => shared.op_range(ZX_VMO_OP_COMMIT, at, len)?,
@@ -226,7 +229,7 @@ fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kep
             );
             equal(status, Status::OK)?;
         }
-        // It goes on with a copy of its memory, and the memory is let go of.
+        // The program continues with a clone of its memory, and the old memory is closed.
         14 => {
             let copy = std::cell::Cell::new(None);
             stormer.while_it_stands(|| {
@@ -251,7 +254,7 @@ fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kep
     Ok(())
 }
 
-/// What one master does with one program.
+/// One thread attacks one program.
 fn master(seed: u64, rounds: usize, shared: &Vmo) -> Outcome {
     let mut dice = Dice::new(seed);
     let (mut stormer, mut kept, spare) = (Stormer::new(seed, shared)?, Vec::new(), vmo(PAGES)?);
@@ -264,7 +267,7 @@ fn master(seed: u64, rounds: usize, shared: &Vmo) -> Outcome {
     stormer.end()
 }
 
-/// Does the same in several threads.
+/// Runs `action` in several threads.
 fn in_threads(count: u64, action: impl Fn(u64) -> Outcome + Sync) -> Outcome {
     std::thread::scope(|scope| {
         let action = &action;
@@ -290,12 +293,12 @@ fn kill_in_the_midst() -> Outcome {
             }
             stormer.is_well()?;
             let private = stormer.private.duplicate_handle(abi::Rights::SAME_RIGHTS)?;
-            // What it had is as it left it, also when it is gone.
+            // Its memory is as it left it, even after its end.
             stormer.tiny.process.kill()?;
             equal(stormer.tiny.end()?, KILLED)?;
             let private = Vmo::from(private);
             let words = first_words(&private)?;
-            // The last store may have come before it was noted.
+            // The last store may not be in the record yet.
             let noted = |page: usize| stormer.word(0x400 + page * 8);
             let differ = (0..PAGES).filter(|&page| noted(page).is_ok_and(|word| word != words[page])).count();
             ensure(differ <= 1, "memory of a program that was killed is not as it left it")?;
@@ -307,9 +310,10 @@ fn kill_in_the_midst() -> Outcome {
     still.end()
 }
 
-/// The exceptions of a program whose memory becomes smaller: faults beyond the end, after which there is enough again.
+/// Handles the exceptions of a program whose memory shrinks: for each fault beyond the end, it makes the memory large
+/// enough again.
 fn serve(channel: &Channel, shared: &Vmo) -> Outcome {
-    // Until the process has ended, however long nothing comes.
+    // Until the process has ended, however long no exception comes.
     while let Ok(caught) = catch_until(channel, MonotonicInstant::INFINITE) {
         equal(caught.info.type_, ZX_EXCP_FATAL_PAGE_FAULT)?;
         let report = caught.exception.thread()?.exception_report()?;
@@ -343,7 +347,7 @@ fn resize_under_mappings() -> Outcome {
         });
         shared.set_size(LEN as u64)?;
         let result = result.and_then(|()| stormers.iter().try_for_each(Stormer::goes_on));
-        // Their channels end with them.
+        // Their channels are closed with them.
         stormers.iter().try_for_each(|stormer| stormer.tiny.process.kill())?;
         let served: Vec<_> = servers.into_iter().map(|thread| thread.join()).collect();
         result?;
@@ -375,7 +379,7 @@ fn unmap_under_a_reader() -> Outcome {
         });
         let mut dice = Dice::new(3);
         let result = (0..300).try_for_each(|n| {
-            // The reader does much each time that it has its turn.
+            // The reader does much work in each of its turns, so this thread yields.
             if n % 20 == 0 {
                 std::thread::yield_now();
             }

@@ -22,7 +22,7 @@ cases! {
     "msi.create.outlives_the_block" => create_outlives,
 }
 
-/// A page as that of a device with an MSI capability at its start.
+/// A page like that of a device with an MSI capability at its start.
 fn registers(control: u16) -> Result<Vmo, Failure> {
     let bti = Bti::create(&Iommu::create_stub(&*root_resource()?)?, 1)?;
     let vmo = Vmo::create_contiguous(&bti, 4096, 0)?;
@@ -71,7 +71,7 @@ fn allocate_runs_out() -> Outcome {
         ensure(blocks.len() < 1000, "there is no end of them")?;
     };
     equal(status, Status::NO_RESOURCES)?;
-    // No two have anything in common, and what is given back is to be had again.
+    // No two blocks overlap, and a freed block can be allocated again.
     let mut ranges = Vec::new();
     for msi in &blocks {
         let info = msi.info()?;
@@ -108,7 +108,7 @@ fn create_arguments() -> Outcome {
     equal(out, 0)?;
     let weak = Vmo::from(without(&vmo, Rights::MAP)?);
     fails(msi.create(0, 0, &weak, 0), Status::ACCESS_DENIED)?;
-    // No other memory can be a device's.
+    // Other memory cannot be device memory.
     let plain = Vmo::create(4096, 0)?;
     fails(msi.create(0, 0, &plain, 0), Status::INVALID_ARGS)?;
     cached(&plain, ZX_CACHE_POLICY_UNCACHED_DEVICE)?;
@@ -122,7 +122,7 @@ fn create_arguments() -> Outcome {
 
 fn create_registers() -> Outcome {
     let msi = Msi::allocate(&*root_resource()?, 1)?;
-    // No capability, or another one.
+    // No capability, or a different one.
     let bti = Bti::create(&Iommu::create_stub(&*root_resource()?)?, 1)?;
     for id in [0, 0x11] {
         let vmo = Vmo::create_contiguous(&bti, 4096, 0)?;
@@ -130,12 +130,12 @@ fn create_registers() -> Outcome {
         cached(&vmo, ZX_CACHE_POLICY_UNCACHED_DEVICE)?;
         fails(msi.create(0, 0, &vmo, 0), Status::INVALID_ARGS)?;
     }
-    // Of each size.
+    // Each kind of capability.
     for control in [0, 1 << 7, 1 << 8, 1 << 7 | 1 << 8] {
         let interrupt = msi.create(0, 0, &registers(control)?, 0)?;
         equal(interrupt.basic_info()?.type_, abi::ZX_OBJ_TYPE_INTERRUPT)?;
     }
-    // A table needs nothing there before.
+    // MSI-X needs no capability in this memory.
     msi.create(ZX_MSI_MODE_MSI_X, 0, &registers(0)?, 16)?;
     Ok(())
 }
@@ -149,14 +149,14 @@ fn create_each_once() -> Outcome {
         equal(msi.info()?.interrupt_count, number + 1)?;
         fails(msi.create(0, number, &vmo, 0), Status::ALREADY_BOUND)?;
     }
-    // They are a device's, and nothing has come.
+    // They are interrupts of a device, and none has arrived.
     let port = zx::Port::create_for_interrupts()?;
     for interrupt in &interrupts {
         fails(interrupt.trigger(zx::MonotonicInstant(1)), Status::BAD_STATE)?;
         interrupt.bind(&port, 1)?;
     }
     fails(port.wait(zx::MonotonicInstant::ZERO), Status::TIMED_OUT)?;
-    // One that goes can be made again.
+    // An interrupt that was closed can be created again.
     interrupts.remove(3);
     equal(msi.info()?.interrupt_count, 7)?;
     interrupts.push(msi.create(0, 3, &vmo, 0)?);
@@ -165,11 +165,11 @@ fn create_each_once() -> Outcome {
 }
 
 fn create_unmasks() -> Outcome {
-    // A capability with a bit for each interrupt, all of them masked, behind an address of 32 or 64 bits.
+    // A capability with a mask bit for each interrupt, all of them set, with a 32-bit or a 64-bit address.
     for (control, word) in [(1 << 8, 12), (1 << 8 | 1 << 7, 16)] {
         let msi = Msi::allocate(&*root_resource()?, 4)?;
         let vmo = registers(control)?;
-        // Memory of a device is not read and written by calls, but by whoever maps it.
+        // Calls cannot read and write device memory, so the case maps it.
         let access = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let shown = zx::startup::vmar_root_self();
         let shown = shown.map_here(access, &vmo, 0, 4096)?;
@@ -180,7 +180,7 @@ fn create_unmasks() -> Outcome {
         equal(masks(), !1)?;
         let third = msi.create(0, 2, &vmo, 0)?;
         equal(masks(), !0b101)?;
-        // Those that go are masked again, and no others.
+        // Closed interrupts are masked again, and no others.
         drop(first);
         equal(masks(), !0b100)?;
         drop(third);
@@ -195,7 +195,7 @@ fn create_outlives() -> Outcome {
     let base = msi.info()?.base_irq_id;
     let interrupt = msi.create(0, 5, &registers(0)?, 0)?;
     drop(msi);
-    // The block is not given to others while one of its interrupts is there.
+    // The block is not allocated again while one of its interrupts exists.
     let mut others = Vec::new();
     while let Ok(other) = Msi::allocate(&root, 32) {
         ensure(other.info()?.base_irq_id != base, "it was given away")?;

@@ -1,4 +1,4 @@
-//! Waits for a page that end otherwise than by its coming, and the ends of pagers, ports and VMOs.
+//! Waits for pages that end without the page, and the ends of pagers, ports and VMOs.
 
 use abi::{Signals, Status, ZX_VM_PERM_READ, ZX_VM_SPECIFIC_OVERWRITE, ZX_VMO_RESIZABLE};
 use zx::{AsHandleRef, Vmo};
@@ -52,7 +52,7 @@ fn resized(how: How) -> Outcome {
 
 fn suspended(how: How) -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    // Once it goes on before its page comes, once the page comes first.
+    // In the first round the thread resumes before its page arrives; in the second one the page arrives first.
     for (page, supply_first) in [(0, false), (1, true)] {
         let visit = Visit::read(how, &vmo, page, 1)?;
         supplier.asked_to_read(&vmo, page, 1)?;
@@ -89,7 +89,7 @@ fn pager_closed(how: How, asked: bool) -> Outcome {
     let Supplier { pager, port } = supplier;
     drop(pager);
     visit.fails(Status::BAD_STATE)?;
-    // Nothing more is told, not even that nothing more will be.
+    // No further packet arrives, not even `COMPLETE`.
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
 }
 
@@ -107,7 +107,7 @@ fn detached(how: How, asked: bool) -> Outcome {
     supplier.unasked()
 }
 
-/// A VMO whose pager is closed has lost it for good. What it has supplied is there as before.
+/// A VMO permanently loses its pager when the pager is closed. The supplied pages stay.
 fn closed_pager() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 1, 1)?;
@@ -135,7 +135,7 @@ fn detached_then_closed() -> Outcome {
     supplier.pager.detach_vmo(&vmo)?;
     let Supplier { pager, port } = supplier;
     drop(pager);
-    // The packet goes with the pager if nobody has taken it.
+    // A packet that was not dequeued is removed with the pager.
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
     Visit::read(Called, &vmo, 0, 1)?.fails(Status::BAD_STATE)
 }
@@ -144,7 +144,7 @@ fn detach_completes() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     supplier.pager.detach_vmo(&vmo)?;
     supplier.completed(&vmo)?;
-    // Once is enough.
+    // The packet comes only once.
     supplier.pager.detach_vmo(&vmo)?;
     drop(vmo);
     supplier.unasked()
@@ -175,7 +175,7 @@ fn mapping_keeps_vmo() -> Outcome {
     supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
 }
 
-/// The last handle goes while a call waits: there is nobody left who could supply the page, so the call does not wait on.
+/// The VMO's last handle is closed while a call waits. The page can no longer be supplied, so the call fails.
 fn vmo_closed_meanwhile() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let key = vmo.key;
@@ -193,7 +193,7 @@ fn vmo_closed_meanwhile() -> Outcome {
     supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
 }
 
-/// A port that is gone asks nobody; what is supplied all the same is welcome.
+/// Without its port a pager sends no requests; supplied pages are still accepted.
 fn port_closed() -> Outcome {
     let (supplier, vmo) = Supplier::with(3)?;
     let first = Visit::read(Called, &vmo, 0, 1)?;
@@ -227,7 +227,7 @@ fn thread_killed() -> Outcome {
     supplier.unasked()
 }
 
-/// A process that waits in a call is killed; the call is not made any more.
+/// A process is killed while it waits in a call; the call is not executed any more.
 fn caller_killed() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let puppet = Puppet::of(OwnJob::new()?)?;
@@ -245,7 +245,7 @@ fn killed_before_asked() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let visits = [Visit::read(Mapped, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];
     visits.iter().try_for_each(Visit::waits)?;
-    // One's packet is in the port, the other's request behind it.
+    // The first packet is in the port, and the other request waits behind it.
     for visit in visits {
         let Visit::Mapped(mapped) = visit else { return Err("not mapped".into()) };
         mapped.process().process.kill()?;
@@ -293,7 +293,7 @@ fn mapped_anew() -> Outcome {
     supplier.supply(&vmo, 3, 1)?;
     visit.finds(&[77, 78])?;
     supplier.unasked()?;
-    // What is mapped there instead may have a pager as well, who is asked then.
+    // The new mapping at the same address can have a pager as well, which then gets a request.
     let (old, new) = (supplier.vmo(2, 1, 0)?, supplier.vmo(3, 1, 0)?);
     let visit = Visit::read(Mapped, &old, 0, 1)?;
     supplier.asked_to_read(&old, 0, 1)?;
@@ -308,12 +308,12 @@ fn mapped_anew() -> Outcome {
     supplier.unasked()
 }
 
-/// Where a visit's mapping lies in its process's root region.
+/// Offset of a visit's mapping in its process's root VMAR.
 fn vmar_offset(visit: &crate::paged::MappedVisit) -> Result<usize, crate::check::Failure> {
     Ok(visit.base as usize - visit.process().vmar.info()?.base)
 }
 
-/// A debugger has a thread that waits for a page go on elsewhere: nobody waits for the page any more.
+/// A debugger redirects a thread that waits for a page: no thread waits for that page any more.
 fn sent_elsewhere() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let visit = Visit::read(Mapped, &vmo, 0, 1)?;
@@ -322,7 +322,7 @@ fn sent_elsewhere() -> Outcome {
         let token = thread.suspend()?;
         thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
         let mut registers = thread.registers::<abi::zx_thread_state_general_regs_t>()?;
-        // The load is three bytes long; what it would have loaded is set by hand.
+        // The load is three bytes long; the case sets its result itself.
         registers.rip += 3;
         registers.rax = 4711;
         thread.set_registers(&registers)?;
@@ -333,8 +333,8 @@ fn sent_elsewhere() -> Outcome {
     supplier.unasked()
 }
 
-/// A page that cannot be had is a page fault to whoever has it mapped, and a status to whoever calls, even when it is
-/// memory that the call was only to write its result to.
+/// A page that cannot be supplied is a page fault for a thread that has it mapped, and a status for a caller, even if
+/// the call would only write its result there.
 fn exception_of_a_call() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let other = crate::paged::another(&vmo)?;

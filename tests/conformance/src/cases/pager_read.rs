@@ -1,5 +1,6 @@
-//! Pages of a pager's VMO that are touched before they are there: each is asked for once, and whoever touched it goes on
-//! when it has come. Each case is had with mappings, which ask for pages, and with calls, which ask for ranges.
+//! Pages of a pager's VMO that are accessed before they are present: each page is requested once, and the accesses
+//! continue when it is supplied. Each case runs with mappings, which request pages, and with calls, which request
+//! ranges.
 
 use zx::{AsHandleRef, Vmo};
 
@@ -68,7 +69,7 @@ fn presupplied(how: How) -> Outcome {
     supplier.unasked()
 }
 
-/// A request that has been met before anyone took its packet is withdrawn.
+/// A request that is met before its packet is dequeued is withdrawn.
 fn supplied_before_asked(how: How) -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let visits = [Visit::read(how, &vmo, 0, 1)?, Visit::read(how, &vmo, 1, 1)?];
@@ -78,7 +79,7 @@ fn supplied_before_asked(how: How) -> Outcome {
         visit.finds(&[content(page)])?;
     }
     supplier.unasked()?;
-    // And what is asked for next is told, not what was withdrawn.
+    // The next packet is the next request, not the withdrawn one.
     let (supplier, vmo) = Supplier::with(2)?;
     let first = Visit::read(how, &vmo, 0, 1)?;
     first.waits()?;
@@ -115,7 +116,7 @@ fn sequence_called() -> Outcome {
     supplier.unasked()
 }
 
-/// Visits that each read one page, in the order of the pages.
+/// Visits that read one page each, in the order of the pages.
 fn visits(how: How, vmo: &Paged, count: u64) -> Result<Vec<Visit>, crate::check::Failure> {
     let mut visits = Vec::new();
     for page in 0..count {
@@ -152,11 +153,11 @@ fn one_page(how: How) -> Outcome {
     supplier.unasked()
 }
 
-/// Lengths that fall together with nothing.
+/// Lengths without a common divisor.
 const ODD: [u64; 5] = [2, 3, 5, 7, 13];
 
-/// Pages that are touched one by one are supplied together, some at a time; out of the beginning of a VMO or out of the
-/// same place as where they go.
+/// Pages that are accessed one by one are supplied in groups; the source pages are either at the start of their VMO or
+/// at the same offsets as the target.
 fn bulk(how: How, lengths: &[u64], same_place: bool) -> Outcome {
     let (supplier, vmo) = Supplier::with(lengths.iter().sum())?;
     let mut first = 0;
@@ -175,7 +176,7 @@ fn bulk(how: How, lengths: &[u64], same_place: bool) -> Outcome {
     supplier.unasked()
 }
 
-/// What is there is not replaced, and the pages around it are supplied all the same.
+/// A present page is not replaced, and the pages around it are supplied all the same.
 fn overlapping_supply(how: How) -> Outcome {
     let (supplier, vmo) = Supplier::with(3)?;
     supplier.supply_as(&vmo, 1, &[101])?;
@@ -227,7 +228,7 @@ fn several_vmos() -> Outcome {
         visit.waits()?;
         all.push((vmo, visit));
     }
-    // Each VMO has a packet of its own, so all are in the port by now.
+    // Each VMO has a packet of its own, so all packets are in the port now.
     for (vmo, _) in &all {
         supplier.asked_to_read(vmo, 0, 1)?;
     }
@@ -238,7 +239,7 @@ fn several_vmos() -> Outcome {
     Ok(())
 }
 
-/// A call's own buffer may be memory that a pager supplies; what the call does is done once.
+/// A call's own buffer can be memory of a pager; the call takes effect only once.
 fn buffer_of_a_call() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
     let other = crate::paged::another(&vmo)?;
@@ -249,11 +250,10 @@ fn buffer_of_a_call() -> Outcome {
         let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let mapping = region.map_here(permissions, &other, 0, 4 * PAGE as usize)?;
         let at = |page: usize| (mapping.address() + page * PAGE as usize) as u64;
-        // A message with a handle whose bytes and handles lie in pages that are not there yet.
+        // A message with a handle; its bytes and its handles lie in absent pages.
         let sent = super::raw!(zx_channel_write, theirs.raw_handle(), 0, at(0), 8, at(1), 1);
-        // A packet goes to a page that is not there while the thread waits for it.
+        // A wait for a packet whose buffer is in an absent page.
         let packet = super::raw!(zx_port_wait, reader.raw_handle(), 0, at(2));
-        // An argument that comes by way of memory: an address in such a page, read once more each time.
         drop(event);
         Ok(vec![sent.0 as u64, packet.0 as u64])
     });
@@ -288,7 +288,7 @@ fn instructions() -> Outcome {
     Ok(())
 }
 
-/// A VMO of one page that is there, clean, and mapped here; whoever writes it has to ask.
+/// A VMO of one page that is present, clean, and mapped here; a write must request permission.
 fn trapped() -> Result<(Supplier, Paged), crate::check::Failure> {
     let (supplier, vmo) = Supplier::with_options(1, abi::ZX_VMO_TRAP_DIRTY)?;
     supplier.supply(&vmo, 0, 1)?;
@@ -300,8 +300,8 @@ fn op(supplier: &Supplier, vmo: &Paged, op: u32) -> zx::Result<()> {
     supplier.pager.op_range(op, vmo, 0, PAGE, 0)
 }
 
-/// Has a thread make a call that waits and has its result written to the VMO's page at last; when it does, the page has
-/// become clean, so that the pager must be asked once more. `ends` ends the wait.
+/// Makes a thread call and wait. The call's result goes to the VMO's page, which has become clean meanwhile, so that
+/// the pager gets another request. `ends` ends the wait.
 fn delivered(
     call: impl FnOnce(u64) -> abi::Status + Send + 'static,
     state: u32,

@@ -1,4 +1,4 @@
-//! Ports: packets of programs, and of objects that are waited for.
+//! Ports: packets of programs and of observed objects.
 
 use std::sync::Arc;
 use std::thread;
@@ -30,7 +30,7 @@ cases! {
     "port.cancel.not_there" => cancel_not_there,
 }
 
-/// Trigger, observed, count.
+/// Trigger, observed signals, count.
 fn signal_packet(packet: &zx_port_packet_t) -> (Signals, Signals, u64) {
     let words = packet.payload;
     (Signals::from_bits_retain(words[0] as u32), Signals::from_bits_retain((words[0] >> 32) as u32), words[1])
@@ -118,7 +118,7 @@ fn async_packet() -> Outcome {
 }
 
 fn async_newest_first() -> Outcome {
-    // Who asked last is told first, whatever signals of the change each asked for.
+    // The newest wait gets its packet first, whichever of the changed signals each wait is for.
     let (port, event) = (Port::create()?, Event::create()?);
     for key in 0..7 {
         event.wait_async(&port, key, Signals::SIGNALED, 0)?;
@@ -172,7 +172,7 @@ fn async_edge() -> Outcome {
 }
 
 fn async_timestamp() -> Outcome {
-    // Of two waits one asks for the time, and gets that of its own signal.
+    // One of two waits requests a timestamp, and gets the time of its own signal.
     let port = Port::create()?;
     let events = [Event::create()?, Event::create()?];
     for (timed, untimed) in [(0, 1), (1, 0)] {
@@ -206,7 +206,7 @@ fn async_closed_handle() -> Outcome {
     let twin = event.duplicate(Rights::SAME_RIGHTS)?;
     event.wait_async(&port, 5, Signals::USER_1, 0)?;
     drop(event);
-    // The wait was that of the handle.
+    // The wait was cancelled with the handle.
     twin.signal(Signals::NONE, Signals::USER_1)?;
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)
 }
@@ -221,7 +221,7 @@ fn cancel_pending() -> Outcome {
     for key in [128, 13, 7, 13] {
         event.wait_async(&port, key, Signals::USER_1, 0)?;
     }
-    // One cancel takes all waits of its key along.
+    // One cancel removes all waits with its key.
     port.cancel(&event, 13)?;
     fails(port.cancel(&event, 13), Status::NOT_FOUND)?;
     for _ in 0..2 {
@@ -233,12 +233,13 @@ fn cancel_pending() -> Outcome {
         equal((packet.key, signal_packet(&packet)), (key, (Signals::USER_1, Signals::USER_1, 1)))?;
     }
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)?;
-    // What has been delivered is not there to be cancelled.
+    // A dequeued packet cannot be cancelled.
     fails(port.cancel(&event, 128), Status::NOT_FOUND)
 }
 
 fn cancel_queued() -> Outcome {
-    // Of three waits on three objects two have their packets queued; of those of one key one is queued and one waits.
+    // Three waits on three objects. Two of them have queued packets. Of the two with the same key, one is queued and
+    // one is pending.
     let port = Port::create()?;
     let events = [Event::create()?, Event::create()?, Event::create()?];
     for (event, key) in events.iter().zip([128, 3, 3]) {

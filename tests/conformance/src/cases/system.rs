@@ -1,4 +1,4 @@
-//! Time, randomness and what the machine is.
+//! Time, randomness and information about the machine.
 
 use abi::Status;
 use zx::{AsHandleRef, Clock, Duration, Event, MonotonicInstant};
@@ -33,7 +33,7 @@ fn monotonic_never_back() -> Outcome {
         ensure(now >= last, "the clock went back")?;
         last = now;
     }
-    // It goes on while a thread sleeps, to what the thread slept for at least.
+    // Time passes while a thread sleeps, at least as long as the thread slept.
     for _ in 0..50 {
         let until = MonotonicInstant::now() + Duration::from_millis(1);
         zx::nanosleep(until)?;
@@ -88,7 +88,7 @@ fn deadline_after_adds() -> Outcome {
 
 fn ticks_agree() -> Outcome {
     ensure(zx::ticks_per_second() > 0, "there are no ticks")?;
-    // Whatever passes between two readings, the clock is read on both sides of the ticks.
+    // The clock is read before and after the ticks, so that delays between two readings do not matter.
     let read = || (MonotonicInstant::now().0, zx::ticks_get(), MonotonicInstant::now().0);
     let start = read();
     zx::nanosleep(soon(50))?;
@@ -111,7 +111,7 @@ fn cprng_differs() -> Outcome {
     let mut long = vec![0; 4096];
     zx::cprng_draw(&mut long);
     let ones: u32 = long.iter().map(|byte: &u8| byte.count_ones()).sum();
-    // Half of the bits, give or take ten standard deviations.
+    // Half of the bits, within ten standard deviations.
     ensure((15_500..17_300).contains(&ones), &format!("{ones} of 32768 bits are set"))
 }
 
@@ -145,7 +145,7 @@ fn debug_needs_the_resource() -> Outcome {
 fn version_raw_view() -> Outcome {
     let view = zx::system_get_version_view();
     ensure(!view.c_str.is_null() && view.length > 0, "there is no version")?;
-    // Always the same string, which is the vDSO's own: nobody has to free it.
+    // It is always the same string in the vDSO, which callers need not free.
     let again = zx::system_get_version_view();
     equal((view.c_str.addr(), view.length), (again.c_str.addr(), again.length))?;
     let mut bytes = vec![0; view.length];
@@ -157,12 +157,12 @@ fn version_str() -> Outcome {
     let version = zx::system_get_version_string();
     ensure(!version.is_empty(), "there is no version")?;
     ensure(version.chars().all(|char| char.is_ascii_graphic() || char == ' '), "it is no text")?;
-    // Not more than its length says.
+    // The length does not include the terminating zero.
     ensure(!version.contains('\0'), "its end is in it")
 }
 
 fn version_c_string() -> Outcome {
-    // The same for who looks for the zero at its end.
+    // The same for a caller that looks for the terminating zero.
     let view = zx::system_get_version_view();
     let bytes: Vec<u8> = (view.c_str.addr()..).map(zx::probe::read).take_while(|&byte| byte != 0).take(1000).collect();
     equal(bytes.len(), view.length)?;

@@ -46,7 +46,7 @@ pub(super) const PAGE: usize = 4096;
 pub(super) const READ: u32 = abi::ZX_VM_PERM_READ;
 pub(super) const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 
-/// A region of its own, so that cases do not meet the rest of the process.
+/// A region for one case, apart from the rest of the process.
 pub(super) fn region(pages: usize) -> Result<(Vmar, usize), Failure> {
     let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
     Ok(zx::startup::vmar_root_self().allocate(can, 0, pages * PAGE)?)
@@ -130,7 +130,7 @@ fn map_write_right() -> Outcome {
 }
 
 fn map_execute_right() -> Outcome {
-    // An ordinary memory object cannot be executed.
+    // An ordinary VMO cannot be executed.
     let vmar = zx::startup::vmar_root_self();
     fails(vmar.map(READ | abi::ZX_VM_PERM_EXECUTE, 0, &vmo(1)?, 0, PAGE), Status::ACCESS_DENIED)
 }
@@ -190,14 +190,14 @@ fn unmap_middle() -> Outcome {
     vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo, 0, 3 * PAGE)?;
     vmar.unmap(base + PAGE, PAGE)?;
     equal((zx::probe::read(base), zx::probe::read(base + 2 * PAGE)), (b'1', b'3'))?;
-    // The hole can be used.
+    // The gap can be mapped again.
     vmar.map(READ | abi::ZX_VM_SPECIFIC, PAGE, &vmo, 0, PAGE)?;
     equal(zx::probe::read(base + PAGE), b'1')
 }
 
 fn unmap_nothing_there() -> Outcome {
     let (vmar, base) = region(16)?;
-    // Parts where nothing is mapped are passed over, also when that is all of it.
+    // Unmapped parts are skipped, even if the whole range is unmapped.
     Ok(vmar.unmap(base, PAGE)?)
 }
 
@@ -207,7 +207,7 @@ fn protect_takes_effect() -> Outcome {
     zx::probe::write(base, 1);
     vmar.protect(READ, base, PAGE)?;
     equal(zx::probe::read(base), 1)?;
-    // The system itself must not write there for a program either.
+    // The server itself must not write there for a program either.
     let mut koid = zx::Event::create()?;
     let status = super::raw!(zx_event_create, 0, base);
     equal(status, Status::INVALID_ARGS)?;
@@ -253,7 +253,7 @@ fn destroy_unmaps() -> Outcome {
     let (child, _) = vmar.allocate(can, 0, 8 * PAGE)?;
     child.map(READ, 0, &vmo(1)?, 0, PAGE)?;
     child.destroy()?;
-    // Its place is free.
+    // The region's range is free.
     equal(vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo(8)?, 0, 8 * PAGE)?, base)
 }
 
@@ -266,7 +266,7 @@ fn destroy_region_is_dead() -> Outcome {
     fails(vmar.destroy(), Status::BAD_STATE)
 }
 
-/// A tiny process with a page at a known place, mapped as told, that runs `code`.
+/// Runs `code` in a tiny process with a page at a known address, mapped with these options.
 fn with_page(options: Option<u32>, code: &[u8]) -> Outcome {
     let tiny = tiny::Tiny::new(code)?;
     if let Some(options) = options {
@@ -287,7 +287,7 @@ fn unmapped_read_ends() -> Outcome {
     with_page(None, &[0x8a, 0x06, 0xeb, 0xfe])
 }
 
-/// Any access needs to read, and the VMO's handle must allow it.
+/// Every mapping needs the right to read from the VMO's handle.
 fn map_read_right() -> Outcome {
     let (vmar, _) = region(4)?;
     let vmo = Vmo::from(without(&vmo(1)?, Rights::READ)?);
@@ -322,7 +322,7 @@ fn allocate_nothing() -> Outcome {
     fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, 0), Status::INVALID_ARGS)
 }
 
-/// Mapping in advance shows the same pages as faults would, also where the mapping does not begin with the object.
+/// Mapping in advance shows the same pages as faults would, also where the mapping begins inside the VMO.
 fn map_range_of_the_second_part() -> Outcome {
     let (vmar, _) = region(8)?;
     let vmo = vmo(4)?;
@@ -335,7 +335,7 @@ fn map_range_of_the_second_part() -> Outcome {
         mapping.read(usize::from(page) * PAGE, &mut byte)?;
         equal(byte, [b'b' + page])?;
     }
-    // Nothing may be done there, so nothing is there in advance.
+    // Without permissions no page is mapped in advance.
     let at = vmar.map(abi::ZX_VM_MAP_RANGE, 0, &vmo, 2 * PAGE as u64, PAGE)?;
     let status = super::raw!(zx_event_create, 0, at);
     equal(status, Status::INVALID_ARGS)?;
@@ -343,7 +343,7 @@ fn map_range_of_the_second_part() -> Outcome {
     equal(zx::probe::read(at), b'c')
 }
 
-/// Where the address cannot be told, what was mapped there stays.
+/// If the address cannot be returned, the old mapping stays.
 fn map_bad_result_keeps() -> Outcome {
     let (vmar, _) = region(4)?;
     let (old, new) = (vmo(1)?, vmo(1)?);

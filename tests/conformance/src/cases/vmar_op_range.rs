@@ -1,4 +1,4 @@
-//! Operations on the memory that is mapped in a range.
+//! Operations on the memory that is mapped in a range (`zx_vmar_op_range`).
 
 use abi::{
     Rights, Status, ZX_VMAR_OP_ALWAYS_NEED as ALWAYS_NEED, ZX_VMAR_OP_COMMIT as COMMIT,
@@ -42,10 +42,10 @@ fn commit() -> Outcome {
     vmar.map(READ_WRITE | SPECIFIC, 0, &vmo, 2 * PAGE as u64, 4 * PAGE)?;
     vmar.op_range(COMMIT, base + PAGE, 2 * PAGE)?;
     equal(committed(&vmo)?, 2)?;
-    // They are those that were meant.
+    // The committed pages are those of the range.
     vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 3 * PAGE as u64, 2 * PAGE as u64)?;
     equal(committed(&vmo)?, 0)?;
-    // What is there is left as it is.
+    // Present pages are not changed.
     zx::probe::write(base, 7);
     vmar.op_range(COMMIT, base, 4 * PAGE)?;
     equal((committed(&vmo)?, zx::probe::read(base)), (4, 7))
@@ -93,13 +93,13 @@ fn zero() -> Outcome {
     for (page, value) in [(0, 5), (1, 0), (2, 0), (3, 5)] {
         prober.finds(base + page * PAGE + 9, value)?;
     }
-    // Memory that was made to be read only, but could be written, can be zeroed.
+    // Memory that was writable and is now read-only can be zeroed.
     vmar.protect(READ, base, 4 * PAGE)?;
     vmar.op_range(ZERO, base, PAGE)?;
     prober.finds_read_only(base + 9, 0)
 }
 
-/// Maps what is there, commits nothing, and can be done as often as one likes.
+/// Maps the present pages, commits none, and can be repeated.
 fn map_range() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
@@ -117,7 +117,7 @@ fn map_range() -> Outcome {
         prober.finds(base + page * PAGE, value)?;
     }
     prober.stores(base + PAGE, 9)?;
-    // Not more than the mapping allows.
+    // The pages are not mapped with more permissions than the mapping has.
     vmar.protect(READ, base, 8 * PAGE)?;
     vmar.op_range(MAP_RANGE, base, 8 * PAGE)?;
     prober.finds_read_only(base + PAGE, 9)?;
@@ -126,7 +126,7 @@ fn map_range() -> Outcome {
     equal(prober.load(base + PAGE)?, Err(Status::ACCESS_DENIED))
 }
 
-/// Neither the mapping nor the range begins where the VMO does.
+/// Neither the mapping nor the range begins at the start of the VMO.
 fn map_range_of_a_part() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
@@ -155,7 +155,8 @@ fn hints() -> Outcome {
     Ok(())
 }
 
-/// What asks for more than a mapping allows does not reach into regions below; the rest does with the right for it.
+/// Operations that need more than the mapping's permissions do not reach into inner regions; the others do, with the
+/// right for them.
 fn regions() -> Outcome {
     let (vmar, base) = region(8)?;
     let (child, _) = vmar.allocate(abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | SPECIFIC, 0, 4 * PAGE)?;
@@ -227,7 +228,7 @@ fn rights() -> Outcome {
     Ok(())
 }
 
-/// What counts is what a mapping could be made to allow, by the handles that it was made with.
+/// The permissions that the mapping could get count, as limited by the handles at the time of mapping.
 fn rights_of_the_mapping() -> Outcome {
     let (vmar, base) = region(4)?;
     let vmo = vmo(4)?;
@@ -253,7 +254,7 @@ fn part_of_a_page() -> Outcome {
     equal(committed(&vmo)?, 1)
 }
 
-/// A range costs what is there.
+/// The cost depends on what is mapped, not on the length of the range.
 fn huge() -> Outcome {
     let prober = Prober::new()?;
     let len = 1 << 44;

@@ -1,4 +1,4 @@
-//! What can be done to memory objects besides reading and writing: committing, locking, caching, moving, resizing under
+//! Operations on VMOs other than reading and writing: committing, locking, cache policies, moving pages, resizing under
 //! a mapping.
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn commit_takes_memory() -> Outcome {
     vmo.op_range(ZX_VMO_OP_COMMIT, 0, 0)?;
     vmo.op_range(ZX_VMO_OP_COMMIT, PAGE, PAGE)?;
     equal(taken(&vmo)?, (1, 1))?;
-    // Parts of pages are whole ones.
+    // A part of a page counts as the whole page.
     vmo.op_range(ZX_VMO_OP_COMMIT, 3 * PAGE + 5, PAGE)?;
     equal(taken(&vmo)?, (3, 3))?;
     vmo.op_range(ZX_VMO_OP_COMMIT, 0, 16 * PAGE)?;
@@ -92,14 +92,15 @@ fn decommit_not_whole_pages() -> Outcome {
     let empty = Vmo::create(2 * PAGE, 0)?;
     for (offset, size) in [(0x10, 0x100), (0, 100), (100, PAGE), (PAGE, 1)] {
         fails(vmo.op_range(ZX_VMO_OP_DECOMMIT, offset, size), Status::INVALID_ARGS)?;
-        // Also where nothing is committed.
+        // The same where no page is committed.
         fails(empty.op_range(ZX_VMO_OP_DECOMMIT, offset, size), Status::INVALID_ARGS)?;
     }
     equal(taken(&vmo)?, (2, 2))?;
     shows(&vmo, &[1, 2])
 }
 
-/// Mappings that begin at different pages lose what was taken, and nothing else; one of nothing that there is does no harm.
+/// Mappings that begin at different pages lose the decommitted page and nothing else. A mapping beyond the VMO's end is
+/// not affected.
 fn decommit_seen_in_mappings() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let vmo = Vmo::create(4 * PAGE, 0)?;
@@ -168,7 +169,7 @@ fn cache_all() -> Outcome {
             vmo.op_range(op, offset, size)?;
         }
         shows(&vmo, &[1, 2, 3, 4])?;
-        // Also where there is no memory.
+        // The same where no memory is committed.
         let empty = Vmo::create(2 * PAGE, 0)?;
         empty.op_range(op, 0, 2 * PAGE)?;
         equal(taken(&empty)?, (0, 0))?;
@@ -212,7 +213,7 @@ fn lock_counts() -> Outcome {
     mark(&vmo, 1, 5)?;
     for _ in 0..2 {
         vmo.op_range(ZX_VMO_OP_UNLOCK, 0, 2 * PAGE)?;
-        // As long as there is memory for all, nothing goes.
+        // Nothing is discarded while memory is sufficient.
         shows(&vmo, &[0, 5])?;
     }
     fails(vmo.op_range(ZX_VMO_OP_UNLOCK, 0, 2 * PAGE), Status::BAD_STATE)?;
@@ -239,7 +240,7 @@ fn lock_buffer() -> Outcome {
     gives(raw!(zx_vmo_op_range, raw, ZX_VMO_OP_LOCK, 0, PAGE, 0, 0), Status::INVALID_ARGS)?;
     gives(raw!(zx_vmo_op_range, raw, ZX_VMO_OP_LOCK, 0, PAGE, place, 31), Status::INVALID_ARGS)?;
     gives(raw!(zx_vmo_op_range, raw, ZX_VMO_OP_LOCK, 0, PAGE, 0x1000, 32), Status::INVALID_ARGS)?;
-    // None of these has locked it.
+    // None of the failed calls has locked it.
     fails(vmo.op_range(ZX_VMO_OP_UNLOCK, 0, PAGE), Status::BAD_STATE)?;
     gives(raw!(zx_vmo_op_range, raw, ZX_VMO_OP_LOCK, 0, PAGE, place, 32), Status::OK)?;
     vmo.op_range(ZX_VMO_OP_UNLOCK, 0, PAGE)?;
@@ -292,17 +293,17 @@ fn cache_in_use() -> Outcome {
     busy(&vmo)?;
     busy(&copy)?;
     drop(copy);
-    // What has memory may become uncached, but not the other way.
+    // A VMO with committed memory can become uncached, but not cached.
     vmo.op_range(ZX_VMO_OP_COMMIT, 0, PAGE)?;
     vmo.set_cache_policy(ZX_CACHE_POLICY_UNCACHED)?;
     fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)?;
-    // Without it, it may, and is read and written by calls again.
+    // Without committed memory it can, and calls can read and write it again.
     vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE)?;
     fails(vmo.read(&mut [0], 0), Status::BAD_STATE)?;
     vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED)?;
     vmo.write(&[1], 0)?;
     vmo.read(&mut [0], 0)?;
-    // The same policy counts as one, too, where it cannot be set.
+    // Setting the current policy is refused as well where no policy can be set.
     let mapping = root.map_here(READ, &vmo, 0, 4096)?;
     fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)?;
     drop(mapping);
@@ -315,7 +316,7 @@ fn cache_uncached() -> Outcome {
     vmo.set_cache_policy(ZX_CACHE_POLICY_UNCACHED)?;
     fails(vmo.read(&mut [0], 0), Status::BAD_STATE)?;
     fails(vmo.write(&[0], 0), Status::BAD_STATE)?;
-    // It is mapped as other memory is.
+    // It is mapped like other memory.
     let mapping = root.map_here(READ_WRITE, &vmo, 0, 8192)?;
     let mut byte = [0];
     mapping.read(4096, &mut byte)?;
@@ -335,7 +336,7 @@ fn transfer_moves() -> Outcome {
     mapping.read(4096, &mut byte)?;
     equal(byte, [2])?;
     to.transfer_data(PAGE, 3 * PAGE, &from, 0)?;
-    // What was not there has come along as zeroes.
+    // Absent pages were moved as zeroes.
     shows(&to, &[1, 10, 0, 12])?;
     shows(&from, &[0, 0, 0, 0])?;
     equal((taken(&to)?, taken(&from)?), ((3, 3), (0, 0)))?;
@@ -366,7 +367,7 @@ fn transfer_clones() -> Outcome {
     mark(&to, 0, 9)?;
     shows(&two, &[1, 2])?;
     shows(&vmo, &[1, 2])?;
-    // Clones of what is written over keep what was there.
+    // Clones of overwritten pages keep the old content.
     vmo.transfer_data(0, PAGE, &to, 0)?;
     shows(&vmo, &[9, 2])?;
     shows(&two, &[1, 2])
@@ -393,7 +394,7 @@ fn transfer_arguments() -> Outcome {
 }
 
 fn read_into_own_mapping() -> Outcome {
-    // A read of a VMO into memory that shows another part of it, or the same part.
+    // A VMO is read into a mapping of another part of itself, or of the same part.
     let vmo = numbered(4, 0)?;
     let root = zx::startup::vmar_root_self();
     let mapping = root.map_here(READ_WRITE, &vmo, 0, 4 * 4096)?;
@@ -407,8 +408,8 @@ fn read_into_own_mapping() -> Outcome {
 }
 
 fn read_by_two() -> Outcome {
-    // Two threads read the second half of a VMO into a mapping of the first half of another one, each the other way
-    // round, over and over, while a third takes the pages of both away.
+    // Two threads read the second half of one VMO into a mapping of the first half of the other one, in opposite
+    // directions, over and over. A third thread decommits the pages of both.
     let vmos = [Arc::new(Vmo::create(32 * PAGE, 0)?), Arc::new(Vmo::create(32 * PAGE, 0)?)];
     let done = Arc::new(AtomicU32::new(0));
     let threads: Vec<_> = (0..2)
@@ -439,7 +440,7 @@ fn read_by_two() -> Outcome {
     }
     for vmo in &vmos {
         vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, 16 * PAGE)?;
-        // Nothing was committed by being read.
+        // Reading has not committed any page.
         equal(taken(vmo)?, (0, 0))?;
     }
     Ok(())
@@ -458,7 +459,7 @@ fn read_absent() -> Outcome {
         equal(byte, [0])?;
     }
     equal(taken(&vmo)?, (0, 0))?;
-    // As memory of a call, too.
+    // The same for the buffer of a call.
     let other = Vmo::create(PAGE, 0)?;
     gives(raw!(zx_vmo_write, other.raw_handle(), mapping.address(), 0, 4096), Status::OK)?;
     equal((taken(&vmo)?, taken(&other)?), ((0, 0), (1, 1)))?;
@@ -473,7 +474,7 @@ fn read_rubbish() -> Outcome {
         gives(raw!(zx_vmo_read, raw, address, 0, 1), Status::INVALID_ARGS)?;
         gives(raw!(zx_vmo_write, raw, address, 0, 1), Status::INVALID_ARGS)?;
     }
-    // Longer than the VMO and than any memory.
+    // Longer than the VMO, and longer than any memory.
     let byte = [0_u8; 1];
     for len in [PAGE + 1, 1 << 40, u64::MAX] {
         gives(raw!(zx_vmo_read, raw, byte.as_ptr(), 0, len), Status::OUT_OF_RANGE)?;
@@ -510,7 +511,7 @@ fn set_size_mapped() -> Outcome {
         equal(prober.load(base + page * 4096)?, Err(Status::OUT_OF_RANGE))?;
         equal(prober.store(base + page * 4096, 1)?, Err(Status::OUT_OF_RANGE))?;
     }
-    // Memory of a call ends there, too.
+    // A call's buffer ends there, too.
     let mapping = root.map_here(options & !abi::ZX_VM_SPECIFIC, &vmo, 0, 2 * 4096)?;
     let other = Vmo::create(2 * PAGE, 0)?;
     let (raw, at) = (other.raw_handle(), mapping.address());
@@ -553,7 +554,7 @@ fn mapped_read_only() -> Outcome {
     let vmo = numbered(1, 0)?;
     vmar.map(READ | abi::ZX_VM_SPECIFIC, 0, &vmo, 0, 4096)?;
     prober.finds_read_only(base, 1)?;
-    // The calls do not write there either.
+    // Calls do not write there either.
     let mapping = root.map_here(READ, &vmo, 0, 4096)?;
     gives(raw!(zx_vmo_read, vmo.raw_handle(), mapping.address(), 0, 1), Status::INVALID_ARGS)?;
     shows(&vmo, &[1])
@@ -591,7 +592,7 @@ fn stream_size_bounds() -> Outcome {
     fails(vmo.set_stream_size(2 * PAGE + 1), Status::OUT_OF_RANGE)?;
     vmo.set_stream_size(100)?;
     equal((vmo.get_stream_size()?, vmo.get_size()?), (100, 2 * PAGE))?;
-    // What comes to be content again is zeroes.
+    // Bytes that become part of the stream again are zero.
     vmo.set_stream_size(PAGE + 100)?;
     let mut bytes = [1; 8192];
     vmo.read(&mut bytes, 0)?;
@@ -631,7 +632,7 @@ fn huge() -> Outcome {
     equal(taken(&vmo)?, (1, 1))
 }
 
-/// A program's own signals stand beside the one of the VMO.
+/// User signals are independent of the VMO's own signal.
 fn signals_user() -> Outcome {
     let vmo = Vmo::create(PAGE, 0)?;
     let (own, user) = (Signals::VMO_ZERO_CHILDREN, Signals::USER_0);
@@ -687,7 +688,7 @@ fn signals_mapping() -> Outcome {
         let child = if slice { vmo.create_child(ZX_VMO_CHILD_SLICE, 0, PAGE)? } else { snapshot(&vmo, 0, 1)? };
         let mapping = root.map_here(READ_WRITE, &child, 0, 4096)?;
         drop(child);
-        // Nobody has a handle, but somebody looks.
+        // No handle to the child exists, but a mapping does.
         ensure(!vmo.signals()?.contains(Signals::VMO_ZERO_CHILDREN), "a mapped child is not counted")?;
         mapping.write(0, &[1])?;
         drop(mapping);
@@ -717,7 +718,7 @@ fn info_kinds() -> Outcome {
         let info = vmo.info()?;
         equal((info.committed_bytes, info.populated_bytes), (PAGE, PAGE))?;
         equal((info.committed_private_bytes, info.committed_scaled_bytes), (PAGE, PAGE))?;
-        // Discardable memory may go at any time.
+        // Discardable memory can disappear at any time, so the mapping needs the option.
         let options = READ | abi::ZX_VM_ALLOW_FAULTS;
         let mapping = root.map_here(options, &vmo, 0, 4096)?;
         let again = root.map_here(options, &vmo, 0, 4096)?;

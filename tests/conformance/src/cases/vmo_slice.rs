@@ -1,4 +1,4 @@
-//! Slices and references: memory objects that show the pages of another.
+//! Slices and references: VMOs that show the pages of another VMO.
 
 use abi::{
     Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE,
@@ -50,7 +50,7 @@ fn write_goes_through() -> Outcome {
     shows(&vmo, &[1, 20, 3, 4])?;
     mark(&vmo, 2, 30)?;
     shows(&part, &[20, 30])?;
-    // Nothing counts twice.
+    // No page is counted twice.
     equal((taken(&vmo)?, taken(&part)?), ((4, 4), (0, 0)))?;
     drop(vmo);
     shows(&part, &[20, 30])
@@ -74,7 +74,7 @@ fn op_range_decommit() -> Outcome {
     part.op_range(ZX_VMO_OP_DECOMMIT, 0, 2 * PAGE)?;
     shows(&vmo, &[1, 0, 0, 4])?;
     equal(taken(&vmo)?, (2, 2))?;
-    // Not where there is a copy.
+    // Not where a clone exists.
     let copy = snapshot(&vmo, 0, 4)?;
     fails(part.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
     let part_of_copy = slice(&copy, 0, 1)?;
@@ -126,7 +126,7 @@ fn create_not_resizable() -> Outcome {
 }
 
 fn create_not_within() -> Outcome {
-    // Also of one that cannot have slices at all.
+    // The same for a VMO that cannot have slices at all.
     for options in [0, ZX_VMO_RESIZABLE] {
         let vmo = Vmo::create(2 * PAGE, options)?;
         for (page, pages) in [(0, 3), (1, 2), (2, 1), (3, 0), (1 << 40, 1)] {
@@ -144,14 +144,14 @@ fn create_not_within() -> Outcome {
 }
 
 fn create_no_copy() -> Outcome {
-    // Part of the same memory or a copy: not both.
+    // A child either shares the memory or is a copy: not both.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     for copy in [ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED] {
         fails(vmo.create_child(ZX_VMO_CHILD_SLICE | copy, 0, PAGE), Status::INVALID_ARGS)?;
         fails(vmo.create_child(ZX_VMO_CHILD_REFERENCE | copy, 0, 0), Status::INVALID_ARGS)?;
     }
     fails(vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_REFERENCE, 0, 0), Status::INVALID_ARGS)?;
-    // Nor is it told to be one.
+    // Nor is it reported as a copy-on-write clone.
     for child in [slice(&vmo, 0, 1)?, slice(&snapshot(&vmo, 0, 1)?, 0, 1)?] {
         equal(child.info()?.flags & abi::ZX_INFO_VMO_IS_COW_CLONE, 0)?;
     }
@@ -181,7 +181,7 @@ fn create_rounds_up() -> Outcome {
 fn create_rights() -> Outcome {
     let vmo = numbered(1, 0)?.replace_as_executable(None)?;
     let rights = |vmo: &Vmo| -> zx::Result<Rights> { Ok(Rights::from_bits_retain(vmo.basic_info()?.rights)) };
-    // It is the same memory: nothing is added, nothing goes unasked.
+    // A slice is the same memory: it has the rights of the parent's handle, and loses only what the caller removes.
     equal(rights(&slice(&vmo, 0, 1)?)?, rights(&vmo)?)?;
     let constant = vmo.create_child(ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_NO_WRITE, 0, PAGE)?;
     equal(rights(&constant)?, rights(&vmo)? & !Rights::WRITE)?;
@@ -226,7 +226,7 @@ fn clone_ends_with_the_slice() -> Outcome {
     equal(copy.info()?.parent_koid, vmo.koid()?)
 }
 
-/// A copy of a part of a copy: it shows the page of the first, and writes one of its own.
+/// A clone of a slice of a clone: it shows the first clone's page, and gets its own page when it is written.
 fn clone_of_a_slice_of_a_clone() -> Outcome {
     let vmo = numbered(2, 0)?;
     let copy = snapshot(&vmo, 0, 2)?;
@@ -304,7 +304,7 @@ fn reference_resizes() -> Outcome {
     shows(&second, &[1, 0])
 }
 
-/// Who may not resize a VMO does not get there by a reference, nor by a reference of one.
+/// A handle without the right to resize cannot get it through a reference, nor through a reference of a reference.
 fn reference_takes_the_right() -> Outcome {
     let vmo = numbered(2, ZX_VMO_RESIZABLE)?;
     let weak = Vmo::from(without(&vmo, Rights::RESIZE)?);
@@ -317,7 +317,7 @@ fn reference_takes_the_right() -> Outcome {
     let weak = Vmo::from(without(&strong, Rights::RESIZE)?);
     fails(reference(&weak, ZX_VMO_CHILD_RESIZABLE), Status::ACCESS_DENIED)?;
     shows(&vmo, &[1, 2])?;
-    // A copy is its maker's own.
+    // A clone's size is its own.
     let copy = weak.create_child(ZX_VMO_CHILD_SNAPSHOT | ZX_VMO_CHILD_RESIZABLE, 0, PAGE)?;
     copy.set_size(0)?;
     shows(&vmo, &[1, 2])

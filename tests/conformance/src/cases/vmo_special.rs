@@ -1,4 +1,4 @@
-//! Memory objects of devices and for them: in one piece, pinned, physical.
+//! VMOs of and for devices: contiguous, pinned, physical.
 
 use abi::{
     Status, ZX_BTI_COMPRESS, ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_READ, ZX_CACHE_POLICY_CACHED, ZX_CACHE_POLICY_UNCACHED,
@@ -40,7 +40,7 @@ fn contiguous(bti: &Bti, pages: u8) -> Result<Vmo, Failure> {
     Ok(vmo)
 }
 
-/// The registers of the event timer and what lies beside them.
+/// The registers of the event timer and the pages behind them.
 fn physical(pages: usize) -> Result<Vmo, Failure> {
     Ok(Vmo::create_physical(&*root_resource()?, 0xfed0_0000, pages * PAGE as usize)?)
 }
@@ -51,7 +51,7 @@ fn pinned_no_copy() -> Outcome {
     let slice = vmo.create_child(ZX_VMO_CHILD_SLICE, 0, PAGE)?;
     for kind in COPIES {
         fails(vmo.create_child(kind, 0, 3 * PAGE), Status::BAD_STATE)?;
-        // Nor of a part that is not pinned itself.
+        // A part that is not pinned itself cannot be cloned either.
         fails(slice.create_child(kind, 0, PAGE), Status::BAD_STATE)?;
     }
     pmt.unpin()?;
@@ -62,7 +62,7 @@ fn pinned_stays() -> Outcome {
     let (bti, vmo) = (bti()?, numbered(4, ZX_VMO_RESIZABLE)?);
     let mut address = [0];
     let pmt = bti.pin(ZX_BTI_PERM_READ, &vmo, PAGE, PAGE, &mut address)?;
-    // It is zeroed where it lies; the others go.
+    // The pinned page is zeroed in place; the others are freed.
     vmo.op_range(ZX_VMO_OP_ZERO, 0, 4 * PAGE)?;
     shows(&vmo, &[0, 0, 0, 0])?;
     mark(&vmo, 1, 9)?;
@@ -128,7 +128,7 @@ fn contiguous_zero() -> Outcome {
     let before = place()?;
     vmo.op_range(ZX_VMO_OP_ZERO, PAGE, 2 * PAGE)?;
     shows(&vmo, &[1, 0, 0, 4])?;
-    // Its memory stays where it is.
+    // Its pages stay where they are.
     equal((taken(&vmo)?, place()?), ((4, 4), before))?;
     fails(vmo.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE), Status::NOT_SUPPORTED)?;
     vmo.op_range(ZX_VMO_OP_COMMIT, 0, 4 * PAGE)?;
@@ -153,7 +153,7 @@ fn contiguous_uncached() -> Outcome {
     of_vmo.read(2 * 4096, &mut byte)?;
     equal(byte, [8])?;
     drop((of_vmo, of_slice, slice));
-    // What is pinned stays as it is; so does, of any kind but cached, what has memory.
+    // A pinned VMO keeps its policy; so does a VMO with committed memory whose policy is not `CACHED`.
     let pmt = bti.pin(ZX_BTI_PERM_READ, &vmo, 0, PAGE, &mut [0])?;
     fails(vmo.set_cache_policy(ZX_CACHE_POLICY_CACHED), Status::BAD_STATE)?;
     pmt.unpin()?;
@@ -166,7 +166,8 @@ fn contiguous_compressed() -> Outcome {
     let vmo = contiguous(&bti, 16)?;
     let (mut plain, mut pressed) = ([0; 16], [0; 16]);
     bti.pin(ZX_BTI_PERM_READ, &vmo, 0, 16 * PAGE, &mut plain)?.unpin()?;
-    // One address for each run of the length that the BTI promises, all of them of what lies in one piece.
+    // The call returns one address for each run of the length that the BTI promises; the runs of contiguous memory
+    // follow one another.
     let info: abi::zx_info_bti_t = bti.info_record(abi::ZX_INFO_BTI)?;
     let run = info.minimum_contiguity;
     ensure(run >= PAGE && run.is_power_of_two(), "runs of a strange length are promised")?;
@@ -201,11 +202,11 @@ fn physical_slice() -> Outcome {
     let slice = vmo.create_child(ZX_VMO_CHILD_SLICE, 0, PAGE)?;
     let inner = slice.create_child(ZX_VMO_CHILD_SLICE, 0, PAGE)?;
     equal(inner.info()?.flags & abi::ZX_INFO_VMO_TYPE_PAGED, 0)?;
-    // The timer's first word says which it is; it never changes.
+    // The timer's first word identifies it and never changes.
     let root = zx::startup::vmar_root_self();
     let mut words = [0; 3];
     for (vmo, found) in [&vmo, &slice, &inner].into_iter().zip(&mut words) {
-        // Registers are read by words.
+        // Registers must be read in words.
         let mapping = root.map_here(abi::ZX_VM_PERM_READ, vmo, 0, 4096)?;
         let word = mapping.word(0).ok_or("the first word is not within the mapping")?;
         *found = word.load(std::sync::atomic::Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Virtual processors whose code does what it can, and owners that end or are in each other's way: what comes of it comes to the
-//! owner, as what it is, and the next program runs as if nothing had been.
+//! Hostile code in virtual processors, and owners that end or interfere with each other. The owner gets every event as
+//! what it is, and the next program runs as if nothing had happened.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -33,7 +33,7 @@ cases! {
     "vproc.hostile.two_owners" => two_owners,
 }
 
-/// Values that somebody may have made a mistake about.
+/// Values that an implementation could mistake for something else.
 const PATTERNS: [u64; 12] = [
     0,
     1,
@@ -49,7 +49,7 @@ const PATTERNS: [u64; 12] = [
     u64::MAX,
 ];
 
-/// The general registers but `rcx` and `r11`, which `syscall` changes.
+/// The general registers except `rcx` and `r11`, which `syscall` changes.
 fn general(state: &mut hafnon_vproc_state_t) -> [&mut u64; 14] {
     let s = state;
     [
@@ -58,7 +58,7 @@ fn general(state: &mut hafnon_vproc_state_t) -> [&mut u64; 14] {
     ]
 }
 
-/// The code has not changed, and what it does neither.
+/// The processor still runs code correctly.
 fn still_runs(processor: &mut VirtualProcessor<'_>) -> Outcome {
     let domain = Domain::new(SYSCALLS)?;
     let given = state(0x51);
@@ -68,7 +68,8 @@ fn still_runs(processor: &mut VirtualProcessor<'_>) -> Outcome {
     equal(*processor.state(), hafnon_vproc_state_t { ip, rcx: ip, r11: given.flags, ..given })
 }
 
-/// Whatever stands in the registers: with each of the kernel's own numbers, each register has each value, by entering and by answering.
+/// Each register gets each value, together with each of seL4's own system call numbers, both when the code is entered
+/// and when it is resumed by a reply.
 fn registers() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
     let (after, numbers) = (CODE + 2, -16_i64..=2);
@@ -87,7 +88,7 @@ fn registers() -> Outcome {
             }
         }
     }
-    // All of them at once.
+    // All registers at once.
     for pattern in PATTERNS {
         let mut given = state(0);
         general(&mut given).into_iter().for_each(|register| *register = pattern);
@@ -99,11 +100,11 @@ fn registers() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// Flags that a program may not have it does not get, and interrupts stay on.
+/// Code never gets a flag that programs may not have, and interrupts stay on.
 fn flags() -> Outcome {
     const TRAP: u64 = 1 << 8;
     const INTERRUPTS: u64 = 1 << 9;
-    /// The level of input and output, and virtual machines of old.
+    /// The I/O privilege level and the virtual-8086 flags.
     const FORBIDDEN: u64 = 3 << 12 | 1 << 17 | 3 << 19;
     let (mut processor, domain) = (processor()?, Domain::new(SYSCALLS)?);
     for given in (0..64).map(|n| 1 << n).chain([0, !TRAP, FORBIDDEN]) {
@@ -121,7 +122,7 @@ fn flags() -> Outcome {
             ensure(seen & FORBIDDEN == 0 && seen & INTERRUPTS != 0, &format!("flags {seen:#x} of {given:#x}"))?;
         }
     }
-    // It sets them itself: `push rbx; popf; in al, dx`.
+    // The code sets the flags itself: `push rbx; popf; in al, dx`.
     let domain = Domain::new(&[0x53, 0x9d, 0xec])?;
     let stack = Vmo::create(PAGE, 0)?;
     map_runs(&domain.vmar, &stack, &[run(DATA, 0, PAGE, READ_WRITE)])?;
@@ -132,7 +133,7 @@ fn flags() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// Code that changes itself, and code that its owner changes while it stands.
+/// Code that modifies itself, and code that its owner modifies while it is stopped.
 fn modifying() -> Outcome {
     const ALL: u32 = READ_WRITE | READ_EXECUTE;
     let mut processor = processor()?;
@@ -152,13 +153,14 @@ fn modifying() -> Outcome {
         equal((byte, processor.enter(&domain.process)?), (byte, exit))?;
         equal((byte, processor.state().ip), (byte, DATA + behind))?;
     }
-    // Over all of its own page, so that it runs into nothing but zeros: `lea rdi, [rip]; mov ecx, 4096; xor eax, eax; rep stosb`.
+    // The code overwrites its whole page and then executes zeroes: `lea rdi, [rip]; mov ecx, 4096; xor eax, eax; rep
+    // stosb`.
     let wipes = [0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xb9, 0, 0x10, 0, 0, 0x31, 0xc0, 0xf3, 0xaa];
     let memory = code(&wipes)?;
     map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, ALL)])?;
     *processor.state() = hafnon_vproc_state_t { ip: DATA, ..state(1) };
     ensure(matches!(processor.enter(&domain.process)?, Exit::PageFault(_)), "it did not come to the page's end")?;
-    // By the owner, between two instructions, through the memory itself.
+    // The owner writes it through the VMO, between two instructions.
     let memory = code(&[0x0f, 0x05, 0x90, 0xeb, 0xfb])?;
     map_runs(&domain.vmar, &memory, &[run(CODE, 0, PAGE, READ_EXECUTE)])?;
     equal(enter(&mut processor, &domain)?, Exit::Syscall)?;
@@ -170,10 +172,10 @@ fn modifying() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// To where there is nothing, to the kernel, to addresses that are none: by jumps, returns, and the state itself.
+/// To unmapped, kernel and non-canonical addresses: by jumps, returns, and the state itself.
 fn jumps() -> Outcome {
     let mut processor = processor()?;
-    // `jmp rax`, and at its end `push rax; ret`
+    // `jmp rax`, and behind it `push rax; ret`
     let domain = Domain::new(&[0xff, 0xe0, 0x50, 0xc3])?;
     let stack = Vmo::create(PAGE, 0)?;
     map_runs(&domain.vmar, &stack, &[run(DATA, 0, PAGE, READ_WRITE)])?;
@@ -186,14 +188,14 @@ fn jumps() -> Outcome {
             let exit = processor.enter(&domain.process)?;
             let wanted = matches!(exit, Exit::PageFault(at) if at == to) || exit == Exit::Exception(13);
             ensure(wanted, &format!("{exit:?} by a jump to {to:#x}"))?;
-            // As often as it is let go on.
+            // The same again on each resume.
             if let Exit::PageFault(_) = exit {
                 equal(processor.resume()?, exit)?;
                 processor.fill_state()?;
                 equal((processor.state().ip, processor.state().rax), (to, to))?;
             }
         }
-        // As the answer to a system call.
+        // By the reply to a system call.
         let calls = Domain::new(SYSCALLS)?;
         equal(enter(&mut processor, &calls)?, Exit::Syscall)?;
         processor.state().ip = to;
@@ -203,7 +205,7 @@ fn jumps() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// The first interrupt by number that is told as a system call.
+/// The first number whose software interrupt is reported as a system call.
 const OF_OTHERS: u64 = 158;
 
 /// `int n; syscall` for all numbers.
@@ -217,13 +219,13 @@ fn interrupts() -> Outcome {
         let exit = processor.enter(&domain.process)?;
         let (at, code) = (processor.state().ip, processor.page().code);
         match exit {
-            // A breakpoint is for programs.
+            // Programs may use the breakpoint interrupt.
             Exit::Exception(3) => equal((n, at), (3, ip + 2))?,
-            // The kernel has them for system calls of others.
+            // seL4 reports these as unknown system calls.
             Exit::Syscall if (OF_OTHERS..255).contains(&n) => equal((n, at), (n, ip + 2))?,
-            // That of an interrupt that was none does nothing: it is the call behind it.
+            // The number of spurious interrupts has no effect: the code stops at the `syscall` behind it.
             Exit::Syscall if n == 255 => equal(at, ip + 4)?,
-            // Refused, with a code that says that a number was; which, QEMU tells twice as high as a processor.
+            // Refused, with an error code that names the number; QEMU gives twice the value of a real processor.
             Exit::Exception(13) => {
                 equal((n, at, code & 7), (n, ip, 2))?;
                 ensure([n, 2 * n].contains(&(code >> 3)), &format!("code {code:#x} of number {n}"))?;
@@ -238,14 +240,14 @@ fn interrupts() -> Outcome {
     Ok(())
 }
 
-/// Instructions that are not for programs.
+/// Instructions that programs may not execute.
 fn instructions() -> Outcome {
     let mut processor = processor()?;
     let stack = Vmo::create(PAGE, 0)?;
     for (name, bytes) in REFUSED {
         let domain = Domain::new(bytes)?;
         map_runs(&domain.vmar, &stack, &[run(DATA, 0, PAGE, READ_WRITE)])?;
-        // Selectors and vectors of nothing, too.
+        // Null and invalid selectors and vectors, too.
         for rax in [0, 8, 0xffff_ffff] {
             *processor.state() = hafnon_vproc_state_t { rax, rsp: DATA + 64, ..state(9) };
             let exit = processor.enter(&domain.process)?;
@@ -255,7 +257,7 @@ fn instructions() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// Stacks that lie across pages, in nothing and in the kernel: `push rbx; pop rcx; syscall`.
+/// Stacks across a page boundary, in unmapped memory and in the kernel: `push rbx; pop rcx; syscall`.
 fn stacks() -> Outcome {
     let (mut processor, domain) = (processor()?, Domain::new(&[0x53, 0x59, 0x0f, 0x05])?);
     let stack = Vmo::create(PAGE, 0)?;
@@ -271,14 +273,14 @@ fn stacks() -> Outcome {
         let exit = processor.enter(&domain.process)?;
         let wanted = matches!(exit, Exit::PageFault(_) | Exit::Exception(12 | 13));
         ensure(wanted, &format!("{exit:?} with the stack at {rsp:#x}"))?;
-        // Nothing was done.
+        // The instruction has changed nothing.
         processor.fill_state()?;
         equal(*processor.state(), given)?;
     }
     still_runs(&mut processor)
 }
 
-/// A sub-domain ends while it runs, and while it makes calls and faults without end, at any moment.
+/// A sub-domain is destroyed while its code spins, makes calls, or faults, at various moments.
 fn destroyed() -> Outcome {
     let mut processor = processor()?;
     for (bytes, moments) in [(SPIN, 4), (SYSCALLS, 20), (&[0x48, 0x8b, 0x00], 20)] {
@@ -289,13 +291,13 @@ fn destroyed() -> Outcome {
                 thread::sleep(Duration::from_micros(moment * 700));
                 process.kill()
             });
-            // Reads at 8, where nothing is.
+            // The code reads at 8, where nothing is mapped.
             *processor.state() = hafnon_vproc_state_t { rax: 8, ..state(moment) };
             let mut exit = processor.enter(&domain.process);
             while matches!(exit, Ok(Exit::Syscall | Exit::PageFault(8))) {
                 exit = processor.resume();
             }
-            // Its next instruction is in nothing; or it had ended before it was entered.
+            // The next instruction faults, or the sub-domain had been destroyed before it was entered.
             match exit {
                 Ok(Exit::PageFault(at)) => ensure((CODE..CODE + 4).contains(&at), &format!("a fault at {at:#x}"))?,
                 other => fails(other, Status::BAD_STATE)?,
@@ -307,7 +309,7 @@ fn destroyed() -> Outcome {
     still_runs(&mut processor)
 }
 
-/// Kicks itself and has upcalls, or one that does not end.
+/// The owner kicks itself and gets upcalls, or one upcall that never ends.
 fn upcalls_for_ever(processor: &VirtualProcessor<'_>, stays: bool) -> Outcome {
     let event = |_: Events| {
         if stays {
@@ -328,7 +330,7 @@ fn upcalls_for_ever(processor: &VirtualProcessor<'_>, stays: bool) -> Outcome {
     })
 }
 
-/// What a child does that owns a virtual processor, until it is killed.
+/// Runs in a child that owns a virtual processor, until it is killed.
 pub fn child(how: &str) -> i32 {
     let work = || -> Outcome {
         let mut processor = processor()?;
@@ -362,8 +364,9 @@ pub fn child(how: &str) -> i32 {
     }
 }
 
-/// The owner is killed while it waits for its code, while that makes calls, between two sub-domains, while it maps, in an upcall, and while it
-/// has one after the other; what it had goes with it, which is counted behind the cases.
+/// The owner is killed while it waits for its code, while the code makes calls, between two sub-domains, while it maps
+/// memory, in an upcall, and in a sequence of upcalls. Its resources must be freed, which the leak check behind the
+/// cases counts.
 fn owner_killed() -> Outcome {
     for how in ["waits", "calls", "turns", "maps", "upcall", "upcalls"] {
         for moment in 0..4 {
@@ -386,8 +389,8 @@ fn owner_killed() -> Outcome {
 /// `L: inc rbx; mov [rsi], rbx; mov rcx, [rsi]; mov r9, [rdi]; syscall; jmp L`
 const SHARES: &[u8] = &[0x48, 0xff, 0xc3, 0x48, 0x89, 0x1e, 0x48, 0x8b, 0x0e, 0x4c, 0x8b, 0x0f, 0x0f, 0x05, 0xeb, 0xf0];
 
-/// Two owners in one sub-domain: each counts on a page of its own and reads one that both map and unmap all the time. Neither loses a
-/// step, nor gets the other's.
+/// Two owners in one sub-domain: each counts on a page of its own and reads a page that both map and unmap all the
+/// time. Neither loses a step or gets the other's.
 fn two_owners() -> Outcome {
     const CALLS: u64 = 400;
     const SHARED: u64 = DATA + 16 * PAGE;
@@ -427,7 +430,7 @@ fn two_owners() -> Outcome {
             };
         }
         ensure(faults >= 1, "nothing was ever missing")?;
-        // Then the sub-domain ends under both.
+        // Then the sub-domain is destroyed while both use it.
         if ended.swap(true, Ordering::SeqCst) {
             domain.process.kill()?;
         }
