@@ -1,4 +1,4 @@
-//! Reading messages from channels.
+//! Reading of messages from channels.
 
 use abi::{Rights, Status, zx_handle_info_t};
 use zx::{AsHandleRef, Channel, Event, Fifo, Handle, Info, MessageSize, Signals};
@@ -76,8 +76,8 @@ fn small_handle_buffer_keeps() -> Outcome {
     ensure(handles.iter().all(Option::is_some), "a handle is missing")
 }
 
-/// A message of 12 bytes and two handles does not fit and is thrown away, with its handles. Room for bytes and for handles: how
-/// much is said to be there, and whether there is none.
+/// A message of 12 bytes and two handles does not fit and is discarded with its handles. The arguments give for the
+/// bytes and for the handles the length of the buffer, and whether its address is null.
 fn discarded((bytes, null_bytes): (usize, bool), (handles, null_handles): (usize, bool)) -> Outcome {
     let (a, b) = Channel::create()?;
     let (local, remote) = Channel::create()?;
@@ -109,7 +109,7 @@ fn may_discard() -> Outcome {
 
 fn may_discard_bytes() -> Outcome {
     discarded((0, true), (2, false))?;
-    // A message that does not fit is lost before anybody looks for the room.
+    // A message that does not fit is discarded before the server checks the buffer's address.
     discarded((1, true), (2, false))?;
     discarded((11, true), (2, true))
 }
@@ -174,7 +174,7 @@ fn bad_buffer_keeps() -> Outcome {
 }
 
 fn overlapping_buffers() -> Outcome {
-    // Bytes come first, handles over them.
+    // The bytes are written first, then the handles over them.
     let (a, b) = Channel::create()?;
     b.write(&[0xee; 8], [Event::create()?.into_handle()])?;
     let mut words = [0_u32; 2];
@@ -212,7 +212,7 @@ fn read_etc_tells() -> Outcome {
     ];
     for (info, (type_, rights)) in infos.iter().zip(expected) {
         equal((info.type_, info.rights, info.unused), (type_, rights.bits(), 0))?;
-        // What is told is what the handle has.
+        // The reported information is that of the handle.
         let handle = Handle::from_raw(info.handle).ok_or("a handle is null")?;
         equal((handle.basic_info()?.type_, handle.basic_info()?.rights), (type_, rights.bits()))?;
     }

@@ -1,8 +1,8 @@
-//! Real devices, as an ordinary driver sees them: registers in memory, interrupts by line and by message, memory that a
-//! device reads and writes by itself.
+//! Real devices, as an ordinary driver uses them: registers in memory, interrupts by line and by message, and DMA.
 //!
-//! The device is the one for lessons that QEMU has (`edu`), on the PCI bus of the machine that these cases run on, and
-//! the two that every PC has: the timer, which the system uses itself and lets be read, and the PCI bus.
+//! The device is QEMU's educational device (`edu`) on the PCI bus of the machine that runs these cases. In addition
+//! there are two that every PC has: the timer, which the system uses itself and which programs can read, and the PCI
+//! bus.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
@@ -38,7 +38,7 @@ const READ_WRITE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
 const TIMER: usize = 0xfed0_0000;
 const TIMER_COUNT: usize = 0xf0;
 
-/// Where PCI configuration is seen as memory: a page for each function.
+/// Where the PCI configuration space is mapped: a page for each function.
 const CONFIGURATION: usize = 0xb000_0000;
 
 const IDENTITY: u32 = 0x11e8_1234;
@@ -52,7 +52,7 @@ const COPY_COUNT: usize = 0x90;
 const COPY: usize = 0x98;
 const COPY_START: u32 = 1;
 const COPY_TO_MEMORY: u32 = 2;
-/// Where the device sees its own memory.
+/// Address of the device's own memory, as the device sees it.
 const BUFFER: u64 = 0x4_0000;
 
 fn physical(address: usize, size: usize) -> Result<Vmo, Failure> {
@@ -76,7 +76,7 @@ fn write(registers: &Mapping<'_>, at: usize, value: u32) {
     }
 }
 
-/// The device, ready to be driven.
+/// The device, ready to be used.
 struct Device {
     slot: usize,
     configuration: Vmo,
@@ -92,7 +92,7 @@ impl Device {
             if read(&configured, 0) != IDENTITY {
                 continue;
             }
-            // Let it be reached, and reach memory.
+            // Enables its registers and its DMA.
             write(&configured, 4, read(&configured, 4) & 0xffff | 6);
             let registers = physical((read(&configured, 0x10) & !0xf) as usize, PAGE)?;
             let device = Device { slot, configuration, configured, registers: map(&registers, READ_WRITE)? };
@@ -102,13 +102,14 @@ impl Device {
         Err("this machine has no device for lessons; `./hafnon test conformance` gives it one".into())
     }
 
-    /// An object for its interrupt by line. The fourth to seventh of the lines that PCI shares begin at pin 20.
+    /// An object for its line interrupt. Its pin is 20 to 23, depending on its slot; PCI devices share these four
+    /// lines.
     fn by_line(&self) -> Result<Interrupt, Failure> {
         let pin = 20 + self.slot as u32 % 4;
         Ok(Interrupt::create(&*root_resource()?, pin, ZX_INTERRUPT_MODE_LEVEL_LOW)?)
     }
 
-    /// Where in its configuration it is told how to interrupt by messages.
+    /// Offset of the MSI capability in its configuration space.
     fn capability(&self) -> Result<usize, Failure> {
         let mut at = read(&self.configured, 0x34) as usize & 0xfc;
         for _ in 0..48 {
@@ -121,19 +122,19 @@ impl Device {
         Err("it has no messages".into())
     }
 
-    /// Makes it interrupt for the reasons `bits`, and sees to it that it says so when it has.
+    /// Makes the device interrupt with the reasons `bits`.
     fn raise(&self, bits: u32) {
         write(&self.registers, RAISE, bits);
     }
 
-    /// Serves it: gives the reasons.
+    /// Acknowledges the interrupt in the device; returns the reasons.
     fn serve(&self) -> u32 {
         let reasons = read(&self.registers, RAISED);
         write(&self.registers, SERVED, reasons);
         reasons
     }
 
-    /// Has it copy, and waits for the end.
+    /// Makes the device copy, and waits for the end.
     fn copy(&self, from: u64, to: u64, count: u32, how: u32) -> Outcome {
         for (at, value) in [(COPY_FROM, from), (COPY_TO, to), (COPY_COUNT, count.into())] {
             let low = u32::try_from(value).map_err(|_| "an address that four bytes cannot hold")?;
@@ -159,7 +160,7 @@ fn timer_can_be_read() -> Outcome {
     let after = (read(&timer, TIMER_COUNT), MonotonicInstant::now());
     let counted = u128::from(after.0.wrapping_sub(before.0)) * u128::from(femtoseconds) / 1_000_000;
     let passed = (after.1.0 - before.1.0) as u128;
-    // Not measured in the same moment.
+    // The two values were not read at the same moment.
     ensure(counted > 15_000_000 && counted < passed * 4, "it counts as time passes")
 }
 
@@ -210,7 +211,7 @@ fn line() -> Outcome {
     Ok(())
 }
 
-/// While it has not been dealt with, a device that holds its line is not heard of again.
+/// A device that holds its line causes no further packet before the interrupt is acknowledged.
 fn line_at_a_port() -> Outcome {
     let device = Device::find()?;
     let port = Port::create_for_interrupts()?;
@@ -221,7 +222,7 @@ fn line_at_a_port() -> Outcome {
     device.raise(2);
     let soon = || MonotonicInstant::after(zx::Duration::from_millis(20));
     equal(port.wait(soon()).err(), Some(Status::TIMED_OUT))?;
-    // Not served, it comes again as soon as it may.
+    // The device was not served, so the interrupt arrives again as soon as it is unmasked.
     interrupt.ack()?;
     equal(port.wait(late())?.key, 7)?;
     equal(device.serve(), 3)?;
@@ -229,7 +230,7 @@ fn line_at_a_port() -> Outcome {
     equal(port.wait(soon()).err(), Some(Status::TIMED_OUT))
 }
 
-/// An object for its interrupt by message, which it is told to send.
+/// An object for its message-signalled interrupt, with the device set up to send the message.
 fn by_message(device: &Device) -> Result<(Msi, Interrupt), Failure> {
     let at = device.capability()?;
     let msi = Msi::allocate(&*root_resource()?, 1)?;
@@ -265,7 +266,7 @@ fn message() -> Outcome {
     no_messages(&device)
 }
 
-/// A device that sends on when nobody listens does no harm, and its number can be another's.
+/// A device that still sends messages when no program listens does no harm, and its interrupt number can be reused.
 fn message_after_the_end() -> Outcome {
     let device = Device::find()?;
     let (msi, interrupt) = by_message(&device)?;

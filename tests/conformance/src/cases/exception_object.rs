@@ -1,4 +1,4 @@
-//! Exception objects: the message that brings one, its tasks, its properties.
+//! Exception objects: the message that carries one, its tasks, its properties.
 
 use abi::{
     Rights, Status, ZX_EXCEPTION_STATE_HANDLED, ZX_EXCEPTION_STATE_THREAD_EXIT, ZX_EXCEPTION_STATE_TRY_NEXT,
@@ -33,7 +33,7 @@ cases! {
     "exception.property.rights" => property_rights,
 }
 
-/// A process with one exception, at its debugger.
+/// A process with an exception that its debugger holds.
 fn at_debugger() -> Result<(Watched, Exception), crate::check::Failure> {
     let watched = Watched::started(UNDEFINED)?;
     let exception = catch(&watched.debugger)?.exception;
@@ -73,7 +73,7 @@ fn koids() -> Outcome {
 }
 
 fn transfer() -> Outcome {
-    // The decision travels with the handle.
+    // The right to decide moves with the handle.
     let (watched, exception) = at_debugger()?;
     let (ours, theirs) = Channel::create()?;
     ours.write(b"exception", [exception.into_handle()])?;
@@ -83,7 +83,7 @@ fn transfer() -> Outcome {
     let [Some(handle)] = handles else { return Err("no handle came".into()) };
     ours.write(b"again", [handle])?;
     quiet(&watched.thread)?;
-    // With the message that nobody reads, the handle goes.
+    // The handle is closed together with the unread message.
     drop(theirs);
     catch(&watched.thread)?.passed();
     Ok(())
@@ -92,7 +92,7 @@ fn transfer() -> Outcome {
 fn only_one_handle() -> Outcome {
     let (_watched, exception) = at_debugger()?;
     fails(exception.duplicate(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
-    // Replacing it is no decision.
+    // Replacing the handle makes no decision.
     let exception = exception.replace(Rights::INSPECT | Rights::TRANSFER)?;
     quiet(&_watched.thread)?;
     drop(exception);
@@ -132,7 +132,7 @@ fn get_process_errors() -> Outcome {
     equal(out, 0)
 }
 
-/// Tasks come with the rights of the handle that the channel was asked for with.
+/// The handles to the tasks have the rights of the handle with which the channel was created.
 fn get_thread_rights() -> Outcome {
     let tiny = Mortal::new(UNDEFINED)?;
     let weak = zx::Thread::from(without(&tiny.thread, Rights::WRITE | Rights::DESTROY | Rights::SIGNAL)?);
@@ -165,7 +165,7 @@ fn get_process_from_a_thread_channel() -> Outcome {
     let caught = catch(&thread)?;
     fails(caught.exception.process(), Status::ACCESS_DENIED)?;
     caught.passed();
-    // The next one may.
+    // The process's handler may get the process.
     catch(&process)?.exception.process()?;
     Ok(())
 }
@@ -253,7 +253,7 @@ fn property_rights() -> Outcome {
     drop(exception);
     let exception = catch(&watched.thread)?.exception.replace(Rights::SET_PROPERTY)?;
     fails(exception.state(), Status::ACCESS_DENIED)?;
-    // Looking at the thread takes no right.
+    // Getting the thread needs no right.
     ensure(exception.thread().is_ok(), "the thread cannot be had")?;
     drop(exception);
     watched.tiny.process.kill()?;

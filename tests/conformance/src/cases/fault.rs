@@ -1,4 +1,4 @@
-//! Faults: what a thread is given when it touches memory, and what it is not.
+//! Page faults: which pages a thread gets when it accesses memory, and which not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ cases! {
 
 const SPECIFIC: u32 = abi::ZX_VM_SPECIFIC;
 
-/// What lies beside a page in its VMO is mapped along with it: as far as the mapping goes.
+/// Fault-around maps the neighbouring pages of the VMO, but only inside the mapping.
 fn around_stays_in_the_mapping() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(64)?;
@@ -50,7 +50,7 @@ fn around_stays_in_the_mapping() -> Outcome {
     Ok(())
 }
 
-/// Neighbours with other permissions keep theirs.
+/// Neighbouring pages with other permissions keep them.
 fn around_permissions() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(16)?;
@@ -73,7 +73,7 @@ fn around_permissions() -> Outcome {
     Ok(())
 }
 
-/// Pages that are there and pages that are not, side by side.
+/// Present and absent pages next to each other.
 fn around_what_is_there() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(48)?;
@@ -107,7 +107,7 @@ fn read_commits_nothing() -> Outcome {
     equal(vmo.info()?.committed_bytes, 0)
 }
 
-/// A page that was read before it was there is written like any other, and only where it was meant.
+/// A page that was read while it was absent can be written like any other, and only that page changes.
 fn write_after_read() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(4)?;
@@ -128,7 +128,7 @@ fn resizable(pages: usize) -> zx::Result<Vmo> {
     Vmo::create((pages * PAGE) as u64, abi::ZX_VMO_RESIZABLE)
 }
 
-/// Pages beyond the end are gone, also those that were mapped; before it nothing changes.
+/// Pages beyond the new end fault, also those that were mapped; the pages before it do not change.
 fn shrunk_is_an_exception() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
@@ -148,7 +148,7 @@ fn shrunk_is_an_exception() -> Outcome {
     equal(prober.load(base + 4 * PAGE)?, Err(Status::OUT_OF_RANGE))
 }
 
-/// The thread that met the end goes on where it stood when there is something.
+/// A thread that has faulted beyond the end continues at the same instruction when the VMO has grown.
 fn shrunk_goes_on_when_grown() -> Outcome {
     // mov [rsi], al; ud2
     let tiny = Tiny::new(&[0x88, 0x06, 0x0f, 0x0b])?;
@@ -165,7 +165,8 @@ fn shrunk_goes_on_when_grown() -> Outcome {
     tiny.end().map(drop)
 }
 
-/// Where a mapping ends with the content, the last page of the content can be used to its end, and no more.
+/// With `ZX_VM_FAULT_BEYOND_STREAM_SIZE`, the last page of the content can be used to its end; accesses beyond it
+/// fault.
 fn content_beyond() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
@@ -178,10 +179,10 @@ fn content_beyond() -> Outcome {
     prober.stores(base + 2 * PAGE - 1, 2)?;
     equal(prober.load(base + 2 * PAGE)?, Err(Status::OUT_OF_RANGE))?;
     equal(prober.store(base + 3 * PAGE, 1)?, Err(Status::OUT_OF_RANGE))?;
-    // Other mappings go to the end of the object.
+    // Other mappings reach to the end of the VMO.
     prober.stores(base + 6 * PAGE, 7)?;
     equal(prober.load(base + 2 * PAGE)?, Err(Status::OUT_OF_RANGE))?;
-    // The system keeps to it for a program, too.
+    // The server observes the limit as well when it accesses memory for a program.
     let (own, at) = region(4)?;
     own.map(options | abi::ZX_VM_FAULT_BEYOND_STREAM_SIZE, 0, &vmo, 0, 4 * PAGE)?;
     let scratch = super::vmar::vmo(1)?;
@@ -212,7 +213,7 @@ fn content_follows() -> Outcome {
     Ok(())
 }
 
-/// A stack that has no more room meets a page that is not mapped.
+/// A stack that overflows reaches an unmapped page.
 fn guard_ends_a_stack() -> Outcome {
     // push rax; jmp to it
     let tiny = Tiny::new(&[0x50, 0xeb, 0xfd])?;
@@ -227,14 +228,14 @@ fn guard_ends_a_stack() -> Outcome {
     tiny.end().map(drop)
 }
 
-/// Code that writes one page after the other from `rsi` on, for ever.
+/// Code that writes to one page after the other from `rsi` on, forever.
 const SWEEP: &[u8] = &[
     0x88, 0x06, // mov [rsi], al
     0x48, 0x81, 0xc6, 0x00, 0x10, 0x00, 0x00, // add rsi, 4096
     0xeb, 0xf5, // jmp to the start
 ];
 
-/// A thread that faults all the time is stopped between two faults or in one, and goes on where it stood.
+/// A thread that faults all the time is suspended between two faults or in one, and continues at the same instruction.
 fn suspended_is_served_later() -> Outcome {
     let tiny = Tiny::new(SWEEP)?;
     let vmo = Vmo::create(1 << 30, 0)?;
@@ -248,7 +249,7 @@ fn suspended_is_served_later() -> Outcome {
         let there = vmo.info()?.committed_bytes;
         zx::nanosleep(soon(1))?;
         equal(vmo.info()?.committed_bytes, there)?;
-        // No page is left out, whatever it was stopped in.
+        // No page is skipped, wherever the thread was suspended.
         let registers: abi::zx_thread_state_general_regs_t = tiny.thread.registers()?;
         let reached = registers.rsi - (tiny.vmar.info()?.base + offset) as u64;
         ensure(reached / PAGE as u64 * PAGE as u64 <= there, "a page was passed over")?;
@@ -269,7 +270,7 @@ fn suspended_is_served_later() -> Outcome {
     equal(tiny.end()?, KILLED)
 }
 
-/// Processes that are killed while they fault end at once, and leave nothing.
+/// Processes that are killed while they fault end at once and leave nothing behind.
 fn dying_ends() -> Outcome {
     let offset = 0x1000_0000;
     for turn in 0..20 {
@@ -285,7 +286,7 @@ fn dying_ends() -> Outcome {
         tiny.process.kill()?;
         equal(tiny.end()?, KILLED)?;
     }
-    // One that stands in a fault nobody has answered, as well.
+    // The same for a process with a fault that no handler has answered.
     let tiny = Tiny::new(SWEEP)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, tiny.vmar.info()?.base + offset)?;
@@ -296,7 +297,7 @@ fn dying_ends() -> Outcome {
     quiet(&channel)
 }
 
-/// Threads that touch a page at the same time all get the same one.
+/// Threads that access a page at the same time all get the same frame.
 fn threads_one_page() -> Outcome {
     const THREADS: u32 = 4;
     const TURNS: u32 = 100;
@@ -324,7 +325,7 @@ fn threads_one_page() -> Outcome {
         })
         .collect();
     for turn in 1..=TURNS {
-        // All have written; none begins anew before all have seen that.
+        // All threads have written; none begins the next turn before all have checked that.
         while gate.load(Ordering::SeqCst) < 2 * turn * THREADS - 1 {
             std::thread::yield_now();
         }
@@ -337,7 +338,7 @@ fn threads_one_page() -> Outcome {
     }
     vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, PAGE as u64)?;
     equal(vmo.info()?.committed_bytes, 0)?;
-    // All at once, on a page that is not there.
+    // All threads at once, on an absent page.
     let threads: Vec<_> = (0..THREADS as usize)
         .map(|number| std::thread::spawn(move || zx::probe::write(base + 64 * number, number as u8 + 1)))
         .collect();
@@ -350,7 +351,7 @@ fn threads_one_page() -> Outcome {
     equal([bytes[0], bytes[64], bytes[128], bytes[192]], [1, 2, 3, 4])
 }
 
-/// Whoever maps, touches and unmaps all over the address space ends where they began.
+/// A program that maps, accesses and unmaps pages all over the address space leaves no page tables behind.
 fn tables_given_back() -> Outcome {
     let counter = Counter::new().ok_or("the kernel does not tell its counts")?;
     let prober = Prober::new()?;
@@ -364,7 +365,7 @@ fn tables_given_back() -> Outcome {
         let at = prober.tiny.vmar.map(READ_WRITE | SPECIFIC, offset, &vmo, 0, PAGE)?;
         prober.stores(at, 1)
     };
-    // Many at a time, taken away by one call each, and a thousand one after the other.
+    // Many at a time, each unmapped by one call, and a thousand one after the other.
     let round = || -> Outcome {
         places(100).try_for_each(map)?;
         for pair in places(100).collect::<Vec<_>>().windows(2) {
@@ -376,7 +377,7 @@ fn tables_given_back() -> Outcome {
             Ok(prober.tiny.vmar.unmap(info.base + offset, PAGE)?)
         })
     };
-    // What is done for the first time may take a little for good; what stays each time has leaked.
+    // The first run may take a little memory permanently; only growth in every run is a leak.
     let mut stays = String::new();
     for _ in 0..3 {
         let before = counter.take().ok_or("the kernel does not tell its counts")?;

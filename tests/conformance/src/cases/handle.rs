@@ -166,14 +166,14 @@ fn close_many_same_twice() -> Outcome {
     let [a, b, c] = [raw[0]?, raw[1]?, raw[2]?];
     let list = [a, b, a, b, c];
     gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::BAD_HANDLE)?;
-    // All are closed, none twice.
+    // All are closed, and none twice.
     equal(count(&event)?, 1)
 }
 
 fn close_many_nulls() -> Outcome {
     let list = [0_u32; 100];
     gives(raw!(zx_handle_close_many, list.as_ptr(), list.len()), Status::OK)?;
-    // Among others they do no harm.
+    // Among valid handles they have no effect.
     let (near, far): (Vec<_>, Vec<_>) =
         (0..4).map(|_| zx::EventPair::create()).collect::<zx::Result<Vec<_>>>()?.into_iter().unzip();
     let mut list: Vec<u32> = near.into_iter().map(|end| end.into_handle().into_raw()).collect();
@@ -204,7 +204,7 @@ fn close_many_hundreds() -> Outcome {
 }
 
 fn close_many_too_many() -> Outcome {
-    // Nothing is closed of what is no list.
+    // An invalid list closes nothing.
     let event = Event::create()?;
     let value = event.raw_handle();
     gives(raw!(zx_handle_close_many, &raw const value, 1_u64 << 40), Status::OUT_OF_RANGE)?;
@@ -222,7 +222,7 @@ fn check_valid_of_all_kinds() -> Outcome {
 }
 
 fn transfer_read_through_the_new_handle() -> Outcome {
-    // What was written before its reading end was sent away is read by whoever got that.
+    // The holder of a transferred handle reads messages that were written before the transfer.
     let (a, b) = Channel::create()?;
     let (c, d) = Channel::create()?;
     a.write(b"first", [])?;

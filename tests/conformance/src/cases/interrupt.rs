@@ -1,4 +1,4 @@
-//! Interrupts that programs raise, waited for and bound to ports.
+//! Interrupts that programs trigger, waited for and bound to ports, and those of a device.
 
 use abi::{
     Rights, Signals, Status, ZX_INTERRUPT_BIND, ZX_INTERRUPT_MODE_EDGE_BOTH, ZX_INTERRUPT_UNBIND, ZX_INTERRUPT_VIRTUAL,
@@ -51,7 +51,7 @@ fn nothing(port: &Port) -> Outcome {
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)
 }
 
-/// The next packet of a port must be that of an interrupt.
+/// The next packet of a port must be an interrupt packet with this key and time.
 fn told(port: &Port, key: u64, time: i64) -> Outcome {
     let zx_port_packet_t { key: found, type_, status, payload } = port.wait(late())?;
     equal((found, type_, status, payload), (key, ZX_PKT_TYPE_INTERRUPT, 0, [time as u64, 0, 0, 0]))
@@ -75,7 +75,7 @@ fn create_virtual() -> Outcome {
     let basic = interrupt.basic_info()?;
     equal((basic.type_, basic.rights), (abi::ZX_OBJ_TYPE_INTERRUPT, abi::ZX_DEFAULT_INTERRUPT_RIGHTS.bits()))?;
     equal(options(&interrupt)?, ZX_INTERRUPT_VIRTUAL)?;
-    // The handle is not looked at.
+    // The server does not check the handle.
     let mut out = 0_u32;
     let wake = ZX_INTERRUPT_VIRTUAL | ZX_INTERRUPT_WAKE_VECTOR;
     gives(raw!(zx_interrupt_create, 0xffff_fff0_u32, 99, wake, &raw mut out), Status::OK)?;
@@ -117,7 +117,7 @@ fn wait_told_once() -> Outcome {
     let interrupt = Interrupt::create_virtual()?;
     interrupt.trigger(at(12345))?;
     equal(interrupt.wait()?, at(12345))?;
-    // One that comes again before anybody waits is told with the time of the first.
+    // An interrupt that is triggered again before a wait is reported with the time of the first trigger.
     interrupt.trigger(at(1))?;
     interrupt.trigger(at(2))?;
     equal(interrupt.wait()?, at(1))?;
@@ -129,13 +129,13 @@ fn wait_no_timestamp() -> Outcome {
     let interrupt = Interrupt::create_virtual()?;
     interrupt.trigger(at(1))?;
     gives(raw!(zx_interrupt_wait, interrupt.raw_handle(), 0), Status::OK)?;
-    // The same for a thread that had to wait.
+    // The same for a thread that was blocked.
     let twin = interrupt.duplicate(Rights::SAME_RIGHTS)?;
     let wait = move || raw!(zx_interrupt_wait, twin.raw_handle(), 0);
     let caller = Caller::new(ZX_THREAD_STATE_BLOCKED_INTERRUPT, wait)?;
     interrupt.trigger(at(2))?;
     gives(caller.join()?, Status::OK)?;
-    // A time that cannot be told leaves the interrupt pending.
+    // If the time cannot be returned, the interrupt stays pending.
     interrupt.trigger(at(3))?;
     gives(raw!(zx_interrupt_wait, interrupt.raw_handle(), 0x1000), Status::INVALID_ARGS)?;
     equal(interrupt.wait()?, at(3))
@@ -162,7 +162,7 @@ fn wait_one_thread() -> Outcome {
 fn wait_suspended() -> Outcome {
     let interrupt = Interrupt::create_virtual()?;
     let caller = waiting(&interrupt)?;
-    // Suspended and let go, it waits on.
+    // After a suspension and resume the thread continues its wait.
     drop(caller.suspend()?);
     let limit = late();
     while caller.handle.info()?.state != ZX_THREAD_STATE_BLOCKED_INTERRUPT {
@@ -171,7 +171,7 @@ fn wait_suspended() -> Outcome {
         }
         zx::nanosleep(super::soon(1))?;
     }
-    // What comes while it stands is told when it goes on.
+    // An interrupt during the suspension is reported when the thread resumes.
     let token = caller.suspend()?;
     interrupt.trigger(at(5))?;
     equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
@@ -202,7 +202,7 @@ fn bind_packets() -> Outcome {
     nothing(&port)?;
     interrupt.trigger(at(50))?;
     told(&port, 0x1234_5678_9abc, 50)?;
-    // Until it is acknowledged there is no other packet.
+    // No other packet comes until the interrupt is acknowledged.
     interrupt.trigger(at(51))?;
     interrupt.trigger(at(52))?;
     nothing(&port)?;
@@ -239,12 +239,12 @@ fn bind_unbind() -> Outcome {
     let other = Port::create_for_interrupts()?;
     fails(interrupt.unbind(&other), Status::NOT_FOUND)?;
     interrupt.trigger(at(1))?;
-    // The packet goes with the binding.
+    // Unbinding removes the packet.
     interrupt.unbind(&port)?;
     nothing(&port)?;
     fails(interrupt.unbind(&port), Status::NOT_FOUND)?;
     fails(interrupt.ack(), Status::BAD_STATE)?;
-    // It can be waited for, and bound again.
+    // The interrupt can be waited for, and bound again.
     interrupt.trigger(at(2))?;
     equal(interrupt.wait()?, at(2))?;
     interrupt.trigger(at(3))?;
@@ -305,7 +305,7 @@ fn bind_port_gone() -> Outcome {
     interrupt.trigger(at(1))?;
     drop(port);
     interrupt.trigger(at(2))?;
-    // It is bound no longer.
+    // It is no longer bound.
     fails(interrupt.ack(), Status::BAD_STATE)?;
     equal(interrupt.wait()?, at(2))
 }
@@ -365,7 +365,7 @@ fn destroy_ends_the_wait() -> Outcome {
 
 fn destroy_bound() -> Outcome {
     let port = Port::create_for_interrupts()?;
-    // Not triggered, or its packet not taken.
+    // Not triggered, or triggered with its packet still queued.
     for triggered in [false, true] {
         let interrupt = Interrupt::create_virtual()?;
         interrupt.bind(&port, 1)?;
@@ -376,7 +376,7 @@ fn destroy_bound() -> Outcome {
         fails(interrupt.ack(), Status::CANCELED)?;
         nothing(&port)?;
     }
-    // The packet was taken.
+    // Its packet was dequeued.
     let interrupt = Interrupt::create_virtual()?;
     interrupt.bind(&port, 1)?;
     interrupt.trigger(at(1))?;
@@ -384,7 +384,7 @@ fn destroy_bound() -> Outcome {
     fails(interrupt.destroy(), Status::NOT_FOUND)?;
     fails(interrupt.ack(), Status::CANCELED)?;
     fails(interrupt.trigger(at(2)), Status::CANCELED)?;
-    // Taken and acknowledged.
+    // Its packet was dequeued and acknowledged.
     let interrupt = Interrupt::create_virtual()?;
     interrupt.bind(&port, 1)?;
     interrupt.trigger(at(1))?;
@@ -395,7 +395,7 @@ fn destroy_bound() -> Outcome {
 }
 
 fn close_ends_the_wait() -> Outcome {
-    // The thread waits through the only handle there is; a twin of the number closes it.
+    // The thread waits through the only handle, and this thread closes it through a copy of its value.
     let interrupt = Interrupt::create_virtual()?.into_handle().into_raw();
     let wait = move || {
         let mut time = 0_i64;
@@ -411,7 +411,7 @@ fn close_ends_the_wait() -> Outcome {
 /// The pin of the real-time clock.
 const CLOCK_PIN: u32 = 8;
 
-/// The real-time clock, which interrupts some hundred times a second as long as this is there.
+/// The real-time clock, which interrupts some hundred times a second until this is dropped.
 struct Clock(IoPorts);
 
 impl Clock {
@@ -440,7 +440,7 @@ impl Clock {
         self.0.write8(1, value);
     }
 
-    /// It goes on only after it was asked why it interrupted.
+    /// The clock interrupts again only after its reason register was read.
     fn was_it(&self) -> bool {
         self.read(Self::WHY) & Self::PERIODIC != 0
     }
@@ -474,12 +474,12 @@ fn device_clock() -> Outcome {
         served += u32::from(clock.was_it());
         interrupt.ack()?;
     }
-    // Another edge may have come between a look at the reason and the packet before it.
+    // Another edge may have come between the read of the reason and the packet before it.
     if served < 10 {
         return Err("the clock was seldom the reason".into());
     }
     drop(clock);
-    // Destroyed, it can be had again.
+    // After the interrupt object is destroyed, a new one can be created.
     drop(interrupt);
     Interrupt::create(&*root_resource()?, CLOCK_PIN, 0)?;
     Ok(())

@@ -1,7 +1,7 @@
-//! I/O ports, used by the processor's own instructions.
+//! I/O ports, accessed by the processor's own instructions.
 //!
-//! The ports are those of the real-time clock, which every PC has: a number written to the first one chooses the byte
-//! that the second one shows.
+//! The ports are those of the real-time clock, which every PC has: a number written to the first port selects the byte
+//! that the second port shows.
 
 use abi::{Status, ZX_RSRC_KIND_IOPORT, ZX_RSRC_KIND_MMIO};
 use zx::{AsHandleRef, IoPorts, Resource};
@@ -24,11 +24,11 @@ cases! {
 }
 
 const CLOCK: u16 = 0x70;
-/// The byte of the clock's that says whether its battery is good: bit 7, and no other.
+/// The clock's byte that says whether its battery is good: only bit 7 is used.
 const VALID: u8 = 0x0d;
-/// The second of its alarm, which is off.
+/// The seconds of the clock's alarm, which is off.
 const ALARM: u8 = 0x01;
-/// Where PCI configuration is chosen and seen.
+/// The ports that select and show PCI configuration space.
 const PCI: u16 = 0xcf8;
 
 fn clock() -> Result<IoPorts, Failure> {
@@ -59,13 +59,13 @@ fn resource() -> Outcome {
         fails(IoPorts::request(&narrow, first, count), Status::OUT_OF_RANGE)?;
     }
     equal(IoPorts::of(&narrow)?.count(), 2)?;
-    // To give them back needs the resource as well.
+    // Releasing the ports needs the resource as well.
     let other = ports(0x80, 1)?;
     equal(raw!(zx_ioports_release, other.raw_handle(), CLOCK, 2), Status::OUT_OF_RANGE)
 }
 
 fn the_systems() -> Outcome {
-    // An interrupt controller, the line over which this program's results go, and the console.
+    // An interrupt controller, the serial line for this program's results, and the console.
     for port in [0x20_u16, 0x2f8, 0x3f8] {
         fails(IoPorts::request(&*root_resource()?, port, 1), Status::ACCESS_DENIED)?;
     }
@@ -76,7 +76,7 @@ fn bytes() -> Outcome {
     let clock = clock()?;
     clock.write8(0, VALID);
     equal(clock.read8(1), 0x80)?;
-    // What was written is there.
+    // The written value is read back.
     clock.write8(0, ALARM);
     for value in [0x12, 0x34, 0x59] {
         clock.write8(1, value);
@@ -94,7 +94,7 @@ fn words() -> Outcome {
     equal(whole & 0xffff, 0x8086)?;
     equal((u32::from(pci.read16(4)), u32::from(pci.read16(6))), (whole & 0xffff, whole >> 16))?;
     equal((0..4).rev().fold(0, |value, i| value << 8 | u32::from(pci.read8(4 + i))), whole)?;
-    // No device answers with ones.
+    // A missing device reads as ones.
     pci.write32(0, 0x80ff_f800);
     equal(pci.read32(4), u32::MAX)
 }
@@ -120,7 +120,7 @@ fn strings() -> Outcome {
 }
 
 fn not_granted() -> Outcome {
-    // mov dx, 0x71; in al, dx, and the form with the number; out; with rep.
+    // mov dx, 0x71; in al, dx; the form with an immediate port; out; with rep.
     tiny::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
     tiny::dies(&[0xe4, 0x71])?;
     tiny::dies(&[0xe6, 0x80])?;
@@ -147,7 +147,7 @@ fn released() -> Outcome {
 }
 
 fn other_process() -> Outcome {
-    // What this process may, others may not.
+    // A permission of this process does not apply to others.
     let clock = clock()?;
     tiny::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
     clock.write8(0, VALID);

@@ -1,4 +1,4 @@
-//! How much memory a job has and may have.
+//! Memory of a job: its use and its quota.
 
 use abi::{HAFNON_PROP_JOB_MEMORY_LIMIT as LIMIT, HAFNON_PROP_JOB_MEMORY_USED as USED, Rights, Status};
 use zx::{AsHandleRef, Channel, Event, Handle, Job, Vmo};
@@ -38,7 +38,7 @@ fn limit(job: &Job, bytes: u64) -> zx::Result<()> {
     job.set_property(LIMIT, &bytes.to_le_bytes())
 }
 
-/// A process in a job of its own that may have so much more than it has.
+/// A process in a job of its own, whose quota is a given amount above its current use.
 struct Limited {
     puppet: Puppet,
     job: Job,
@@ -53,7 +53,7 @@ impl Limited {
         Ok(Limited { puppet, job })
     }
 
-    /// Has the process make a memory object; gives its handle there.
+    /// Makes the process create a VMO; returns its handle there.
     fn vmo(&self, pages: u64) -> Result<Result<u64, Status>, Failure> {
         let room = self.puppet.room(64)?;
         Ok(match self.puppet.call(function!(zx_vmo_create), &[pages * PAGE, 0, room])? {
@@ -75,12 +75,12 @@ impl Limited {
         gives(self.puppet.call(function!(zx_handle_close), &[handle])?, Status::OK)
     }
 
-    /// Has the process send a handle of its own here.
+    /// Makes the process send one of its handles to this process.
     fn fetch(&self, handle: u64) -> Result<Handle, Failure> {
         let (ours, theirs) = Channel::create()?;
         let channel = self.puppet.give(theirs.into_handle())?;
         let room = self.puppet.room(96)?;
-        // The value lies where the process was last told one.
+        // The call before has stored the handle's value at `room`.
         gives(
             self.puppet.call(function!(zx_handle_duplicate), &[handle, u64::from(Rights::SAME_RIGHTS.bits()), room])?,
             Status::OK,
@@ -145,7 +145,7 @@ fn commit() -> Outcome {
     gives(limited.commit(vmo, 0..1000)?, Status::NO_MEMORY)?;
     gives(limited.commit(vmo, 0..30)?, Status::OK)?;
     gives(limited.commit(vmo, 30..40)?, Status::NO_MEMORY)?;
-    // Everybody else goes on, this process too.
+    // All others continue, including this process.
     let own = Vmo::create(200 * PAGE, 0)?;
     own.op_range(abi::ZX_VMO_OP_COMMIT, 0, 200 * PAGE)?;
     gives(limited.op(vmo, abi::ZX_VMO_OP_DECOMMIT, 0..10)?, Status::OK)?;
@@ -167,7 +167,7 @@ fn write() -> Outcome {
 }
 
 fn above() -> Outcome {
-    // A limit holds for jobs in the job, and theirs is their own.
+    // A quota also applies to jobs inside the job, which have their own quotas as well.
     let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
     let puppet = Puppet::new(&inner)?;
@@ -189,7 +189,7 @@ fn above() -> Outcome {
 }
 
 fn of_the_maker() -> Outcome {
-    // What others made costs nothing; what one made costs, whoever uses it and wherever it goes.
+    // A job does not pay for objects of others. It pays for its own objects, whichever process uses or holds them.
     let limited = Limited::new(8 * PAGE)?;
     let ours = limited.puppet.give(Vmo::create(100 * PAGE, 0)?.into_handle())?;
     let before = get(&limited.job, USED)?;
@@ -207,7 +207,7 @@ fn of_the_maker() -> Outcome {
 }
 
 fn copies() -> Outcome {
-    // A copy costs from the start what it can come to cost.
+    // A clone is charged from the start with the most that it can use.
     let limited = Limited::new(50 * PAGE)?;
     let vmo = limited.vmo(20)??;
     gives(limited.commit(vmo, 0..20)?, Status::OK)?;
@@ -224,7 +224,7 @@ fn copies() -> Outcome {
     gives(copy()?, Status::OK)
 }
 
-/// How often a call succeeds before it gives `NO_MEMORY`.
+/// Counts how often a call succeeds before it fails with `NO_MEMORY`.
 fn until_none(limited: &Limited, function: u64, arguments: &[u64]) -> Result<u64, Failure> {
     for count in 0..5000 {
         match limited.puppet.call(function, arguments)? {
@@ -255,7 +255,7 @@ fn messages() -> Outcome {
     let arguments = [one, 0, limited.puppet.room(0)?, 2048, 0, 0];
     let count = until_none(&limited, function!(zx_channel_write), &arguments)?;
     ensure((100..128).contains(&count), &format!("{count} messages of 2 KiB in 256 KiB"))?;
-    // Reading one makes room for one.
+    // Reading one message makes room for one.
     let read = [two, u64::from(abi::ZX_CHANNEL_READ_MAY_DISCARD), 0, 0, 0, 0, 0, 0];
     gives(limited.puppet.call(function!(zx_channel_read), &read)?, Status::BUFFER_TOO_SMALL)?;
     equal(until_none(&limited, function!(zx_channel_write), &arguments)?, 1)
@@ -279,7 +279,7 @@ fn datagrams() -> Outcome {
 }
 
 fn processes() -> Outcome {
-    // A process is charged to the job that it is in, whoever makes it.
+    // A process is charged to its own job, regardless of which process creates it.
     let job = OwnJob::new()?;
     limit(&job, 10 * PAGE)?;
     let mut made = Vec::new();
@@ -297,7 +297,7 @@ fn processes() -> Outcome {
 }
 
 fn fault() -> Outcome {
-    // A store that finds no memory is an exception that says so; the rest of the system goes on.
+    // A store that finds no memory raises an exception with that status; the rest of the system continues.
     let limited = Limited::new(5 * PAGE)?;
     let vmo = limited.vmo(100)??;
     let here = Vmo::from(limited.fetch(vmo)?);
@@ -318,7 +318,7 @@ fn fault() -> Outcome {
     let pages = (report.context.arch.cr2 - address as u64) / PAGE;
     equal(pages, here.info()?.committed_bytes / PAGE)?;
     ensure((3..=5).contains(&pages), &format!("{pages} pages were there"))?;
-    // With more memory it goes on where it stood.
+    // With more memory the thread continues at the same instruction.
     limit(&limited.job, u64::MAX)?;
     caught.handled()?;
     let caught = catch(&channel)?;
@@ -336,7 +336,7 @@ fn comes_back() -> Outcome {
         limited.close(vmo)?;
     }
     equal(get(&limited.job, USED)?, before)?;
-    // The end of the process gives back what it had, and a job's account lives as long as what is charged to it.
+    // The process's memory is freed at its end; a job's account lives as long as anything is charged to it.
     let vmo = limited.vmo(100)??;
     gives(limited.commit(vmo, 0..10)?, Status::OK)?;
     let kept = Vmo::from(limited.fetch(vmo)?);
@@ -345,7 +345,7 @@ fn comes_back() -> Outcome {
     let elsewhere = get(&limited.job, USED)?;
     ensure(elsewhere >= 10 * PAGE, "what is in use elsewhere is not charged")?;
     drop(kept);
-    // Its mappings, tables and places for handles have gone with the process.
+    // Mappings, page tables and handle entries were freed with the process.
     let after = get(&limited.job, USED)?;
     ensure(after < before && after + 10 * PAGE <= elsewhere, "what a process had is charged after its end")
 }
@@ -355,7 +355,7 @@ fn below_what_is_used() -> Outcome {
     let vmo = limited.vmo(100)??;
     gives(limited.commit(vmo, 0..50)?, Status::OK)?;
     limit(&limited.job, 0)?;
-    // What is there stays and can be used; there is just no more.
+    // Existing memory stays usable, but no more can be committed.
     gives(limited.commit(vmo, 0..50)?, Status::OK)?;
     gives(limited.commit(vmo, 0..51)?, Status::NO_MEMORY)?;
     equal(limited.vmo(1)?, Err(Status::NO_MEMORY))?;

@@ -26,17 +26,17 @@ const PAGE: usize = 4096;
 const ANON: i32 = MAP_PRIVATE | MAP_ANON;
 const RW: i32 = PROT_READ | PROT_WRITE;
 
-/// Whether the system would read and write an address for this program.
+/// Whether the server reads and writes an address for this program.
 fn can(address: usize) -> Result<(bool, bool), crate::check::Failure> {
     let vmo = zx::Vmo::create(PAGE as u64, 0)?;
     let handle = zx::AsHandleRef::raw_handle(&vmo);
     let read = super::raw!(zx_vmo_write, handle, address, 0, 1) == Status::OK;
-    // What is written is what is there.
+    // The call writes the value that is there already.
     let write = super::raw!(zx_vmo_read, handle, address, 0, 1) == Status::OK;
     Ok((read, write))
 }
 
-/// Addresses at and beyond the end of what programs have, and ones that are none, are faults like others.
+/// Addresses at and beyond the end of the user's part, and non-canonical ones, raise ordinary page faults.
 fn limits_kernel_half() -> Outcome {
     let root = zx::startup::vmar_root_self().info()?;
     let addresses =
@@ -73,7 +73,7 @@ fn map_length() -> Outcome {
     for too_long in [isize::MAX as usize + 1, isize::MAX as usize, isize::MAX as usize - 2 * PAGE, 1 << 50, 1 << 47] {
         equal(mmap(0, too_long, PROT_READ, ANON, -1, 0), Err(ENOMEM))?;
     }
-    // Part of a page is a page.
+    // A part of a page counts as the whole page.
     let at = mmap(0, PAGE + 1, RW, ANON, -1, 0).map_err(|errno| format!("errno {errno}"))?;
     zx::probe::write(at + 2 * PAGE - 1, 1);
     equal(munmap(at, PAGE + 1), Ok(0))?;
@@ -90,7 +90,7 @@ fn map_offset() -> Outcome {
 }
 
 fn map_protection() -> Outcome {
-    // What can be written can be read.
+    // Writable memory is readable.
     for (protection, expected) in
         [(PROT_NONE, (false, false)), (PROT_READ, (true, false)), (RW, (true, true)), (PROT_WRITE, (true, true))]
     {
@@ -113,7 +113,8 @@ fn map_executable() -> Outcome {
     equal(munmap(at, PAGE), Ok(0))
 }
 
-/// As compilers at run time do it: written first, executed later, and never both; also what could not be used at first.
+/// As JIT compilers do: memory is written first and executed later, never both; this works also for memory that was
+/// inaccessible at first.
 fn protect_executable_later() -> Outcome {
     for first in [RW, PROT_NONE] {
         let at = mmap(0, 2 * PAGE, first, ANON, -1, 0).map_err(|errno| format!("errno {errno}"))?;
@@ -124,7 +125,7 @@ fn protect_executable_later() -> Outcome {
         equal(mprotect(at + PAGE, PAGE, PROT_READ | PROT_EXEC), Ok(0))?;
         equal((can(at)?, can(at + PAGE)?), ((true, true), (true, false)))?;
         equal(zx::probe::call(at + PAGE, &[40, 2]), 42)?;
-        // Changed, and executed again.
+        // The code is changed and executed again.
         equal(mprotect(at + PAGE, PAGE, RW), Ok(0))?;
         zx::probe::write(at + PAGE + 2, 0x3f);
         equal(mprotect(at + PAGE, PAGE, PROT_READ | PROT_EXEC), Ok(0))?;
@@ -135,7 +136,7 @@ fn protect_executable_later() -> Outcome {
 }
 
 fn map_zeroes() -> Outcome {
-    // Twice: what was written before does not come back.
+    // Twice, because the values of the first round must not come back.
     for value in 1..3 {
         let at = mmap(0, 16 * PAGE, RW, ANON, -1, 0).map_err(|errno| format!("errno {errno}"))?;
         ensure((at..at + 16 * PAGE).all(|at| zx::probe::read(at) == 0), "it is not zero")?;
@@ -163,7 +164,7 @@ fn protect_takes_effect() -> Outcome {
     {
         equal(mprotect(at + PAGE, PAGE, protection), Ok(0))?;
         equal(can(at + PAGE)?, expected)?;
-        // Its neighbours are as they were.
+        // The neighbouring pages have not changed.
         equal((can(at)?, can(at + 2 * PAGE)?), ((true, true), (true, true)))?;
     }
     equal(zx::probe::read(at + PAGE), 9)?;
@@ -177,7 +178,7 @@ fn protect_bad_arguments() -> Outcome {
     equal(mprotect(at, 1 << 50, PROT_READ), Err(ENOMEM))?;
     equal(mprotect(at, 0, PROT_READ), Err(EINVAL))?;
     equal(mprotect(at, PAGE, 1 << 10), Err(EINVAL))?;
-    // Neither can be had without reading.
+    // Neither permission is available without reading.
     equal(mprotect(at, PAGE, PROT_WRITE), Err(ENOTSUP))?;
     equal(mprotect(at, PAGE, PROT_EXEC), Err(ENOTSUP))?;
     equal(can(at)?, (true, true))?;

@@ -32,7 +32,7 @@ cases! {
     "object.property.content_size_rights" => content_size_rights,
 }
 
-/// All properties with the bytes that a value takes, for which a process can ask.
+/// All properties with the sizes of their values in bytes; each can be read by a process.
 const ALL: [(u32, usize); 9] = [
     (abi::ZX_PROP_NAME, 32),
     (abi::ZX_PROP_REGISTER_FS, 8),
@@ -62,7 +62,7 @@ fn owner(property: u32) -> Result<Handle, Failure> {
         abi::ZX_PROP_SOCKET_RX_THRESHOLD => Socket::create(0)?.0.into(),
         abi::ZX_PROP_SOCKET_TX_THRESHOLD => {
             let (a, b) = Socket::create(0)?;
-            // Its peer must be there for it.
+            // The peer must stay open.
             let _ = b.into_handle().into_raw();
             a.into()
         }
@@ -93,7 +93,7 @@ fn name_of_the_nameless() -> Outcome {
     let (socket, _peer) = Socket::create(0)?;
     fails(socket.get_name(), Status::WRONG_TYPE)?;
     fails(socket.set_name("x"), Status::WRONG_TYPE)?;
-    // Most that have no properties give no right to any.
+    // Handles to most types without properties do not even have the rights.
     let event = Event::create()?;
     fails(event.get_name(), Status::ACCESS_DENIED)?;
     fails(event.set_name("x"), Status::ACCESS_DENIED)
@@ -105,7 +105,7 @@ fn name_ends_at_a_zero() -> Outcome {
     let mut told = [0xff; 32];
     vmo.get_property(abi::ZX_PROP_NAME, &mut told)?;
     equal(&told[..3], b"ab\0")?;
-    // The rest of what is told is in order, too.
+    // The rest of the value is zero, too.
     ensure(told[3..].iter().all(|byte| *byte == 0), "there is something behind the end")
 }
 
@@ -137,7 +137,7 @@ fn name_bad_pointer() -> Outcome {
         gives(raw!(zx_object_set_property, handle, abi::ZX_PROP_NAME, address, 4), Status::INVALID_ARGS)?;
         gives(raw!(zx_object_get_property, handle, abi::ZX_PROP_NAME, address, 32), Status::INVALID_ARGS)?;
     }
-    // Of no bytes none is read.
+    // A value of 0 bytes is not read.
     gives(raw!(zx_object_set_property, vmo.raw_handle(), abi::ZX_PROP_NAME, 0, 0), Status::OK)?;
     equal(name(&vmo)?, Vec::new())
 }
@@ -148,7 +148,7 @@ fn sizes() -> Outcome {
         for short in [0, size - 1] {
             fails(object.get_property(property, &mut vec![0; short]), Status::BUFFER_TOO_SMALL)?;
         }
-        // More is as good as enough.
+        // A larger buffer is accepted.
         for enough in [size, size + 5] {
             object.get_property(property, &mut vec![0; enough])?;
         }
@@ -192,7 +192,7 @@ fn size_before_type() -> Outcome {
     fails(socket.set_property(abi::ZX_PROP_PROCESS_DEBUG_ADDR, &[0; 7]), Status::BUFFER_TOO_SMALL)
 }
 
-/// Numbers that no property has.
+/// Numbers of no property.
 const UNKNOWN: [u32; 4] = [0, 1, 100, u32::MAX];
 
 fn cannot_be_set() -> Outcome {
@@ -220,7 +220,7 @@ fn all_rights() -> Outcome {
         fails(blind.get_property(property, &mut vec![0; size]), Status::ACCESS_DENIED)?;
         let fixed = without(&object, Rights::SET_PROPERTY)?;
         fails(fixed.set_property(property, &vec![0; size]), Status::ACCESS_DENIED)?;
-        // The right is looked at before the property.
+        // The server checks the right before the property.
         fails(blind.get_property(0xffff, &mut [0; 32]), Status::ACCESS_DENIED)?;
         fails(fixed.set_property(0xffff, &[0; 32]), Status::ACCESS_DENIED)?;
     }
@@ -247,7 +247,7 @@ fn debug_addr_once() -> Outcome {
     fails(set(0), Status::INVALID_ARGS)?;
     set(0x1234_5000)?;
     equal(process.get_property_u64(abi::ZX_PROP_PROCESS_DEBUG_ADDR)?, 0x1234_5000)?;
-    // Whoever was first has it.
+    // The value can be set only once.
     fails(set(0x1234_5000), Status::ACCESS_DENIED)?;
     fails(set(0x5000), Status::ACCESS_DENIED)?;
     fails(set(0), Status::INVALID_ARGS)?;
@@ -264,7 +264,7 @@ fn break_on_load() -> Outcome {
     Ok(())
 }
 
-/// The process is one with statuses until it is dropped.
+/// The process gets statuses instead of policy exceptions for full channels and ports until this is dropped.
 struct Statuses;
 
 impl Statuses {
@@ -280,7 +280,7 @@ impl Drop for Statuses {
 }
 
 fn overflow_status() -> Outcome {
-    // Nobody handles exceptions here: a policy exception would end the process.
+    // No handler takes exceptions here: a policy exception would end the process.
     let _statuses = Statuses::new()?;
     let (a, b) = Channel::create()?;
     let written = (0_u32..).find(|_| a.write(b"1", []).is_err()).ok_or("it never gets full")?;
@@ -321,7 +321,7 @@ fn vdso_base() -> Outcome {
     ensure(own != 0 && own.is_multiple_of(4096), &format!("{own:#x} is no place for it"))?;
     ensure((own..own + 0x10_0000).contains(&call), "its calls are not there")?;
     equal(usize::from(zx::probe::read(own as usize)), 0x7f)?;
-    // One that has none has none.
+    // A process without a vDSO has no address.
     let tiny = Tiny::new(SPIN)?;
     equal(tiny.process.get_property_u64(abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS)?, 0)
 }
@@ -334,7 +334,7 @@ fn fs_base() -> Outcome {
     let thread = zx::startup::thread_self();
     let base = thread.get_property_u64(abi::ZX_PROP_REGISTER_FS)?;
     ensure(base != 0, "this thread has none")?;
-    // What it is set to it reads as; the same again is the only value that this thread survives.
+    // The value that was set is read back. The old value is the only one with which this thread can continue.
     set_fs(&thread, base)?;
     equal(thread.get_property_u64(abi::ZX_PROP_REGISTER_FS)?, base)?;
     for bad in [1 << 47, 0x8000_0000_0000_0000, 0x7fff_8000_0000_0000] {
@@ -353,7 +353,7 @@ fn fs_base_of_another() -> Outcome {
 }
 
 fn gs_base() -> Outcome {
-    // Where the system keeps it to itself: checked as any other, and then not to be had.
+    // The system reserves GS: the call makes its usual checks and is then refused.
     let thread = zx::startup::thread_self();
     fails(thread.get_property(abi::ZX_PROP_REGISTER_GS, &mut [0; 7]), Status::BUFFER_TOO_SMALL)?;
     fails(Vmo::create(4096, 0)?.get_property(abi::ZX_PROP_REGISTER_GS, &mut [0; 8]), Status::WRONG_TYPE)?;
@@ -367,7 +367,7 @@ fn content_size_rights() -> Outcome {
     set(&vmo, 100)?;
     equal(vmo.get_property_u64(abi::ZX_PROP_VMO_CONTENT_SIZE)?, 100)?;
     equal(vmo.get_stream_size()?, 100)?;
-    // It is content: to change it takes the right to write as well.
+    // The size belongs to the content: changing it needs the right to write as well.
     let weak = Vmo::from(without(&vmo, Rights::WRITE)?);
     fails(set(&weak, 50), Status::ACCESS_DENIED)?;
     equal(weak.get_property_u64(abi::ZX_PROP_VMO_CONTENT_SIZE)?, 100)

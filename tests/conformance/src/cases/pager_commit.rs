@@ -1,4 +1,4 @@
-//! Committing a range of a pager's VMO asks for the range at once.
+//! Committing a range of a pager's VMO requests the whole range at once.
 
 use abi::{Signals, Status, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_PREFETCH, ZX_VMO_RESIZABLE};
 use zx::AsHandleRef;
@@ -33,7 +33,7 @@ fn one_page() -> Outcome {
     supplier.unasked()
 }
 
-/// However many pages a range has, they are asked for at once.
+/// All pages of a range are requested at once, however many there are.
 fn whole_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(555)?;
     let visit = Visit::commit(&vmo, 0, 555)?;
@@ -56,7 +56,7 @@ fn split_supply() -> Outcome {
     supplier.unasked()
 }
 
-/// A request ends where an outstanding one begins, and what is asked for is not asked for again.
+/// A request ends where an outstanding one begins, and pages that were requested already are not requested again.
 fn overlapping_commits() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
     let inner = Visit::commit(&vmo, 8, 16)?;
@@ -86,7 +86,7 @@ fn overlapping_commits_one_supply() -> Outcome {
     first.ends()?;
     second.ends()?;
     supplier.unasked()?;
-    // Commits of seven pages, such of five across them, and supplies of three.
+    // Commits of seven pages each, commits of five pages each across them, and supplies of three pages each.
     let (supplier, vmo) = Supplier::with(7 * 5 * 3)?;
     let mut visits = Vec::new();
     for n in 0..15 {
@@ -119,7 +119,7 @@ fn page_by_page() -> Outcome {
 }
 
 fn many_commits_one_supply() -> Outcome {
-    // At once, and in pieces of which some serve two commits.
+    // Supplied at once, and in pieces, some of which serve two commits.
     for supplies in [1, 7] {
         let (supplier, vmo) = Supplier::with(35)?;
         let mut visits = Vec::new();
@@ -150,7 +150,7 @@ fn redundant_supply() -> Outcome {
     supplier.unasked()
 }
 
-/// What was to be committed is cut off meanwhile: the rest is there, and that is all that was asked for.
+/// A part of the committed range is cut off meanwhile: the rest is present, which completes the commit.
 fn resized() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
     let visit = Visit::commit(&vmo, 0, 3)?;
@@ -160,7 +160,7 @@ fn resized() -> Outcome {
     vmo.set_size(PAGE)?;
     visit.ends()?;
     supplier.unasked()?;
-    // A page that came and is cut off does not count for the one that has not come.
+    // A page that was supplied and then cut off does not count instead of a missing page.
     let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
     let visit = Visit::commit(&vmo, 0, 3)?;
     supplier.asked_to_read(&vmo, 0, 3)?;
@@ -211,7 +211,7 @@ fn prefetch() -> Outcome {
     supplier.unasked()
 }
 
-/// Pages that a pager supplied are not given back at a program's word.
+/// A program cannot decommit pages that a pager supplied.
 fn decommit() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 0, 2)?;

@@ -1,4 +1,4 @@
-//! Dirty pages: what was written and not yet written back, who is asked before, and how it becomes clean.
+//! Dirty pages: pages that were written and not yet written back, the requests before a write, and the writeback.
 
 use abi::{
     Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_WRITEBACK_BEGIN, ZX_PAGER_OP_WRITEBACK_END, ZX_PAGER_RESET_VMO_STATS,
@@ -57,7 +57,7 @@ cases! {
 
 const NONE: zx_vmo_dirty_range_t = zx_vmo_dirty_range_t { offset: 0, length: 0, options: 0 };
 
-/// The dirty ranges of a VMO in pages: first, number, whether they are zero.
+/// The dirty ranges of a VMO in pages: first page, number of pages, whether they are zero.
 fn ranges(supplier: &Supplier, vmo: &Paged) -> Result<Vec<(u64, u64, bool)>, Failure> {
     let mut ranges = [NONE; 16];
     let found = supplier.pager.query_dirty_ranges(vmo, 0, vmo.get_size()?, &mut ranges)?;
@@ -77,7 +77,7 @@ fn op(supplier: &Supplier, vmo: &Paged, op: u32, first: u64, count: u64) -> zx::
     supplier.pager.op_range(op, vmo, first * PAGE, count * PAGE, 0)
 }
 
-/// A VMO of some pages, all supplied.
+/// A VMO whose pages are all supplied.
 fn supplied(pages: u64, options: u32) -> Result<(Supplier, Paged), Failure> {
     let (supplier, vmo) = Supplier::with_options(pages, options)?;
     supplier.supply(&vmo, 0, pages)?;
@@ -87,7 +87,7 @@ fn supplied(pages: u64, options: u32) -> Result<(Supplier, Paged), Failure> {
 fn write(how: How) -> Outcome {
     let (supplier, vmo) = supplied(4, 0)?;
     dirty(&supplier, &vmo, &[])?;
-    // Looked at before it is written: what is mapped then is clean.
+    // The page is read before it is written, so it is mapped clean.
     Visit::read(how, &vmo, 1, 1)?.ends()?;
     Visit::write(how, &vmo, 1, 2, 55)?.ends()?;
     dirty(&supplier, &vmo, &[(1, 2, false)])?;
@@ -132,7 +132,7 @@ fn trapped_absent_page(how: How) -> Outcome {
     supplier.unasked()
 }
 
-/// A call that writes a range asks for it at once, without what is dirty already.
+/// A call that writes a range requests it at once, without the pages that are dirty already.
 fn trapped_range() -> Outcome {
     let (supplier, vmo) = supplied(8, ZX_VMO_TRAP_DIRTY)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 5, 1)?;
@@ -148,7 +148,7 @@ fn trapped_range() -> Outcome {
     supplier.unasked()
 }
 
-/// Several that write the same page ask once, and nobody asks for a page that is dirty.
+/// Several threads that write the same page cause one request; a dirty page causes none.
 fn trapped_once() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_TRAP_DIRTY)?;
     let visits = [Visit::write(Mapped, &vmo, 0, 1, 55)?, Visit::write(Called, &vmo, 0, 1, 55)?];
@@ -169,7 +169,7 @@ fn refused(how: How) -> Outcome {
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
     supplier.fail(&vmo, 0, 1, Status::NO_SPACE)?;
     visit.fails(Status::NO_SPACE)?;
-    // It can be read as before.
+    // The page can still be read.
     equal(words(&vmo, 0, 1)?, vec![content(0)])?;
     dirty(&supplier, &vmo, &[])?;
     supplier.unasked()
@@ -184,7 +184,7 @@ fn detached_meanwhile() -> Outcome {
     supplier.completed(&vmo)
 }
 
-/// The pager may make pages dirty that nobody has written.
+/// The pager can make pages dirty that were not written.
 fn pager_makes_dirty() -> Outcome {
     for options in [0, ZX_VMO_TRAP_DIRTY] {
         let (supplier, vmo) = supplied(4, options)?;
@@ -202,13 +202,13 @@ fn shrunk() -> Outcome {
     dirty(&supplier, &vmo, &[(1, 3, false)])?;
     vmo.set_size(2 * PAGE)?;
     dirty(&supplier, &vmo, &[(1, 1, false)])?;
-    // What comes back is zero, and dirty for that.
+    // The regrown pages are zero, and therefore dirty.
     vmo.set_size(4 * PAGE)?;
     dirty(&supplier, &vmo, &[(1, 1, false), (2, 2, true)])?;
     supplier.unasked()
 }
 
-/// Whoever has lost its pager keeps what only it has.
+/// A VMO that is detached from its pager keeps its dirty pages.
 fn kept_when_detached() -> Outcome {
     let (supplier, vmo) = supplied(3, ZX_VMO_RESIZABLE)?;
     vmo.write(&55_u64.to_le_bytes(), PAGE)?;
@@ -236,7 +236,7 @@ fn not_by_clones() -> Outcome {
     supplier.unasked()
 }
 
-/// Neither does a mapping that could write.
+/// A writable mapping that is only read does not make pages dirty.
 fn not_by_reading() -> Outcome {
     for options in [0, ZX_VMO_TRAP_DIRTY] {
         let (supplier, vmo) = supplied(2, options)?;
@@ -257,7 +257,7 @@ fn writeback_cleans() -> Outcome {
     let (supplier, vmo) = supplied(4, 0)?;
     vmo.write(&[1; 2 * 4096], PAGE)?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_BEGIN, 0, 4)?;
-    // Not clean before the end.
+    // The pages are not clean before the end of the writeback.
     dirty(&supplier, &vmo, &[(1, 2, false)])?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 0, 4)?;
     dirty(&supplier, &vmo, &[])?;
@@ -266,7 +266,7 @@ fn writeback_cleans() -> Outcome {
     supplier.unasked()
 }
 
-/// What is written while it is being written back is dirty afterwards.
+/// A page that is written during its writeback is dirty afterwards.
 fn written_meanwhile(how: How) -> Outcome {
     let (supplier, vmo) = supplied(2, 0)?;
     let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
@@ -281,7 +281,7 @@ fn written_meanwhile(how: How) -> Outcome {
     }
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 0, 2)?;
     dirty(&supplier, &vmo, &[(1, 1, false)])?;
-    // And the mapping notices the first page's being clean, too.
+    // The mapping also notices that the first page is clean again.
     mapping.write(0, &[3])?;
     dirty(&supplier, &vmo, &[(0, 2, false)])?;
     supplier.unasked()
@@ -321,7 +321,7 @@ fn end_without_begin() -> Outcome {
     dirty(&supplier, &vmo, &[(0, 1, false)])
 }
 
-/// What a VMO grows by is known to be zero: nobody is asked, and it is to be written back.
+/// The pages by which a VMO grows are known to be zero: they cause no request, and are to be written back.
 fn grown() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE)?;
     vmo.set_size(6 * PAGE)?;
@@ -337,7 +337,7 @@ fn grown() -> Outcome {
     supplier.unasked()
 }
 
-/// A page that is only known to be zero needs room when it is written, for which the pager is asked.
+/// A page that is only known to be zero needs memory when it is written; the pager gets a request for that.
 fn grown_trapped(how: How) -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
     vmo.set_size(4 * PAGE)?;
@@ -351,7 +351,7 @@ fn grown_trapped(how: How) -> Outcome {
     supplier.unasked()
 }
 
-/// A stream's write makes its VMO grow, and then has to wait before it may write there.
+/// A write through a stream makes the VMO grow, and then waits until the pager permits the write.
 fn grown_by_a_stream() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
     let stream = Stream::create(ZX_STREAM_MODE_WRITE, &vmo, PAGE)?;
@@ -364,7 +364,7 @@ fn grown_by_a_stream() -> Outcome {
     supplier.unasked()
 }
 
-/// Zeroes that have been written back can be had from the pager, which is asked for them from then on.
+/// Zero pages that were written back belong to the pager, which gets requests for them from then on.
 fn zero_written_back() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE)?;
     vmo.set_size(3 * PAGE)?;
@@ -380,14 +380,14 @@ fn zero_written_back() -> Outcome {
     supplier.unasked()
 }
 
-/// Who writes back zeroes says so: what was written in the meantime is not taken for written back.
+/// A pager that writes back zeroes says so: pages that were written meanwhile do not count as written back.
 fn zero_written_before() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE)?;
     vmo.set_size(4 * PAGE)?;
     vmo.write(&55_u64.to_le_bytes(), 2 * PAGE)?;
     let zero = ZX_VMO_DIRTY_RANGE_IS_ZERO;
     supplier.pager.op_range(ZX_PAGER_OP_WRITEBACK_BEGIN, &vmo, PAGE, 3 * PAGE, zero)?;
-    // And so is what is written from now on.
+    // The same for a page that is written from now on.
     vmo.write(&66_u64.to_le_bytes(), 3 * PAGE)?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 1, 3)?;
     dirty(&supplier, &vmo, &[(2, 2, false)])?;
@@ -395,7 +395,7 @@ fn zero_written_before() -> Outcome {
     supplier.unasked()
 }
 
-/// Zeroing asks for nothing but the parts of pages that it leaves.
+/// Zeroing requests only pages of which a part remains.
 fn zero_by_op() -> Outcome {
     let (supplier, vmo) = Supplier::with(5)?;
     vmo.op_range(ZX_VMO_OP_ZERO, PAGE, 2 * PAGE)?;
@@ -427,7 +427,7 @@ fn zero_by_op_trapped() -> Outcome {
     supplier.unasked()
 }
 
-/// Committing makes nothing dirty, and asks for nothing where there are zeroes.
+/// Committing makes no page dirty, and requests no zero pages.
 fn zero_commit() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
     vmo.set_size(4 * PAGE)?;
@@ -442,7 +442,7 @@ fn query_ranges() -> Outcome {
     for page in [1, 2, 5, 7] {
         vmo.write(&[1], page * PAGE)?;
     }
-    // What is being written back belongs to its neighbours.
+    // A page in writeback is part of the same range as its neighbours.
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_BEGIN, 2, 1)?;
     dirty(&supplier, &vmo, &[(1, 2, false), (5, 1, false), (7, 1, false)])?;
     let mut found = [NONE; 8];
@@ -462,7 +462,7 @@ fn query_small_buffer() -> Outcome {
     equal(found.map(|range| range.offset), [0, 2 * PAGE, 4 * PAGE])?;
     let size = supplier.pager.query_dirty_ranges(&vmo, 0, 8 * PAGE, &mut [])?;
     equal((size.actual, size.avail), (0, 4))?;
-    // Neither number has to be wanted, nor anything at all.
+    // Both counts and the buffer can be null.
     let (pager, vmo) = (supplier.pager.raw_handle(), vmo.raw_handle());
     let buffer = found.as_mut_ptr();
     let status = super::raw!(zx_pager_query_dirty_ranges, pager, vmo, 0, 8 * PAGE, buffer, 24, 0, 0);
@@ -489,7 +489,7 @@ fn query_stats() -> Outcome {
     equal(modified(0)?, ZX_PAGER_VMO_STATS_MODIFIED)?;
     equal(modified(ZX_PAGER_RESET_VMO_STATS)?, ZX_PAGER_VMO_STATS_MODIFIED)?;
     equal(modified(0)?, 0)?;
-    // Once more to the same page, which is dirty already: by a call, and by a mapping.
+    // Another write to the same page, which is dirty already: by a call, and through a mapping.
     vmo.write(&[2], 0)?;
     equal(modified(ZX_PAGER_RESET_VMO_STATS)?, ZX_PAGER_VMO_STATS_MODIFIED)?;
     Visit::write(Mapped, &vmo, 0, 1, 55)?.ends()?;

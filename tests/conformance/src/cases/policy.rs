@@ -1,4 +1,4 @@
-//! What jobs let their processes do.
+//! Policies: what jobs permit their processes.
 
 use abi::{
     Rights, Status, ZX_EXCP_POLICY_ERROR, ZX_JOB_POL_ABSOLUTE, ZX_JOB_POL_BASIC_V1, ZX_JOB_POL_BASIC_V2,
@@ -51,14 +51,14 @@ fn entry(condition: u32, action: u32, flags: u32) -> zx_policy_basic_v2_t {
     zx_policy_basic_v2_t { condition, action, flags }
 }
 
-/// A job with one condition set.
+/// A job with a policy for one condition.
 fn job_with(condition: u32, action: u32) -> Result<OwnJob, Failure> {
     let job = job()?;
     job.set_policy(ZX_JOB_POL_ABSOLUTE, &[entry(condition, action, ZX_POL_OVERRIDE_DENY)])?;
     Ok(job)
 }
 
-/// What making an event gives in a process of the job.
+/// The status of `event_create` in a process of the job.
 fn new_event(job: &Job) -> Result<Status, Failure> {
     let puppet = Puppet::new(job)?;
     let room = puppet.room(0)?;
@@ -134,7 +134,7 @@ fn override_deny() -> Outcome {
     let job = job_with(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY)?;
     let allow = [entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY)];
     let deny = [entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_DENY, ZX_POL_OVERRIDE_DENY)];
-    // In the job itself as in one below, which has inherited it.
+    // In the job itself, and in a job below it, which has inherited the policy.
     for job in [&*job, &job.create_child()?] {
         let status = job.set_policy(ZX_JOB_POL_ABSOLUTE, &allow).err();
         // The first job has a child.
@@ -158,7 +158,7 @@ fn override_allow() -> Outcome {
     let other = job.create_child()?;
     set(&other, ZX_POL_ACTION_ALLOW)?;
     equal(new_event(&other)?, Status::OK)?;
-    // What is closed below stays closed.
+    // A condition that the lower job has fixed cannot be changed there.
     let fixed = job.create_child()?;
     fixed.set_policy(ZX_JOB_POL_ABSOLUTE, &[entry(ZX_POL_NEW_EVENT, ZX_POL_ACTION_ALLOW, ZX_POL_OVERRIDE_DENY)])?;
     fails(set(&fixed, ZX_POL_ACTION_DENY), Status::ALREADY_EXISTS)?;
@@ -194,8 +194,8 @@ fn inherited() -> Outcome {
     equal(new_event(&*self::job()?)?, Status::OK)
 }
 
-/// Calls that make something, each with the condition that it falls under and arguments that would do; the last one or
-/// two are places for handles.
+/// Calls that create something, each with its condition and with valid arguments; the last one or two arguments are
+/// places for handles.
 const CALLS: [(u32, Call, &[u64]); 9] = [
     (abi::ZX_POL_NEW_VMO, || function!(zx_vmo_create), &[4096, 0, 0]),
     (abi::ZX_POL_NEW_CHANNEL, || function!(zx_channel_create), &[0, 0, 8]),
@@ -211,7 +211,7 @@ const CALLS: [(u32, Call, &[u64]); 9] = [
 /// The address of a call.
 type Call = fn() -> u64;
 
-/// Has a puppet, which was given the handle `home` to a job, make one of the [`CALLS`].
+/// Makes a puppet, which has the handle `home` to a job, make one of the [`CALLS`].
 fn post(puppet: &Puppet, home: u64, (condition, function, arguments): (u32, Call, &[u64])) -> Outcome {
     let room = puppet.room(64)?;
     let outs = if arguments.last() == Some(&8) { 2 } else { 1 };
@@ -253,7 +253,7 @@ fn exceptions_say_which() -> Outcome {
         let channel = puppet.tiny.process.create_exception_channel(0)?;
         post(&puppet, below, call)?;
         let caught = catch_type(&channel, ZX_EXCP_POLICY_ERROR)?;
-        // For these, codes and conditions have the same numbers.
+        // For these conditions, the exception code equals the condition.
         equal(caught.exception.thread()?.exception_report()?.context.synth_code, call.0)?;
         caught.handled()?;
         gives(result(&puppet)?, Status::OK)?;
@@ -288,7 +288,7 @@ fn denies_write_and_execute() -> Outcome {
     let protect = |options: u32| puppet.call(function!(zx_vmar_protect), &[vmar, u64::from(options), at, 4096]);
     gives(protect(r | w | x)?, Status::ACCESS_DENIED)?;
     gives(protect(r | x)?, Status::OK)?;
-    // Where nobody minds, both go.
+    // Without the policy, writable and executable memory is permitted.
     let puppet = Puppet::of(job()?)?;
     let vmar = puppet.give(puppet.tiny.vmar.duplicate(Rights::SAME_RIGHTS)?.into_handle())?;
     let vmo = puppet.give(Vmo::create(4096, 0)?.replace_as_executable(None)?.into_handle())?;
@@ -303,7 +303,7 @@ fn denies_ambient_exec() -> Outcome {
     gives(puppet.call(function!(zx_vmo_replace_as_executable), &[vmo, 0, room])?, Status::ACCESS_DENIED)
 }
 
-/// The puppet makes a call that its job's policy ends it for.
+/// The puppet makes a call for which its job's policy kills it.
 fn killed_by(puppet: &Puppet, function: u64, arguments: &[u64]) -> Outcome {
     puppet.post(function, arguments)?;
     equal(puppet.result()?, None)?;
@@ -314,7 +314,7 @@ fn kills_for_a_new_object() -> Outcome {
     let puppet = Puppet::of(job_with(ZX_POL_NEW_EVENT, ZX_POL_ACTION_KILL)?)?;
     let room = puppet.room(0)?;
     gives(puppet.call(function!(zx_port_create), &[0, room])?, Status::OK)?;
-    // Arguments come first.
+    // The server checks arguments before the policy.
     gives(puppet.call(function!(zx_event_create), &[1, room])?, Status::INVALID_ARGS)?;
     killed_by(&puppet, function!(zx_event_create), &[0, room])
 }
@@ -371,7 +371,7 @@ fn slack_valid() -> Outcome {
             gives(raw_slack(&job, ZX_JOB_POL_RELATIVE, &slack(min_slack, mode), 1), Status::OK)?;
         }
     }
-    // Timers of its processes fire, whatever slack they have.
+    // Timers of its processes fire, whatever their slack is.
     let puppet = Puppet::new(&job)?;
     let room = puppet.room(0)?;
     gives(puppet.call(function!(zx_timer_create), &[0, 0, room])?, Status::OK)?;

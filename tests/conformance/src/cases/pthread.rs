@@ -46,7 +46,7 @@ cases! {
     "pthread.std.native_handle" => std_native_handle,
 }
 
-/// A thread that must be made.
+/// Starts a thread, which must succeed.
 fn start(main: impl FnOnce() -> usize + Send + 'static) -> Result<pthread_t, Failure> {
     start_with(None, main)
 }
@@ -58,7 +58,7 @@ fn start_with(
     create(attr, main).map_err(|error| format!("pthread_create gave {error}").into())
 }
 
-/// The result of a thread that must be joined.
+/// Joins a thread, which must succeed; returns its result.
 fn finish(thread: pthread_t) -> Result<usize, Failure> {
     join(thread).map_err(|error| format!("pthread_join gave {error}").into())
 }
@@ -69,7 +69,7 @@ fn attributes() -> Result<pthread_attr_t, Failure> {
     Ok(attr)
 }
 
-/// A number that threads count up under a mutex, and a condition for when it has changed.
+/// A number that threads increment under a mutex, and a condition variable for its changes.
 #[derive(Default)]
 struct Counted {
     mutex: pthread_mutex_t,
@@ -86,7 +86,8 @@ fn basic() -> Outcome {
     let mut threads = Vec::new();
     for turn in 0..THREADS {
         let counted = Arc::clone(&counted);
-        // Each adds one when it is its turn: that needs both, and everybody to be woken.
+        // Each thread increments the number in its turn: that needs the mutex, the condition variable, and a wake of
+        // all threads.
         threads.push(start(move || {
             let mut failed = 0;
             for _ in 0..ROUNDS {
@@ -120,7 +121,7 @@ fn self_main() -> Outcome {
     ensure(pthread_equal(seen, other) != 0 && pthread_equal(seen, me) == 0, "another thread is the main thread")
 }
 
-/// Where the calling thread's stack is: its lowest address and its size. The thread must be on it.
+/// The calling thread's stack: lowest address and size. The thread must run on it.
 fn own_stack() -> Result<(usize, usize), Failure> {
     let attr = attributes()?;
     equal(pthread_getattr_np(pthread_self(), &attr), 0)?;
@@ -160,7 +161,7 @@ fn stack_explicit() -> Outcome {
     Ok(())
 }
 
-/// Uses a stack to a depth, page by page.
+/// Uses `bytes` of the stack, page by page.
 fn dig(bytes: usize) -> usize {
     let page = std::hint::black_box([1_u8; 4096]);
     let below = if bytes > 8192 { dig(bytes - 4096) } else { 0 };
@@ -176,7 +177,7 @@ fn stack_big() -> Outcome {
 }
 
 fn stack_too_big() -> Outcome {
-    // Until there are no addresses left: then refused, and what was made before goes on.
+    // Threads are started until no address space is left. Then the call fails, and the earlier threads continue.
     let attr = attributes()?;
     let before = in_use()?;
     equal(pthread_attr_setstacksize(&attr, 1), EINVAL)?;
@@ -214,7 +215,7 @@ fn attr_values() -> Outcome {
     equal(pthread_attr_setguardsize(&attr, 3 * 4096 + 1), 0)?;
     equal(pthread_attr_getguardsize(&attr, &mut size), 0)?;
     equal(size, 3 * 4096 + 1)?;
-    // A running thread has whole pages.
+    // A running thread's guard has whole pages.
     let guard = || {
         let (attr, mut size) = (pthread_attr_t::new(), 0);
         let failed = pthread_getattr_np(pthread_self(), &attr) | pthread_attr_getguardsize(&attr, &mut size);
@@ -234,7 +235,7 @@ fn mutex_of(kind: i32) -> Result<pthread_mutex_t, Failure> {
     Ok(mutex)
 }
 
-/// What another thread gets from trying the mutex, and from giving it back unheld.
+/// The results of another thread that tries to lock the mutex, and that unlocks it without holding it.
 fn from_outside(mutex: &Arc<pthread_mutex_t>) -> Result<(i32, i32), Failure> {
     let twin = Arc::clone(mutex);
     let tried = finish(start(move || pthread_mutex_trylock(&twin) as usize)?)? as i32;
@@ -246,7 +247,7 @@ fn mutex_kinds() -> Outcome {
     let normal = mutex_of(PTHREAD_MUTEX_NORMAL)?;
     equal(pthread_mutex_lock(&normal), 0)?;
     equal(pthread_mutex_trylock(&normal), EBUSY)?;
-    // Its holder would wait for itself.
+    // The holder would wait for itself.
     equal(pthread_mutex_timedlock(&normal, &after(CLOCK_REALTIME, 10)), ETIMEDOUT)?;
     equal(pthread_mutex_unlock(&normal), 0)?;
 
@@ -277,7 +278,7 @@ fn mutex_kinds() -> Outcome {
 }
 
 fn mutex_holder_is_known() -> Outcome {
-    // The word that is waited on is in the object; its owner, for the system, is the thread that holds the mutex.
+    // The futex's word is in the mutex; the futex's owner is the thread that holds the mutex.
     let mutex = Arc::new(pthread_mutex_t::new());
     equal(pthread_mutex_lock(&mutex), 0)?;
     let twin = Arc::clone(&mutex);
@@ -332,7 +333,7 @@ fn condition_signal_wakes_one() -> Outcome {
             failed as usize
         })?);
     }
-    // Who has counted and let go of the mutex waits.
+    // A thread that has incremented the number and released the mutex is waiting.
     let waiting = |count: u32| -> Outcome {
         let limit = late();
         loop {
@@ -356,14 +357,14 @@ fn condition_signal_wakes_one() -> Outcome {
             ensure(MonotonicInstant::now() < limit, "nobody wakes up")?;
             std::thread::yield_now();
         }
-        // Those that are left sleep: a thread that was woken, too, would be here by now or run.
+        // The others are asleep: a thread that was woken by mistake would be counted here by now, or would be running.
         let left = threads
             .iter()
             .map(|thread| Unowned::<Thread>::from_raw(pthread_get_zx_handle(*thread)).ok_or("no handle"))
             .map(|thread| Ok::<_, Failure>(thread?.info()?.state))
             .collect::<Result<Vec<_>, _>>()?;
         let asleep = left.iter().filter(|state| **state == abi::ZX_THREAD_STATE_BLOCKED_FUTEX).count();
-        // The one that was woken may wait for something else on its way out.
+        // The woken thread may be blocked on something else while it ends.
         ensure(asleep >= THREADS - n, "more than one was woken")?;
         equal(woken.load(Ordering::SeqCst), n)?;
     }
@@ -399,7 +400,7 @@ fn rwlock_readers_and_writers() -> Outcome {
     let twin = Arc::clone(&lock);
     let writer = start(move || (pthread_rwlock_wrlock(&twin) + pthread_rwlock_unlock(&twin)) as usize)?;
     until_on_futex(pthread_get_zx_handle(writer))?;
-    // Who wants to write is not kept waiting by new readers.
+    // A waiting writer blocks new readers.
     equal(pthread_rwlock_tryrdlock(&lock), EBUSY)?;
     equal([pthread_rwlock_unlock(&lock), pthread_rwlock_unlock(&lock)], [0, 0])?;
     equal(finish(writer)?, 0)?;
@@ -414,12 +415,12 @@ fn barrier_no_threads() -> Outcome {
     equal(pthread_barrier_init(&pthread_barrier_t::new(), None, 0), EINVAL)
 }
 
-/// Threads that meet at a barrier for some rounds; gives how many won in each round.
+/// Threads that meet at a barrier for some rounds; returns how many got `PTHREAD_BARRIER_SERIAL_THREAD` in each round.
 fn meet(threads: u32, rounds: usize) -> Result<Vec<u32>, Failure> {
     let barrier = Arc::new(pthread_barrier_t::new());
     equal(pthread_barrier_init(&barrier, None, threads), 0)?;
     let winners: Arc<Vec<AtomicU32>> = Arc::new((0..rounds).map(|_| AtomicU32::new(0)).collect());
-    // Nobody may be ahead: before a round all have come to it.
+    // No thread may be ahead: all threads have arrived before a round ends.
     let arrived = Arc::new(AtomicU32::new(0));
     let mut running = Vec::new();
     for _ in 0..threads {
@@ -462,7 +463,7 @@ fn barrier_destroyed_by_the_winner() -> Outcome {
             start(move || match pthread_barrier_wait(&barrier) {
                 PTHREAD_BARRIER_SERIAL_THREAD => {
                     let failed = pthread_barrier_destroy(&barrier);
-                    // The memory is somebody else's now.
+                    // The memory is used for another barrier now.
                     (failed | pthread_barrier_init(&barrier, None, 2)) as usize
                 }
                 other => other as usize,
@@ -581,7 +582,7 @@ fn keys_destructors() -> Outcome {
     let set = move |value| (pthread_setspecific(with, value) + pthread_setspecific(without, value)) as usize;
     equal(finish(start(move || set(7))?)?, 0)?;
     equal((CALLS.load(Ordering::Relaxed), SUM.load(Ordering::Relaxed)), (1, 7))?;
-    // By another way out, and not for a value that was taken back.
+    // The destructor also runs after `pthread_exit`, and not for a value that was reset to 0.
     let left = start(move || {
         set(8);
         pthread_exit(55)
@@ -595,7 +596,8 @@ fn keys_destructors() -> Outcome {
 fn keys_set_again() -> Outcome {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    // Sets its value again as long as it is above one; and one that never ends.
+    // Sets its value again as long as it is greater than 1: with 3 it is called three times, with `usize::MAX` it would
+    // never end.
     extern "C" fn count_down(value: usize) {
         CALLS.fetch_add(1, Ordering::Relaxed);
         if value > 1 {
@@ -663,7 +665,7 @@ fn create_detached() -> Outcome {
     ensure(seen.contains(Signals::USER_0), "it does not know that it is detached")
 }
 
-/// Handles that this process has, and bytes of address space that it has mapped.
+/// Number of this process's handles, and bytes of address space that it has mapped.
 fn in_use() -> Result<(u64, usize), Failure> {
     let process = zx::startup::process_self();
     let mut counts = [0; 8 * 64];
@@ -687,14 +689,14 @@ fn create_thousand() -> Outcome {
         }
         Ok(())
     };
-    // The library keeps some memory for the next threads: what counts is what comes after it has that.
+    // The library keeps some memory for the next threads. The count therefore begins after it has that memory.
     let many = (0..64).map(|_| start(|| 0)).collect::<Result<Vec<_>, _>>()?;
     many.into_iter().try_for_each(|thread| equal(finish(thread)?, 0))?;
     let before = in_use()?;
     round(true)?;
     equal(in_use()?, before)?;
     round(false)?;
-    // Each that ends clears up after those before it: of the last ones there is soon little left.
+    // Each thread that ends frees the memory of those before it, so only little is left of the last ones.
     let limit = late();
     while in_use()?.0 > before.0 + 8 {
         ensure(MonotonicInstant::now() < limit, "detached threads leave what they had")?;
@@ -707,11 +709,11 @@ fn create_thousand() -> Outcome {
 }
 
 fn exit_main() -> Outcome {
-    // The main thread ends; another one prints and ends, and with it the process, in good order.
+    // The main thread ends. Another thread then prints and exits, which ends the process normally.
     equal(super::process::child(&["pthread", "exit-main"])?, 0)
 }
 
-/// What a process does for [`exit_main`].
+/// Runs in the child of [`exit_main`].
 pub fn child_that_leaves_main() -> ! {
     let main = zx::startup::thread_self().duplicate_handle(zx::Rights::SAME_RIGHTS);
     let other = create(None, move || {

@@ -1,4 +1,4 @@
-//! Resources: parts of the machine, and who may have them.
+//! Resources: ranges of the machine, and which programs can get them.
 
 use abi::{
     Rights, Status, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_COUNT, ZX_RSRC_KIND_IOPORT, ZX_RSRC_KIND_IRQ,
@@ -24,7 +24,8 @@ cases! {
     "vmo.replace_as_executable.resource" => replace_as_executable,
 }
 
-/// Addresses where a PC has neither memory nor, for the tests' sake, a device that somebody else could ask for.
+/// Addresses at which a PC has no memory and, as far as the tests are concerned, no device that another program could
+/// request.
 const BASE: u64 = 0x80_0000_0000;
 const SIZE: usize = 0x10_0000;
 const EXCLUSIVE: u32 = ZX_RSRC_FLAG_EXCLUSIVE;
@@ -50,12 +51,12 @@ fn record(resource: &Resource) -> Result<zx_info_resource_t, Failure> {
 }
 
 fn whole_space() -> Outcome {
-    // A free megabyte that one can have for oneself is found by asking.
+    // The case searches for a free megabyte that it can get exclusively.
     let root = root_resource()?;
     let found = (0..0x1000).map(|n| BASE + n * SIZE as u64).find(|&base| memory(&root, EXCLUSIVE, base, SIZE).is_ok());
     let base = found.ok_or("no part of the address space is to be had")?;
     equal(info(&memory(&root, EXCLUSIVE, base, SIZE)?)?, (ZX_RSRC_KIND_MMIO, EXCLUSIVE, base, SIZE))?;
-    // Up to the last byte of what an address can be, but not beyond.
+    // Up to the last byte of the address space, but not beyond.
     memory(&root, 0, u64::MAX - 4095, 4095)?;
     fails(memory(&root, 0, u64::MAX - 4095, 4097), Status::INVALID_ARGS)
 }
@@ -70,7 +71,7 @@ fn as_asked_for() -> Outcome {
     let whole = root.create_child(ZX_RSRC_KIND_ROOT, 0, 0, "root too")?;
     equal(info(&whole)?, (ZX_RSRC_KIND_ROOT, 0, 0, 0))?;
     equal(&record(&whole)?.name[..9], b"root too\0")?;
-    // One for the owner alone, made from that, with a name.
+    // An exclusive child with a name.
     let place = BASE + 16 * SIZE as u64;
     let exclusive = whole.create_child(ZX_RSRC_KIND_MMIO | EXCLUSIVE, place, SIZE, "alone")?;
     equal(info(&exclusive)?, (ZX_RSRC_KIND_MMIO, EXCLUSIVE, place, SIZE))?;
@@ -84,7 +85,7 @@ fn as_asked_for() -> Outcome {
 fn arguments() -> Outcome {
     let root = root_resource()?;
     let resource = memory(&root, 0, BASE, SIZE)?;
-    // More than the parent, or of another kind: that comes before what else is wrong with it.
+    // A range that the parent does not contain, or another kind, is refused before any other error.
     for (kind, base, size) in [
         (ZX_RSRC_KIND_ROOT, 0, 0),
         (ZX_RSRC_KIND_ROOT, BASE, 4096),
@@ -104,7 +105,7 @@ fn arguments() -> Outcome {
             fails(memory(parent, flags, BASE, SIZE), Status::INVALID_ARGS)?;
         }
     }
-    // An empty range is none, and not everything either.
+    // An empty range is invalid and does not mean everything.
     let first = memory(&root, 0, 0, 4096)?;
     fails(memory(&first, 0, 0, 0), Status::INVALID_ARGS)?;
     fails(memory(&root, 0, BASE, 0), Status::INVALID_ARGS)?;
@@ -140,18 +141,18 @@ fn slice() -> Outcome {
     let middle = BASE + SIZE as u64 / 4;
     let child = memory(&parent, 0, middle, half)?;
     equal(info(&child)?, (ZX_RSRC_KIND_MMIO, 0, middle, half))?;
-    // As large as the parent, not larger, on neither side.
+    // A child can be as large as its parent, but not larger on either side.
     memory(&child, 0, middle, half)?;
     for (base, size) in
         [(middle, half + 1), (middle - 1, half), (middle - 1, 1), (middle + half as u64, 1), (BASE, SIZE)]
     {
         fails(memory(&child, 0, base, size), Status::ACCESS_DENIED)?;
     }
-    // None of those who share it gets a part for itself.
+    // A part of a shared range cannot become exclusive.
     let only = memory(&parent, EXCLUSIVE, BASE + SIZE as u64 - 4096, 4096);
     fails(only, Status::INVALID_ARGS)?;
     let grandchild = memory(&child, 0, middle + 4096, 4096)?;
-    // Parents may go.
+    // The parents can be closed.
     drop((child, parent));
     memory(&grandchild, 0, middle + 4096, 1)?;
     Ok(())
@@ -165,7 +166,7 @@ fn exclusive_then_shared() -> Outcome {
     }
     memory(&root, 0, BASE - 1, 1)?;
     memory(&root, 0, BASE + SIZE as u64, 1)?;
-    // Its owner keeps it undivided.
+    // The owner of an exclusive range cannot divide it.
     for (flags, size) in [(0, 1), (0, SIZE), (EXCLUSIVE, SIZE)] {
         fails(memory(&exclusive, flags, BASE, size), Status::INVALID_ARGS)?;
     }
@@ -188,7 +189,7 @@ fn shared_then_exclusive() -> Outcome {
 fn other_kind() -> Outcome {
     let root = root_resource()?;
     let memory = memory(&root, EXCLUSIVE, BASE, SIZE)?;
-    // The same numbers of another kind are something else.
+    // The same numbers of another kind are a different range.
     let interrupts = root.create_child(ZX_RSRC_KIND_IRQ | EXCLUSIVE, BASE, SIZE, "")?;
     fails(interrupts.create_child(ZX_RSRC_KIND_MMIO, BASE, 1, ""), Status::ACCESS_DENIED)?;
     fails(memory.create_child(ZX_RSRC_KIND_IRQ, BASE, 1, ""), Status::ACCESS_DENIED)
@@ -210,7 +211,7 @@ fn replace_as_executable() -> Outcome {
         let executable = vmo()?.replace_as_executable(Some(&resource))?;
         let held = executable.basic_info()?.rights;
         equal(held, (abi::ZX_DEFAULT_VMO_RIGHTS | Rights::EXECUTE).bits())?;
-        // A handle that may do little may do that, and execute.
+        // A handle with few rights keeps them, and gets the right to execute.
         let little = vmo()?.replace(Rights::READ)?.replace_as_executable(Some(&resource))?;
         equal(little.basic_info()?.rights, (Rights::READ | Rights::EXECUTE).bits())?;
     }
@@ -222,7 +223,7 @@ fn replace_as_executable() -> Outcome {
     let wrong = system(ZX_RSRC_SYSTEM_INFO_BASE)?;
     fails(vmo()?.replace_as_executable(Some(&wrong)), Status::OUT_OF_RANGE)?;
     fails(vmo()?.replace_as_executable(Some(&memory(&root, 0, BASE, SIZE)?)), Status::WRONG_TYPE)?;
-    // The handle is gone even so, and whatever it was.
+    // The handle is consumed even then, whatever it refers to.
     let lost = vmo()?.into_handle().into_raw();
     let mut out = 0_u32;
     gives(raw!(zx_vmo_replace_as_executable, lost, wrong.raw_handle(), &raw mut out), Status::OUT_OF_RANGE)?;

@@ -1,4 +1,4 @@
-//! What code in restricted mode must not do, and memory that it touches first.
+//! Accesses that code in restricted mode must not make, and first accesses to memory.
 
 use abi::{
     Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_GENERAL, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION,
@@ -48,7 +48,7 @@ fn exception_kinds() -> Outcome {
         equal((bytes, reason, seen.ip), (bytes, Reason::Exception, code.ip() + behind))?;
         let report = restricted.exception();
         equal((bytes, report.header.type_, report.context.arch.vector), (bytes, kind, vector))?;
-        // It goes on where it is sent.
+        // The code continues where the state says.
         let next = zx_restricted_state_t { ip: code.ip() + bytes.len() as u64, ..seen };
         equal(enters(&mut restricted, next)?, (Reason::Syscall, after_call(next)))?;
     }
@@ -58,7 +58,8 @@ fn exception_kinds() -> Outcome {
 /// `mov rbx, [rax]; mov [rdx], rcx; syscall`
 const LOAD_STORE: &[u8] = &[0x48, 0x8b, 0x18, 0x48, 0x89, 0x0a, 0x0f, 0x05];
 
-/// An access that this thread might not make either is told; so is an instruction where there is none.
+/// An access that the thread itself could not make is reported as an exception; so is an instruction fetch from an
+/// unmapped address.
 fn exception_page_fault() -> Outcome {
     let (code, shared) = (Code::new(LOAD_STORE)?, Shared::new(1)?);
     let read_only = ROOT.map_here(ZX_VM_PERM_READ, &shared.vmo, 0, PAGE as usize)?;
@@ -68,18 +69,18 @@ fn exception_page_fault() -> Outcome {
         (report.header.type_, report.context.arch.vector, report.context.arch.err_code, report.context.arch.cr2)
     };
     let kind = ZX_EXCP_FATAL_PAGE_FAULT;
-    // A load from nowhere.
+    // A load from an unmapped address.
     let given = zx_restricted_state_t { rax: 0x10, ..state(1, code.ip()) };
     equal(enters(&mut restricted, given)?, (Reason::Exception, given))?;
     equal(told(&restricted), (kind, 14, 4, 0x10))?;
     equal(Status(restricted.exception().context.synth_code as i32), Status::NOT_FOUND)?;
-    // A store to what can only be read.
+    // A store to read-only memory.
     let there = read_only.address() as u64;
     let given = zx_restricted_state_t { rax: shared.address(), rdx: there, ..given };
     let seen = enters(&mut restricted, given)?;
     equal(seen, (Reason::Exception, zx_restricted_state_t { rbx: 0, ip: code.ip() + 3, ..given }))?;
     equal(told(&restricted), (kind, 14, 7, there))?;
-    // An instruction where there is none, by an answer to a system call, too.
+    // An instruction fetch from an unmapped address, also after a kernel reply to a system call.
     let good = zx_restricted_state_t { rdx: shared.address(), ..given };
     equal(enters(&mut restricted, good)?.0, Reason::Syscall)?;
     let given = zx_restricted_state_t { ip: 0x123, ..given };
@@ -88,7 +89,7 @@ fn exception_page_fault() -> Outcome {
     equal((told_kind, vector, address), (kind, 14, 0x123))
 }
 
-/// What the code does is no exception of the thread's: nobody who listens hears of it.
+/// An exception of the code is not an exception of the thread: no exception channel receives it.
 fn exception_channels() -> Outcome {
     let channels = [
         zx::startup::thread_self().create_exception_channel(0)?,
@@ -103,7 +104,7 @@ fn exception_channels() -> Outcome {
     Ok(())
 }
 
-/// Memory that is mapped and not there yet is there when the code touches it, as for the thread itself.
+/// An absent page of a mapping becomes present when the code accesses it, as for the thread itself.
 fn fault_served() -> Outcome {
     // `L: mov [rdi], rcx; add rdi, 4096; dec rcx; jnz L; syscall`
     let code =
@@ -120,7 +121,7 @@ fn fault_served() -> Outcome {
         }
         shared.vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, PAGES * PAGE)?;
     }
-    // A copy that is written gets pages of its own, and loads do not.
+    // Stores to memory with a clone copy the page, and loads do not.
     shared.set(8, 7)?;
     let copy = shared.vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, PAGE)?;
     let given = zx_restricted_state_t { rdi: shared.address() + 8, rcx: 1, ..state(5, code.ip()) };

@@ -1,4 +1,5 @@
-//! Kicks out of restricted mode, and what else befalls a thread in it: tokens, ends, pages that are awaited.
+//! Kicks out of restricted mode, and other events for a thread in it: suspend tokens, the process's end, waits for
+//! pages.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -47,8 +48,8 @@ fn kick_arguments() -> Outcome {
     fails(ended.restricted_kick(), Status::BAD_STATE)
 }
 
-/// A thread that is kicked outside of restricted mode, with or without state, does not get there the next time, however often it
-/// was kicked; nothing runs, and the state is left alone.
+/// A thread that is kicked outside of restricted mode, with or without bound state, returns from its next entry at
+/// once, however often it was kicked. No code runs, and the state is not changed.
 fn kick_before() -> Outcome {
     let code = Code::new(SYSCALLS)?;
     let thread = this()?;
@@ -61,20 +62,20 @@ fn kick_before() -> Outcome {
         equal(enters(&mut restricted, given)?, (Reason::Syscall, after_call(given)))?;
         (0..=n).try_for_each(|_| thread.restricted_kick())?;
     }
-    // It stays when other state is bound.
+    // The kick stays pending when other state is bound.
     let mut restricted = bind()?;
     equal(enters(&mut restricted, given)?, (Reason::Kick, given))?;
     thread.restricted_kick()?;
     drop(restricted);
     let mut restricted = bind()?;
-    // A state that cannot be is found first.
+    // An invalid state is reported before the pending kick.
     *restricted.state() = zx_restricted_state_t { ip: u64::MAX, ..given };
     fails(restricted.enter(), Status::BAD_STATE)?;
     equal(enters(&mut restricted, zx_restricted_state_t::default())?.0, Reason::Kick)?;
     equal(enters(&mut restricted, given)?.0, Reason::Syscall)
 }
 
-/// A thread that has not begun can be kicked, one that is about to end cannot.
+/// A thread that has not started can be kicked; a thread that is exiting cannot.
 fn kick_starting_and_exiting() -> Outcome {
     let debugger = zx::startup::process_self().create_exception_channel(ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let next = || Exception::receive(&debugger, MonotonicInstant::INFINITE);
@@ -121,7 +122,7 @@ fn kick_running() -> Outcome {
     Ok(())
 }
 
-/// Stops a thread.
+/// Suspends a thread.
 fn suspended(thread: &Thread) -> Result<zx::Suspend, Failure> {
     let token = thread.suspend()?;
     thread.wait_one(Signals::THREAD_SUSPENDED, MonotonicInstant::INFINITE)?;
@@ -131,7 +132,8 @@ fn suspended(thread: &Thread) -> Result<zx::Suspend, Failure> {
 /// `lock inc dword ptr [rdi]; L: cmp dword ptr [rsi], 0; je L; syscall`
 const AWAITS: &[u8] = &[0xf0, 0xff, 0x07, 0x83, 0x3e, 0x00, 0x74, 0xfb, 0x0f, 0x05];
 
-/// A thread that is suspended in restricted mode and kicked is back by the kick, and does no system call before.
+/// A thread that is suspended in restricted mode and then kicked returns with the kick, and makes no system call
+/// before.
 fn kick_suspended() -> Outcome {
     let (code, shared, thread) = (Code::new(AWAITS)?, Shared::new(1)?, this()?);
     let mut restricted = bind()?;
@@ -155,7 +157,8 @@ fn kick_suspended() -> Outcome {
     Ok(())
 }
 
-/// Kicks among system calls, faults and exceptions: none of them is lost or told twice. `L: inc rbx; syscall; inc rbx; ud2; jmp L`
+/// Kicks between system calls, faults and exceptions: none is lost or reported twice. `L: inc rbx; syscall; inc rbx;
+/// ud2; jmp L`
 fn kick_calls() -> Outcome {
     const KICKS: u64 = 200;
     let code = Code::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05, 0x48, 0xff, 0xc3, 0x0f, 0x0b, 0xeb, 0xf4])?;
@@ -197,7 +200,7 @@ fn kick_calls() -> Outcome {
 /// `L: inc qword ptr [rdi]; cmp dword ptr [rsi], 0; je L; syscall`
 const COUNTS: &[u8] = &[0x48, 0xff, 0x07, 0x83, 0x3e, 0x00, 0x74, 0xf8, 0x0f, 0x05];
 
-/// While a token holds the thread, nothing of it runs.
+/// The code does not run while a token suspends the thread.
 fn thread_suspended() -> Outcome {
     let (code, shared, thread) = (Code::new(COUNTS)?, Shared::new(1)?, this()?);
     let mut restricted = bind()?;
@@ -254,7 +257,7 @@ fn thread_registers() -> Outcome {
     })
 }
 
-/// Tokens among system calls: none is lost or made twice, whatever the thread is in the midst of.
+/// Suspensions between system calls: no call is lost or repeated, whatever the thread is doing.
 fn thread_suspended_often() -> Outcome {
     // `L: inc rbx; syscall; jmp L`
     let code = Code::new(&[0x48, 0xff, 0xc3, 0x0f, 0x05, 0xeb, 0xf9])?;
@@ -280,7 +283,7 @@ fn thread_suspended_often() -> Outcome {
     })
 }
 
-/// The child of [`process_ends`]: a thread of it is in restricted mode for ever; it exits or is killed.
+/// Runs in the child of [`process_ends`]: one of its threads stays in restricted mode; the child exits or is killed.
 pub fn child(how: &str) -> i32 {
     let runs = || -> Outcome {
         let code = Code::new(SPIN)?;
@@ -296,7 +299,7 @@ pub fn child(how: &str) -> i32 {
     i32::from(runs().is_err())
 }
 
-/// A process ends in restricted mode as out of it.
+/// A process ends in restricted mode in the same way as outside of it.
 fn process_ends() -> Outcome {
     for how in ["exits", "is-killed", "exits", "is-killed"] {
         let mut child = command(&["restricted", how]).stdout(Stdio::piped()).spawn()?;
@@ -311,12 +314,12 @@ fn process_ends() -> Outcome {
             child.wait()?;
         }
     }
-    // This one still can.
+    // This process can still enter restricted mode.
     let code = Code::new(SYSCALLS)?;
     equal(enters(&mut bind()?, state(1, code.ip()))?.0, Reason::Syscall)
 }
 
-/// A page that a pager supplies is waited for, and the code notices nothing. `mov rbx, [rax]; syscall`
+/// The thread waits for a page that a pager supplies, and the code does not notice it. `mov rbx, [rax]; syscall`
 fn fault_paged() -> Outcome {
     let (code, supplier) = (Code::new(&[0x48, 0x8b, 0x18, 0x0f, 0x05])?, Supplier::new()?);
     let paged = supplier.vmo(1, 4, 0)?;

@@ -1,4 +1,4 @@
-//! Streams: a position over a memory object.
+//! Streams: a position in a VMO.
 
 use abi::{
     Rights, Status, ZX_STREAM_APPEND, ZX_STREAM_MODE_APPEND, ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE,
@@ -54,10 +54,10 @@ cases! {
 const READ: u32 = ZX_STREAM_MODE_READ;
 const WRITE: u32 = ZX_STREAM_MODE_WRITE;
 const PAGE: u64 = 4096;
-/// No address of any program.
+/// An address at which no program has memory.
 const NOWHERE: usize = 0x1000;
 
-/// A memory object with a text as its whole content.
+/// A VMO with `text` as its whole content.
 fn with_text(text: &[u8]) -> zx::Result<Vmo> {
     let vmo = Vmo::create(text.len() as u64, 0)?;
     vmo.write(text, 0)?;
@@ -93,7 +93,7 @@ fn create_modes() -> Outcome {
     for bad in [8, 1 << 31, u32::MAX] {
         gives(raw!(zx_stream_create, bad, vmo.raw_handle(), 0, &raw mut out), Status::INVALID_ARGS)?;
     }
-    // Of nothing, and of what is no memory object.
+    // A null handle, and a handle to another type of object.
     gives(raw!(zx_stream_create, READ, 0, 0, &raw mut out), Status::BAD_HANDLE)?;
     let event = zx::Event::create()?;
     gives(raw!(zx_stream_create, READ, event.raw_handle(), 0, &raw mut out), Status::WRONG_TYPE)?;
@@ -149,7 +149,7 @@ fn seek_from_each_origin() -> Outcome {
     equal(text(&stream, 1)?, "h".to_owned())?;
     equal(stream.seek(2, -3)?, 23)?;
     equal(text(&stream, 9)?, "xyz".to_owned())?;
-    // Beyond the end there is nothing to read, and that is no error.
+    // A read beyond the end returns nothing and is not an error.
     equal(stream.seek(2, 1000)?, 1026)?;
     equal(text(&stream, 9)?, String::new())?;
     equal(stream.seek(0, i64::MAX)?, i64::MAX as u64)?;
@@ -201,7 +201,7 @@ fn read_several_buffers() -> Outcome {
     let (mut one, mut none, mut two) = ([0; 3], [], [0; 5]);
     equal(stream.readv([&mut one, &mut none, &mut two])?, 8)?;
     equal((&one, &two), (b"abc", b"defgh"))?;
-    // The last buffers stay as they are when there is no more.
+    // The last buffers are not changed when no more bytes are left.
     stream.seek(0, 24)?;
     equal(stream.readv([&mut one, &mut two])?, 2)?;
     equal((&one, &two), (b"yzc", b"defgh"))
@@ -212,7 +212,7 @@ fn read_ends_with_the_content() -> Outcome {
     equal(text(&stream, 100)?.len(), 26)?;
     equal(text(&stream, 100)?.len(), 0)?;
     equal(position(&stream)?, 26)?;
-    // The memory object has more bytes, which are not content.
+    // The VMO has more bytes, which are not part of the stream.
     vmo.write(b"more", 26)?;
     equal(text(&stream, 100)?, String::new())?;
     vmo.set_stream_size(28)?;
@@ -235,7 +235,7 @@ fn read_at() -> Outcome {
 }
 
 fn read_vectors_are_copied() -> Outcome {
-    // What is read falls onto the vectors themselves.
+    // The read overwrites the vectors themselves.
     let vmo = with_text(&[0xff; 64])?;
     let stream = Stream::create(READ, &vmo, 0)?;
     let mut last = [0_u8; 8];
@@ -248,7 +248,7 @@ fn read_vectors_are_copied() -> Outcome {
     let status = raw!(zx_stream_readv, stream.raw_handle(), 0, vectors.as_mut_ptr(), 3, &raw mut actual);
     gives(status, Status::OK)?;
     equal(actual, 56)?;
-    // The array has changed behind the compiler's back.
+    // The array has changed without the compiler's knowledge.
     let seen = std::hint::black_box(vectors);
     ensure(seen.iter().all(|vector| (vector.buffer, vector.capacity) == (usize::MAX, usize::MAX)), "not all was read")?;
     equal(std::hint::black_box(last), [0xff; 8])
@@ -272,7 +272,7 @@ fn read_bad_vectors() -> Outcome {
         gives(raw!(zx_stream_readv, handle, 0, vectors, count, out), Status::INVALID_ARGS)?;
         gives(raw!(zx_stream_readv_at, handle, 0, 0, vectors, count, out), Status::INVALID_ARGS)?;
     }
-    // A number that cannot be told is no number of bytes read.
+    // If the number of bytes cannot be returned, nothing counts as read.
     gives(raw!(zx_stream_readv, handle, 0, &raw const one, 1, NOWHERE), Status::INVALID_ARGS)?;
     equal((actual, position(&stream)?), (77, 0))?;
     gives(raw!(zx_stream_readv, handle, 0, &raw const one, 1, 0), Status::OK)?;
@@ -290,14 +290,14 @@ fn read_bad_buffers() -> Outcome {
         let status = raw!(zx_stream_readv, stream.raw_handle(), 0, vectors.as_ptr(), 2, &raw mut actual);
         gives(status, Status::NOT_FOUND)?;
         equal(position(&stream)?, 0)?;
-        // What came before it counts.
+        // The bytes before the error count.
         let vectors = [good, bad];
         let status = raw!(zx_stream_readv, stream.raw_handle(), 0, vectors.as_ptr(), 2, &raw mut actual);
         gives(status, Status::OK)?;
         equal((actual, position(&stream)?), (4, 4))?;
         stream.seek(0, 0)?;
     }
-    // Where nothing is read no buffer is looked at.
+    // If there is nothing to read, the buffers are not checked.
     stream.seek(0, 26)?;
     let bad = zx_iovec_t { buffer: NOWHERE, capacity: 4 };
     gives(raw!(zx_stream_readv, stream.raw_handle(), 0, &raw const bad, 1, &raw mut actual), Status::OK)?;
@@ -314,7 +314,7 @@ fn read_untouched_is_zero() -> Outcome {
 }
 
 fn read_into_itself() -> Outcome {
-    // The buffer is a mapping of what is read, some bytes further on.
+    // The buffer is a mapping of the memory that is read, some bytes further on.
     let vmo = Vmo::create(2 * PAGE, 0)?;
     let pattern: Vec<u8> = (0..PAGE as usize + 200).map(|index| (index * 7 + index / 256) as u8).collect();
     vmo.write(&pattern, 0)?;
@@ -426,7 +426,7 @@ fn write_extends_content() -> Outcome {
     equal((vmo.get_stream_size()?, vmo.get_size()?), (12, PAGE))?;
     stream.writev_at(20, [b"5", b"6"])?;
     equal((vmo.get_stream_size()?, stream.info()?.content_size), (22, 22))?;
-    // A write within leaves it.
+    // A write inside the content does not change the size.
     stream.writev_at(0, [b"7"])?;
     equal(vmo.get_stream_size()?, 22)?;
     equal(stream.seek(2, 0)?, 22)
@@ -441,7 +441,7 @@ fn write_extends_vmo() -> Outcome {
     equal((vmo.get_stream_size()?, vmo.get_size()?), (10 * PAGE + 1, 11 * PAGE))?;
     equal(bytes_of(&vmo, PAGE - 3, 6)?, b"\x001234\0".to_vec())?;
     equal(bytes_of(&vmo, 10 * PAGE, 2)?, b"5\0".to_vec())?;
-    // From nothing on, too.
+    // The same from size 0.
     let empty = Vmo::create(0, ZX_VMO_RESIZABLE)?;
     equal(Stream::create(WRITE, &empty, 0)?.write(b"first")?, 5)?;
     equal((empty.get_stream_size()?, empty.get_size()?), (5, PAGE))
@@ -464,7 +464,7 @@ fn write_too_far() -> Outcome {
     for offset in [u64::MAX, u64::MAX - 1, u64::MAX - PAGE] {
         fails(stream.writev_at(offset, [b"12"]), Status::FILE_BIG)?;
     }
-    // Nor can so much be written as there are numbers, from wherever it is.
+    // A length near the largest number is refused at any position.
     let endless = zx_iovec_t { buffer: b"12".as_ptr() as usize, capacity: usize::MAX };
     let mut actual = 77_usize;
     for from in [4, 5414] {
@@ -482,7 +482,7 @@ fn write_gap_is_zero() -> Outcome {
     let vmo = Vmo::create(3 * PAGE, ZX_VMO_RESIZABLE)?;
     vmo.write(&[0x55; 3 * PAGE as usize], 0)?;
     vmo.set_stream_size(10)?;
-    // Setting the size does not clean; the write does, from the old end to where it begins.
+    // Setting the size does not zero the bytes; the write does, from the old end to its own start.
     vmo.write(&[0x55; 3 * PAGE as usize - 10], 10)?;
     let stream = Stream::create(READ | WRITE, &vmo, 2 * PAGE + 50)?;
     stream.write(b"here")?;
@@ -492,7 +492,7 @@ fn write_gap_is_zero() -> Outcome {
     ensure(bytes[gap].iter().all(|byte| *byte == 0), "the gap is not zero")?;
     equal(&bytes[at..at + 4], &b"here"[..])?;
     ensure(bytes[at + 4..].iter().all(|byte| *byte == 0x55), "what lies behind has changed")?;
-    // Through the stream it is the same, also where the object had to grow.
+    // Reading through the stream shows the same, also where the VMO had to grow.
     stream.writev_at(9 * PAGE, [b"x"])?;
     let mut all = vec![1; 9 * PAGE as usize + 1];
     equal(stream.readv_at(0, [&mut all])?, 9 * PAGE as usize + 1)?;
@@ -500,7 +500,7 @@ fn write_gap_is_zero() -> Outcome {
 }
 
 fn write_gap_of_a_large_vmo() -> Outcome {
-    // A gap costs nothing.
+    // A gap takes no memory.
     let vmo = Vmo::create(0, abi::ZX_VMO_UNBOUNDED)?;
     let stream = Stream::create(READ | WRITE, &vmo, 1 << 50)?;
     equal(stream.write(b"far")?, 3)?;
@@ -519,7 +519,7 @@ fn write_resize_needs_the_right() -> Outcome {
 }
 
 fn write_fails_whole() -> Outcome {
-    // A write that would grow the object but has no bytes changes nothing.
+    // A write that would extend the VMO but fails to read its bytes changes nothing.
     let vmo = Vmo::create(PAGE, ZX_VMO_RESIZABLE)?;
     vmo.set_stream_size(5)?;
     let stream = Stream::create(WRITE, &vmo, 0)?;
@@ -537,10 +537,10 @@ fn append_mode() -> Outcome {
     stream.seek(0, 1)?;
     equal(stream.writev(0, [b"two ", b"three"])?, 9)?;
     equal((position(&stream)?, vmo.get_stream_size()?), (13, 13))?;
-    // An offset is an offset.
+    // A write with an offset does not append.
     stream.writev_at(0, [b"O"])?;
     equal((position(&stream)?, vmo.get_stream_size()?), (13, 13))?;
-    // Reading goes from the position, as ever.
+    // Reads begin at the position, as usual.
     stream.seek(0, 0)?;
     equal(text(&stream, 100)?, "One two three".to_owned())
 }
@@ -554,13 +554,13 @@ fn append_option() -> Outcome {
     equal(stream.writev(0, [b"-"])?, 1)?;
     equal(bytes_of(&vmo, 0, 5)?, b"abc-e".to_vec())?;
     equal(bytes_of(&vmo, 25, 5)?, b"z123\0".to_vec())?;
-    // What does not fit is cut, and then nothing fits.
+    // Bytes that do not fit are cut off; afterwards nothing fits.
     let long = vec![b'x'; PAGE as usize];
     equal(stream.writev(ZX_STREAM_APPEND, [&long])?, PAGE as usize - 29)?;
     equal((position(&stream)?, vmo.get_stream_size()?), (PAGE, PAGE))?;
     fails(stream.writev(ZX_STREAM_APPEND, [b"y"]), Status::NO_SPACE)?;
     equal(bytes_of(&vmo, PAGE - 2, 2)?, b"xx".to_vec())?;
-    // More than there can be behind what there is.
+    // A length that overflows when it is added to the current size.
     let endless = zx_iovec_t { buffer: long.as_ptr() as usize, capacity: usize::MAX };
     let raw = stream.raw_handle();
     gives(raw!(zx_stream_writev, raw, ZX_STREAM_APPEND, &raw const endless, 1, 0), Status::OUT_OF_RANGE)?;
@@ -588,7 +588,7 @@ fn append_property() -> Outcome {
 }
 
 fn content_is_shared() -> Outcome {
-    // Two streams over one object have a position each and one content.
+    // Two streams over one VMO have separate positions and the same content.
     let (vmo, one) = alphabet()?;
     let two = Stream::create(READ | WRITE | ZX_STREAM_MODE_APPEND, &vmo, 0)?;
     text(&one, 26)?;
@@ -597,14 +597,14 @@ fn content_is_shared() -> Outcome {
     one.write(b"er")?;
     equal(two.seek(2, 0)?, 31)?;
     equal(text(&two, 9)?, String::new())?;
-    // A copy of a handle is the same stream.
+    // A duplicated handle refers to the same stream.
     let same = Stream::from(one.duplicate_handle(Rights::SAME_RIGHTS)?);
     same.seek(0, 3)?;
     equal(text(&one, 2)?, "de".to_owned())
 }
 
 fn long_both_ways() -> Outcome {
-    // Lengths and places that fall together with pages nowhere.
+    // Lengths and positions that never coincide with pages.
     let vmo = Vmo::create(0, ZX_VMO_RESIZABLE)?;
     let stream = Stream::create(READ | WRITE, &vmo, 0)?;
     let data: Vec<u8> = (0..300_000_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

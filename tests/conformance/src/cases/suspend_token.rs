@@ -1,7 +1,7 @@
-//! Suspension: tasks that stand still as long as a token is there.
+//! Suspension: tasks do not run while a token exists.
 //!
-//! Most cases watch threads of another process that do nothing but count, so that whether they run can be seen from
-//! their memory. Threads that are in a call are this program's own.
+//! Most cases watch threads of another process that only count, so that their memory shows whether they run. Threads
+//! that are in a call belong to this program.
 
 use std::thread;
 
@@ -56,15 +56,15 @@ cases! {
 /// `inc qword [rsi]; jmp` back to it.
 const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
 
-/// A process whose threads count, each in a word of its own.
+/// A process whose threads count, each in its own word.
 struct Counting {
     tiny: Tiny,
-    /// The second and further threads.
+    /// All threads except the first.
     threads: Vec<Thread>,
 }
 
 impl Counting {
-    /// Not started yet.
+    /// Creates the process without starting it.
     fn new() -> Result<Self, Failure> {
         Ok(Self { tiny: Tiny::new(COUNT)?, threads: Vec::new() })
     }
@@ -80,7 +80,7 @@ impl Counting {
         self.tiny.start(None, self.word(0))
     }
 
-    /// Makes one more thread.
+    /// Creates one more thread.
     fn add(&mut self) -> Result<usize, Failure> {
         self.threads.push(self.tiny.process.create_thread("more")?);
         Ok(self.threads.len())
@@ -104,7 +104,7 @@ impl Counting {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Thread `n` must go on counting.
+    /// Thread `n` must continue to count.
     fn runs(&self, n: usize) -> Outcome {
         let before = self.count(n)?;
         for _ in 0..1000 {
@@ -118,7 +118,7 @@ impl Counting {
         Err("the thread does not run".into())
     }
 
-    /// Thread `n` must be suspended and stand still.
+    /// Thread `n` must be suspended and must not count.
     fn stands(&self, n: usize) -> Outcome {
         self.thread(n).wait_one(Signals::THREAD_SUSPENDED, late())?;
         equal(self.thread(n).signals()? & Signals::THREAD_RUNNING, Signals::NONE)?;
@@ -158,7 +158,7 @@ fn create_errors() -> Outcome {
 }
 
 fn create_bad_address() -> Outcome {
-    // A token that cannot be handed out holds nothing.
+    // A token that cannot be returned does not suspend anything.
     let counting = Counting::started()?;
     for handle in [counting.thread(0).raw_handle(), counting.tiny.process.raw_handle()] {
         for address in [0, 8, u64::MAX - 2, 0xffff_8000_0000_0000] {
@@ -176,7 +176,7 @@ fn create_rights() -> Outcome {
     equal(info.type_, abi::ZX_OBJ_TYPE_SUSPEND_TOKEN)?;
     equal(info.rights, (Rights::TRANSFER | Rights::INSPECT).bits())?;
     fails(token.duplicate(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
-    // Wherever the token is, it holds; when its message goes, it goes.
+    // The token is effective wherever its handle is; it is released when its message is destroyed.
     let (ours, theirs) = zx::Channel::create()?;
     ours.write(b"", [token.into_handle()])?;
     counting.stands(0)?;
@@ -203,7 +203,7 @@ fn thread_resumes() -> Outcome {
     drop(token);
     counting.thread(0).wait_one(Signals::THREAD_RUNNING, late())?;
     counting.runs(0)?;
-    // The token counts once, also if another one comes.
+    // One token suspends once, and a later token has the same effect.
     drop(counting.thread(0).suspend()?);
     counting.runs(0)?;
     counting.end()
@@ -225,7 +225,7 @@ fn thread_resumes_in_a_call() -> Outcome {
         equal(observed(&port)? & STATES, signals)
     };
     told(Signals::THREAD_RUNNING)?;
-    // It waits on, whether anybody saw it stand or not.
+    // The thread continues its wait, whether or not anyone has seen it suspended.
     drop(caller.handle.suspend()?);
     until(caller.handle.raw_handle(), &[BLOCKED])?;
     let token = caller.suspend()?;
@@ -234,7 +234,7 @@ fn thread_resumes_in_a_call() -> Outcome {
     drop(token);
     told(Signals::THREAD_RUNNING)?;
     until(caller.handle.raw_handle(), &[BLOCKED])?;
-    // What it waits for happens, and reaches it when it goes on.
+    // The awaited signal is set during the suspension and reaches the thread when it resumes.
     let token = caller.suspend()?;
     event.signal(Signals::NONE, Signals::USER_0)?;
     fails(event.wait_one(Signals::USER_1, soon(20)), Status::TIMED_OUT)?;
@@ -267,7 +267,7 @@ fn thread_self() -> Outcome {
 }
 
 fn thread_many_times() -> Outcome {
-    // A thread that makes calls all the time is stopped anywhere: before, in and after them.
+    // A thread that makes calls all the time is suspended at any point: before, in and after a call.
     let (sender, receiver) = std::sync::mpsc::channel();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let flag = std::sync::Arc::clone(&stop);
@@ -348,7 +348,7 @@ fn thread_dead() -> Outcome {
         equal(out, 0)
     };
     refused(counting.thread(0))?;
-    // One that has ended by itself, while its process goes on.
+    // A thread that has exited while its process continues.
     let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, || zx::nanosleep(soon(20)))?;
     caller.handle.wait_one(Signals::THREAD_TERMINATED, late())?;
     refused(&caller.handle)?;
@@ -356,7 +356,7 @@ fn thread_dead() -> Outcome {
 }
 
 fn thread_token_outlives() -> Outcome {
-    // The token holds what nobody else has a handle to any more.
+    // The token is effective for a thread to which no other handle exists.
     let mut counting = Counting::started()?;
     let thread = counting.add()?;
     counting.start_thread(thread)?;
@@ -379,7 +379,7 @@ fn thread_token_outlives() -> Outcome {
 }
 
 fn thread_sleeping() -> Outcome {
-    // The sleep ends at its time, and the thread comes back when it is resumed.
+    // A sleep that is suspended and resumed before its deadline still ends at its deadline.
     let deadline = soon(60);
     let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, move || zx::nanosleep(deadline))?;
     let token = sleeper.suspend()?;
@@ -408,7 +408,7 @@ fn thread_channel_call() -> Outcome {
     };
     let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_CHANNEL, call)?;
     let token = caller.suspend()?;
-    // The question is there once, and the answer is for this call.
+    // The message exists once, and the answer goes to this call.
     let mut bytes = [0; 16];
     let size = server.read_wait(&mut bytes, &mut [], late())?;
     equal(&bytes[4..size.bytes], b"question")?;
@@ -417,7 +417,7 @@ fn thread_channel_call() -> Outcome {
     answer.extend(b"answer");
     server.write(&answer, [])?;
     pause();
-    // It is this call's alone: nobody else can read it or sees that it is there.
+    // The answer belongs to this call alone: no other read can get it, and no signal shows it.
     let mut other = [0_u8; 16];
     let read = raw!(zx_channel_read, here, 0, other.as_mut_ptr(), 0, other.len(), 0, 0, 0);
     gives(read, Status::SHOULD_WAIT)?;
@@ -433,7 +433,7 @@ fn thread_port_wait() -> Outcome {
     let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_PORT, move || twin.wait(late()))?;
     let token = caller.suspend()?;
     pause();
-    // It waits on, and gets what comes.
+    // The thread continues its wait, and gets the next packet.
     drop(token);
     pause();
     equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_PORT)?;
@@ -444,7 +444,7 @@ fn thread_port_wait() -> Outcome {
     fails(caller.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
     drop(token);
     equal(caller.join()??.key, 7)?;
-    // It took one, and left the other.
+    // It took one packet and left the other.
     equal(port.wait(late())?.key, 8)?;
     fails(port.wait(zx::MonotonicInstant(0)), Status::TIMED_OUT)
 }
@@ -467,7 +467,8 @@ fn thread_futex_wait() -> Outcome {
 }
 
 fn thread_wait_over() -> Outcome {
-    // A wait ends and its signals are gone again before the thread goes on: it is told what ended it.
+    // The wait's signal is set and cleared before the thread resumes: the thread still gets the signal that ended the
+    // wait.
     let event = zx::Event::create()?;
     let twin = event.duplicate(Rights::SAME_RIGHTS)?;
     let wait = move || twin.wait_one(Signals::USER_0, late());
@@ -492,7 +493,7 @@ fn thread_wait_async() -> Outcome {
     let counting = Counting::started()?;
     let port = zx::Port::create()?;
     let thread = counting.thread(0);
-    // One that is there already comes at once.
+    // A state that is active already is reported at once.
     thread.wait_async(&port, 1, Signals::THREAD_RUNNING, 0)?;
     equal(observed(&port)? & STATES, Signals::THREAD_RUNNING)?;
     thread.wait_async(&port, 2, Signals::THREAD_SUSPENDED, 0)?;
@@ -598,7 +599,7 @@ fn process_many_tokens_before_threads() -> Outcome {
 }
 
 fn process_before_start() -> Outcome {
-    // The thread is there, but nothing has been started.
+    // The thread exists, but nothing has been started.
     let counting = Counting::new()?;
     let token = counting.tiny.process.suspend()?;
     equal(counting.thread(0).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
@@ -665,10 +666,10 @@ fn process_dead() -> Outcome {
 }
 
 fn process_dying_thread() -> Outcome {
-    // One of three threads ends by itself, at a time that nobody knows; the others stand and go on.
+    // One of three threads exits at an unpredictable time; the others are suspended and resumed.
     for round in 0..20 {
         let mut counting = Counting::started()?;
-        // Its first instruction is the call that ends it.
+        // Its first instruction is the exit call.
         let slide = counting.tiny.map_vdso()? as usize;
         let exit = (zx::sys::zx_thread_exit as *const () as usize).wrapping_add(slide);
         let (dying, other) = (counting.add()?, counting.add()?);
@@ -718,11 +719,11 @@ fn process_before_any_thread() -> Outcome {
 }
 
 fn process_faulting_thread() -> Outcome {
-    // A thread is at its end while its process is suspended and resumed, again and again; nothing hangs.
+    // A thread ends while its process is suspended and resumed again and again; nothing hangs.
     for _ in 0..20 {
         let mut counting = Counting::started()?;
         let thread = counting.add()?;
-        // An undefined instruction: the end of the thread and of its process.
+        // An undefined instruction ends the thread and its process.
         let code = tiny::code(&[0x0f, 0x0b])?;
         let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
         let entry = counting.tiny.vmar.map(perm, 0, &code, 0, 4096)?;
@@ -736,7 +737,7 @@ fn process_faulting_thread() -> Outcome {
         }
         equal(counting.tiny.end()?, tiny::EXCEPTION)?;
     }
-    // One that is never started ends like any other.
+    // A process that is never started ends like any other.
     let tiny = Tiny::new(SPIN)?;
     let _token = tiny.process.suspend()?;
     tiny.process.kill()?;

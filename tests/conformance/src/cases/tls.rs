@@ -1,7 +1,7 @@
-//! Thread-local variables of an executable: their first values, in the main thread and in others.
+//! Thread-local variables of an executable: their initial values, in the main thread and in others.
 //!
-//! All of these are constant and need no destructor, so that the compiler makes them variables of the file's TLS segment:
-//! what is tested is what the loader and the C library make of that segment.
+//! All of them are constant and need no destructor, so the compiler puts them into the file's TLS segment. The cases
+//! test how the loader and the C library set up that segment.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Barrier};
@@ -27,8 +27,8 @@ cases! {
     "tls.destructors.run" => destructors_run,
 }
 
-/// Runs a check in threads: one after another, where each finds the memory of the one before, and at the same time.
-/// Each must find the first values, whatever others have made of theirs.
+/// Runs a check in threads: first one after another, where each thread reuses the memory of the previous one, then at
+/// the same time. Each thread must find the initial values, whatever other threads have written to theirs.
 fn in_threads(check: fn() -> Outcome) -> Outcome {
     for _ in 0..3 {
         joined(thread::spawn(check))??;
@@ -71,7 +71,7 @@ fn basic_thread() -> Outcome {
     in_threads(basic)
 }
 
-/// Every place another value.
+/// An array with a different value in each element.
 const fn counted<const N: usize>(factor: u32) -> [u32; N] {
     let mut array = [0; N];
     let mut index = 0;
@@ -103,7 +103,7 @@ fn array_thread() -> Outcome {
 }
 
 fn array_overwritten() -> Outcome {
-    // Each is filled to its ends, which must touch none of the others; then they are as they were.
+    // Each array is filled to its ends, which must not affect the others; then the initial values are restored.
     array()?;
     for round in 1..50 {
         FIRST.set([round; 17]);
@@ -133,7 +133,7 @@ fn big_array() -> Outcome {
     BIG.with_borrow_mut(|array| array.fill(9));
     BIG_EMPTY.with_borrow_mut(|array| array.fill(10));
     BIG.with_borrow(|array| ensure(array.iter().all(|&number| number == 9), "another's values"))?;
-    // In the main thread others look at them again.
+    // Other cases check the main thread's values again.
     BIG.with_borrow_mut(|array| *array = counted(7));
     BIG_EMPTY.with_borrow_mut(|array| array.fill(0));
     Ok(())
@@ -148,7 +148,7 @@ fn big_array_thread() -> Outcome {
     })
 }
 
-/// With addresses in it, which the loader has to make right before threads get their copies.
+/// A structure with addresses in it, which the loader must relocate before threads get their copies.
 #[derive(Clone, Copy)]
 struct Structure {
     small: u8,
@@ -214,9 +214,9 @@ thread_local! {
     static ALIGNED_4096: By4096 = const { By4096(Cell::new(4)) };
 }
 
-/// What its address is above a multiple of `align`.
+/// The value's address modulo `align`.
 fn rest<T>(value: &T, align: usize) -> usize {
-    // The compiler knows what it should be, and would not look.
+    // Without this the compiler would assume the alignment and not check it.
     std::hint::black_box(std::ptr::from_ref(value).addr()) % align
 }
 
@@ -248,7 +248,7 @@ fn alignment_thread() -> Outcome {
 }
 
 fn destructors_run() -> Outcome {
-    /// Tells that it goes, and touches another variable then.
+    /// Reports that its destructor runs, and accesses another variable then.
     struct Goes(Cell<Option<std::sync::mpsc::Sender<u64>>>);
     impl Drop for Goes {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Where regions and mappings go: alignment, limits, room, chance.
+//! Placement of regions and mappings: alignment, limits, free space, randomness.
 
 use abi::{Rights, Status};
 use zx::{AsHandleRef, Vmar, Vmo};
@@ -90,10 +90,10 @@ fn allocate_no_room() -> Outcome {
     let (vmar, _) = region(16)?;
     let options = abi::ZX_VM_CAN_MAP_READ | SPECIFIC;
     let _middle = vmar.allocate(options, 8 * PAGE, PAGE)?;
-    // Seven pages after it are the most but for the eight before.
+    // Seven pages are free behind the middle region, and eight before it.
     fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, 9 * PAGE), Status::NO_RESOURCES)?;
     fails(vmar.map(READ, 0, &vmo(9)?, 0, 9 * PAGE), Status::NO_RESOURCES)?;
-    // What a place is taken from is not there, however it is asked for.
+    // The reason does not matter: a fixed range that overlaps the region is refused in any case.
     fails(vmar.allocate(options, 0, 9 * PAGE), Status::ALREADY_EXISTS)?;
     fails(vmar.allocate(options, 8 * PAGE, 8 * PAGE), Status::ALREADY_EXISTS)?;
     let (_, address) = vmar.allocate(abi::ZX_VM_CAN_MAP_READ, 0, 8 * PAGE)?;
@@ -117,7 +117,7 @@ fn allocate_bad_options() -> Outcome {
     for options in bad {
         fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ | options, 0, PAGE), Status::INVALID_ARGS)?;
     }
-    // An offset means something only with an option that says what.
+    // An offset is valid only with an option that uses it.
     fails(vmar.allocate(abi::ZX_VM_CAN_MAP_READ, PAGE, PAGE), Status::INVALID_ARGS)
 }
 
@@ -141,7 +141,7 @@ fn allocate_upper_limit() -> Outcome {
     Ok(())
 }
 
-/// A handle without a right cannot make a region that allows what the right is for.
+/// A handle without a right cannot create a region with the corresponding permission.
 fn allocate_rights_of_the_handle() -> Outcome {
     let (vmar, _) = region(16)?;
     for (right, can) in [
@@ -157,7 +157,8 @@ fn allocate_rights_of_the_handle() -> Outcome {
     Ok(())
 }
 
-/// The new handle has the rights that the region allows, and no others; whether addresses can be chosen in it is free.
+/// The new handle has the rights that the region permits, and no others. `ZX_VM_CAN_MAP_SPECIFIC` can be requested
+/// independently.
 fn allocate_rights_of_the_child() -> Outcome {
     let (vmar, _) = zx::startup::vmar_root_self().allocate(abi::ZX_VM_CAN_MAP_READ, 0, 16 * PAGE)?;
     let (child, _) = vmar.allocate(abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_SPECIFIC, 0, 8 * PAGE)?;
@@ -195,24 +196,24 @@ fn map_alignment_of_a_place() -> Outcome {
     equal(vmar.map(options | SPECIFIC, 16 * PAGE, &vmo(1)?, 0, PAGE)?, base + 16 * PAGE)?;
     fails(vmar.map(options | SPECIFIC, 17 * PAGE, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)?;
     fails(vmar.map(options | abi::ZX_VM_SPECIFIC_OVERWRITE, 17 * PAGE, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)?;
-    // Under a limit, too, and only where it fits so.
+    // Also below a limit, if an aligned range is free there.
     let at = vmar.map(options | LIMIT, 33 * PAGE, &vmo(1)?, 0, PAGE)?;
     ensure(at == base || at == base + 32 * PAGE, "it is not aligned, not below the limit, or not free")?;
     vmar.map(options | LIMIT, 33 * PAGE, &vmo(1)?, 0, PAGE)?;
     fails(vmar.map(options | LIMIT, 33 * PAGE, &vmo(1)?, 0, PAGE), Status::NO_RESOURCES)
 }
 
-/// The option is for regions; what is mapped in such a region lies close together.
+/// The option is valid for regions only; mappings in such a region lie close together.
 fn map_compact() -> Outcome {
     let root = zx::startup::vmar_root_self();
     fails(root.map(READ | abi::ZX_VM_COMPACT, 0, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)?;
-    // Where they lie is drawn by lot: of a hundred regions one is wider.
+    // The places are chosen at random: one region in a hundred is wider.
     let mut widths = (0..5).map(|_| compact_width(&root)).collect::<Result<Vec<_>, Failure>>()?;
     widths.sort_unstable();
     ensure(widths[2] <= 4 << 20, &format!("they are far apart: {widths:?} bytes"))
 }
 
-/// How far apart the first and the last of 64 mappings in a region lie.
+/// Distance between the first and the last of 64 mappings in a region.
 fn compact_width(root: &Vmar) -> Result<usize, Failure> {
     let (vmar, base) = root.allocate(CAN | abi::ZX_VM_COMPACT, 0, 1 << 30)?;
     let vmo = vmo(1)?;
@@ -239,7 +240,7 @@ fn map_upper_limit() -> Outcome {
         fails(vmar.map(READ | LIMIT | other, 32 * PAGE, &vmo, 0, PAGE), Status::INVALID_ARGS)?;
     }
     vmar.map(READ | LIMIT, 64 * PAGE, &vmo, 0, PAGE)?;
-    // A limit at its end leaves all of a region.
+    // A limit at the region's end permits the whole region.
     let (whole, base) = region(64)?;
     equal(whole.map(READ | LIMIT, 64 * PAGE, &vmo, 0, 64 * PAGE)?, base)
 }
@@ -255,7 +256,7 @@ fn map_anywhere_at_an_offset() -> Outcome {
     fails(vmar.map(READ, PAGE, &vmo(1)?, 0, PAGE), Status::INVALID_ARGS)
 }
 
-/// Neither two address spaces nor two mappings of one are alike: nobody can foresee where something is.
+/// Addresses are random: they differ between address spaces and between mappings of one address space.
 fn map_drawn_by_lot() -> Outcome {
     let vmo = vmo(1)?;
     let job = zx::startup::job_default().ok_or("there is no default job")?;
@@ -270,13 +271,13 @@ fn map_drawn_by_lot() -> Outcome {
         let all = list.len();
         list.sort_unstable();
         list.dedup();
-        // 56 steps out of some hundreds meet now and then, 8 places out of billions do not.
+        // Among 56 distances out of some hundreds some repeat; 8 addresses out of billions do not.
         ensure(list.len() * 2 > all, "addresses repeat")?;
     }
     equal(firsts.len(), 8)
 }
 
-/// However places are drawn: as long as there is a free page it is found.
+/// Although places are random, the server finds a free page as long as there is one.
 fn map_fills_a_region() -> Outcome {
     let (vmar, base) = region(300)?;
     let vmo = vmo(1)?;
@@ -288,7 +289,7 @@ fn map_fills_a_region() -> Outcome {
     equal(vmar.map(READ, 0, &vmo, 0, PAGE)?, base + 77 * PAGE)
 }
 
-/// The first and the last page of an address space can be mapped, what is beyond cannot.
+/// The first and the last page of an address space can be mapped, those beyond cannot.
 fn root_address_limits() -> Outcome {
     let tiny = Tiny::new(crate::tiny::SPIN)?;
     let (vmar, vmo) = (&tiny.vmar, Vmo::create(PAGE as u64, 0)?);
@@ -300,20 +301,20 @@ fn root_address_limits() -> Outcome {
     {
         fails(vmar.map(READ | abi::ZX_VM_SPECIFIC_OVERWRITE, offset, &vmo, 0, len), Status::INVALID_ARGS)?;
     }
-    // Both work: what is written at one end is read at the other.
+    // Both pages are one memory: bytes written at one end are read at the other.
     equal(tiny.process.write_memory(info.base, b"ends")?, 4)?;
     let mut bytes = [0; 4];
     equal(tiny.process.read_memory(info.base + info.len - PAGE, &mut bytes)?, 4)?;
     equal(&bytes, b"ends")
 }
 
-/// Numbers that go round, pages of which a part is meant, places for results that are none: refused, and nothing is made.
+/// Lengths that overflow, parts of pages, and invalid addresses for results: the calls fail and create nothing.
 fn arguments_edges() -> Outcome {
     const RANGE: u32 = abi::ZX_VM_MAP_RANGE;
     const OVER: u32 = abi::ZX_VM_SPECIFIC_OVERWRITE;
     let (vmar, base) = region(16)?;
     let vmo = vmo(4)?;
-    // As pages it is none.
+    // Rounded up to pages, the length is 0.
     let round = usize::MAX - PAGE + 2;
     fails(vmar.allocate(CAN, 0, round), Status::INVALID_ARGS)?;
     fails(vmar.map(READ_WRITE, 0, &vmo, 0, round), Status::OUT_OF_RANGE)?;
@@ -326,7 +327,7 @@ fn arguments_edges() -> Outcome {
     fails(vmar.protect(READ | abi::ZX_VM_CAN_MAP_WRITE, at, 4 * PAGE), Status::INVALID_ARGS)?;
     fails(vmar.protect(READ | 1 << 31, at, 4 * PAGE), Status::INVALID_ARGS)?;
     vmar.unmap(at, 4 * PAGE)?;
-    // The last page that a VMO could have has no end; the one before it has.
+    // The end of the last possible page of a VMO cannot be represented; that of the page before it can.
     let last = u64::MAX - PAGE as u64 + 1;
     fails(vmar.map(READ_WRITE, 0, &vmo, last, PAGE), Status::OUT_OF_RANGE)?;
     let far = vmar.map(READ_WRITE | abi::ZX_VM_ALLOW_FAULTS, 0, &vmo, last - PAGE as u64, PAGE)?;

@@ -1,5 +1,5 @@
-//! Long calls over a region while other threads change it: whatever comes first, what is told is so. Nothing here depends on which that
-//! is.
+//! Long calls on a region while other threads change it: in whichever order this happens, the results are correct. No
+//! case depends on the order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ cases! {
 const SPECIFIC: u32 = abi::ZX_VM_SPECIFIC;
 const OVER: u32 = abi::ZX_VM_SPECIFIC_OVERWRITE;
 const CAN: u32 = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
-/// Pages of the region, of what is taken out of it, and of the region that is put there.
+/// Number of pages of the region, of the part that is unmapped, and of the region that is created there.
 const PAGES: usize = 2048;
 const WINDOW: usize = 256;
 const INNER: usize = 192;
@@ -27,15 +27,16 @@ fn is_mapped(address: usize) -> bool {
     zx::startup::process_self().read_memory(address, &mut [0; 8]).is_ok()
 }
 
-/// The number at the beginning of a page.
+/// The number at the start of a page.
 fn number(address: usize) -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     zx::startup::process_self().read_memory(address, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// A thread maps over all of a region. Where it has got to, another takes out a window and puts a region there. The first stops
-/// there, or it was beyond it already; in no case does it map what the region has.
+/// A thread maps over all of a region. At the place that it has reached, another thread unmaps a window and creates a
+/// region there. The first thread stops there, or it had passed the window already; in no case does it replace pages of
+/// the new region.
 fn map_over_while_a_region_comes() -> Outcome {
     let old = vmo(1)?;
     old.write(&1_u64.to_le_bytes(), 0)?;
@@ -61,7 +62,7 @@ fn map_over_while_a_region_comes() -> Outcome {
             Ok((mapper.join().map_err(|_| "a thread panicked")?, inner, from))
         })?;
         let Ok((inner, _)) = inner else {
-            // What was taken out has been mapped again.
+            // The unmapped part was mapped again.
             ensure(over.is_ok(), "the mapping failed although nothing was in its way")?;
             vmar.destroy()?;
             continue;
@@ -79,7 +80,7 @@ fn map_over_while_a_region_comes() -> Outcome {
     Ok(())
 }
 
-/// Regions of one page, each in the one before: however many they are, they end with the first.
+/// Regions of one page, each inside the previous one: destroying the first destroys all, however many there are.
 fn destroy_many_in_each_other() -> Outcome {
     let (outermost, base) = region(1)?;
     let mut innermost = outermost.allocate(CAN | SPECIFIC, 0, PAGE)?.0;

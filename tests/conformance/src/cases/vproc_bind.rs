@@ -32,7 +32,7 @@ fn packet(key: u64) -> zx_port_packet_t {
     zx_port_packet_t { key, ..Default::default() }
 }
 
-/// Takes all packets of a port, and adds up their keys.
+/// Dequeues all packets of a port; counts them and adds up their keys.
 fn drain(port: &Port, sum: &AtomicU64, count: &AtomicU64) {
     while let Ok(packet) = port.wait(MonotonicInstant::ZERO) {
         sum.fetch_add(packet.key, Ordering::SeqCst);
@@ -40,7 +40,7 @@ fn drain(port: &Port, sum: &AtomicU64, count: &AtomicU64) {
     }
 }
 
-/// Packets of two ports: each is told, and none twice.
+/// Packets of two ports: each is reported exactly once.
 fn bind_packets() -> Outcome {
     const PACKETS: u64 = 500;
     let processor = processor()?;
@@ -74,7 +74,7 @@ fn bind_packets() -> Outcome {
     })
 }
 
-/// A timer that tells a port, and is set again by the upcall.
+/// A timer that sends its packet to a port, and is set again by the upcall.
 fn bind_timer() -> Outcome {
     const TICKS: u64 = 50;
     let processor = processor()?;
@@ -101,7 +101,7 @@ fn bind_timer() -> Outcome {
     ensure(turns > 0, "it never ran")
 }
 
-/// An interrupt that is bound to a port.
+/// An interrupt bound to a port.
 fn bind_interrupt() -> Outcome {
     const TIMES: u64 = 50;
     let processor = processor()?;
@@ -132,7 +132,7 @@ fn bind_interrupt() -> Outcome {
     })
 }
 
-/// Signals that are waited for, also those that are there already, and of a wait of the owner's own.
+/// Awaited signals, also those that are set already, and those of a wait by the owner itself.
 fn bind_signals() -> Outcome {
     let processor = processor()?;
     let (port, object) = (Port::create()?, Event::create()?);
@@ -150,7 +150,7 @@ fn bind_signals() -> Outcome {
     })
 }
 
-/// What was queued before a port is bound is an event at once.
+/// Packets that were queued before the port is bound are an event at once.
 fn bind_before() -> Outcome {
     let (processor, port) = (processor()?, Port::create()?);
     processor.handle().bind(&port)?;
@@ -162,7 +162,7 @@ fn bind_before() -> Outcome {
     ensure(processor.events().is_pending(), "what is there was not told")
 }
 
-/// A packet that a thread waits for is told to that thread alone.
+/// A packet that a waiting thread receives is not an event.
 fn bind_waiter() -> Outcome {
     let (processor, port) = (processor()?, Port::create()?);
     processor.handle().bind(&port)?;
@@ -188,7 +188,7 @@ fn bind_undone() -> Outcome {
     fails(vproc.bind(&port), Status::ALREADY_BOUND)?;
     vproc.unbind(&port)?;
     fails(vproc.unbind(&port), Status::NOT_FOUND)?;
-    // Whoever is gone has nothing bound.
+    // The bindings end with their virtual processor.
     vproc.bind(&port)?;
     drop(processor);
     port.queue(&packet(1))?;
@@ -216,7 +216,7 @@ fn bind_arguments() -> Outcome {
     equal(bind(less.raw_handle(), other, HAFNON_VPROC_BIND), Status::ACCESS_DENIED)
 }
 
-/// A port that is bound has an owner come back from a sub-domain.
+/// A packet at a bound port makes an owner return from a sub-domain.
 fn bind_sub_domain() -> Outcome {
     let mut processor = processor()?;
     let job = OwnJob::new()?;

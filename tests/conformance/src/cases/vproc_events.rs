@@ -55,14 +55,14 @@ pub(super) fn count(seen: &AtomicU64) {
     seen.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Waits until a word has come to a value.
+/// Waits until a word has reached a value.
 pub(super) fn until(word: &AtomicU64, value: u64) {
     while word.load(Ordering::SeqCst) < value {
         thread::yield_now();
     }
 }
 
-/// Kicks so many times, each when the one before has been seen.
+/// Kicks `times` times, each time after the previous kick was seen.
 fn kicks(vproc: &Vproc, seen: &AtomicU64, times: u64) -> zx::Result<()> {
     for n in 0..times {
         until(seen, n);
@@ -72,12 +72,13 @@ fn kicks(vproc: &Vproc, seen: &AtomicU64, times: u64) -> zx::Result<()> {
     Ok(())
 }
 
-/// All registers of what is interrupted come back: general, vector, flags, and what lies below the stack pointer.
+/// All registers of the interrupted code are restored: general and vector registers, flags, and the memory below the
+/// stack pointer.
 fn registers() -> Outcome {
     let processor = processor()?;
     let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
     let event = |_: Events| {
-        // Vector registers of its own.
+        // Uses vector registers itself.
         let sum: f64 = (0..20).map(f64::from).map(f64::sqrt).sum();
         seen.fetch_add(u64::from(std::hint::black_box(sum) > 1.0), Ordering::SeqCst);
     };
@@ -100,7 +101,7 @@ fn registers() -> Outcome {
     })
 }
 
-/// Each kick is an upcall, and no upcall is without one.
+/// Each kick causes one upcall, and there is no other upcall.
 fn each_once() -> Outcome {
     const KICKS: u64 = 2000;
     let processor = processor()?;
@@ -116,7 +117,7 @@ fn each_once() -> Outcome {
             enable(events, &event);
             while seen.load(Ordering::SeqCst) < KICKS {
                 turns += 1;
-                // Most upcalls are in the loop; but a whole turn for each would take half a minute.
+                // Most upcalls interrupt the loop. To yield a whole time slice for each kick would take half a minute.
                 if turns.is_multiple_of(4096) {
                     thread::yield_now();
                 }
@@ -128,7 +129,7 @@ fn each_once() -> Outcome {
     })
 }
 
-/// What comes while events are disabled stays pending, and is taken once.
+/// Events that arrive while events are disabled stay pending, and are taken once.
 fn disabled() -> Outcome {
     let processor = processor()?;
     let seen = AtomicU64::new(0);
@@ -150,7 +151,7 @@ fn disabled() -> Outcome {
     })
 }
 
-/// Without an entry vector, and with one that is no address, events stay pending.
+/// Without an entry vector, or with a non-canonical one, events stay pending.
 fn no_entry() -> Outcome {
     let processor = processor()?;
     let events = processor.events();
@@ -158,7 +159,7 @@ fn no_entry() -> Outcome {
     for ip in [0_u64, 1 << 47, u64::MAX] {
         let entry_ip = words + std::mem::offset_of!(hafnon_vproc_events_t, entry_ip);
         equal(zx::startup::process_self().write_memory(entry_ip, &ip.to_le_bytes())?, 8)?;
-        // An entry that cannot be is none; one where nothing is would be the owner's own fault.
+        // An invalid entry counts as none; an unmapped entry would be the owner's own error.
         if ip != 0 {
             ensure(!events.enable(), "nothing has come")?;
             processor.handle().kick()?;
@@ -170,7 +171,7 @@ fn no_entry() -> Outcome {
     Ok(())
 }
 
-/// A kick of its own is told when the call is over, with its result.
+/// A kick by the owner itself is reported after the call returns, with the call's result.
 fn own_call() -> Outcome {
     let processor = processor()?;
     let seen = AtomicU64::new(0);
@@ -185,7 +186,7 @@ fn own_call() -> Outcome {
     })
 }
 
-/// A call that waits is not cut short: its end delivers, and its result is what it would have been.
+/// A call that waits is not interrupted: the event is delivered at its end, and its result does not change.
 fn in_call() -> Outcome {
     let processor = processor()?;
     let (vproc, seen, when) = (kicker(&processor)?, AtomicU64::new(0), Cell::new(MonotonicInstant::ZERO));
@@ -213,7 +214,7 @@ fn in_call() -> Outcome {
     })
 }
 
-/// The same where a call is ended by another thread.
+/// The same for a call that another thread ends.
 fn in_wait() -> Outcome {
     let processor = processor()?;
     let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
@@ -244,7 +245,7 @@ fn in_wait() -> Outcome {
     })
 }
 
-/// A call that is made in portions is one call.
+/// A call that the server makes in slices counts as one call.
 fn in_portions() -> Outcome {
     const SIZE: u64 = 48 << 20;
     let processor = processor()?;
@@ -276,7 +277,7 @@ fn in_portions() -> Outcome {
     })
 }
 
-/// Kicks among calls: each call is made, once, and gives what it should.
+/// Kicks between calls: each call is made exactly once and returns the right result.
 fn before_call() -> Outcome {
     let processor = processor()?;
     let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
@@ -306,7 +307,7 @@ fn before_call() -> Outcome {
     })
 }
 
-/// An owner whose receiving is interrupted goes on with it.
+/// An interrupted receive by the owner is continued.
 fn receiving() -> Outcome {
     let mut processor = processor()?;
     let job = OwnJob::new()?;
@@ -334,7 +335,7 @@ fn receiving() -> Outcome {
     })
 }
 
-/// An owner that is suspended has its upcall when it goes on.
+/// A suspended owner gets its upcall when it resumes.
 fn suspended() -> Outcome {
     let processor = processor()?;
     let (vproc, seen, turns) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));
@@ -367,7 +368,7 @@ fn suspended() -> Outcome {
     })
 }
 
-/// An owner that stands at an exception has its upcall where the handler lets it go on.
+/// An owner in an exception gets its upcall when the handler lets it continue.
 fn exception() -> Outcome {
     let processor = processor()?;
     let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
@@ -395,7 +396,7 @@ fn exception() -> Outcome {
     })
 }
 
-/// Waiting ends with an event, also with one that came before.
+/// A wait ends with an event, also with one that arrived before.
 fn wait() -> Outcome {
     let processor = processor()?;
     let (vproc, turn) = (kicker(&processor)?, AtomicU64::new(0));
@@ -423,7 +424,7 @@ fn wait() -> Outcome {
     })
 }
 
-/// An owner that ends in the midst of its upcalls takes everything along.
+/// An owner that ends in the middle of its upcalls leaves nothing behind.
 fn killed() -> Outcome {
     for n in 0..20_u64 {
         let ended = thread::spawn(move || {
