@@ -1,4 +1,4 @@
-// Cases of tests: each registers itself, main.c runs them.
+// Test cases: each one registers itself, and main.c runs them.
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -14,7 +14,7 @@ struct test {
 void add_test(struct test *test);
 void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// TEST(string_memcpy) { ... }: a case of that name; up to the first underscore stands the header.
+// TEST(string_memcpy) { ... }: a case with this name. The part before the first underscore names the header.
 #define TEST(id)                                                                 \
 	static void test_##id(void);                                             \
 	__attribute__((constructor)) static void add_##id(void)                  \

@@ -40,7 +40,7 @@ TEST(setjmp_from_deep)
 		deep(50);
 	}
 	CHECK(value == 1 && count == 1);
-	// Many times: nothing of a stack may be lost.
+	// Many times: no stack may be leaked.
 	for (volatile int i = 0; i < 20000; i++)
 		if (!setjmp(place))
 			deep(5);
@@ -112,7 +112,7 @@ TEST(signal_numbers)
 	sigset_t set;
 	CHECK(SIGRTMIN == 35 && SIGRTMAX == 64);
 	for (int number = -1; number < 100; number++) {
-		// Three below SIGRTMIN are nobody's.
+		// The three numbers below SIGRTMIN are reserved.
 		int valid = number >= 1 && number <= 64 && (number < 32 || number > 34);
 		sigemptyset(&set);
 		errno = 0;
@@ -184,7 +184,7 @@ TEST(math_errors)
 
 TEST(math_accuracy)
 {
-	// Sums of squares, inverse functions and long double against double.
+	// Sums of squares, inverse functions, and long double compared with double.
 	for (double x = -20; x < 20; x += 0.37) {
 		double s = sin(x), c = cos(x);
 		if (fabs(s * s + c * c - 1) > 1e-15 || fabs(log(exp(x)) - x) > 1e-14 || fabs((double)sinl(x) - s) > 1e-15) {
@@ -208,7 +208,7 @@ static void fused(long double x, long double y, long double z, long double expec
 
 TEST(math_fused_flags)
 {
-	// Below the normal numbers and not exact; exact; too large, and no more than that.
+	// Subnormal and inexact; exact; normal and inexact; overflow with no exception besides inexact; exactly 0.
 	fused(-0xb.ecp-8327L, -0xa.bed1ba53e784dc3p-8127L, 0x5.2783a6c76c3p-16385L, 0x5.2783a6c76c3p-16385L, FE_UNDERFLOW | FE_INEXACT);
 	fused(0xe.3eb500cce126b79p-2L, -0x9.480583abdfb5837p-3L, 0x8.4364e7c9d82b96fp-1L, -0x8.16230684f89aeffp-65L, 0);
 	fused(0x1p-8000L, 0x1p-8000L, 0x1p-16445L, 0x1p-16000L + 0x1p-16445L, FE_INEXACT);
@@ -458,7 +458,7 @@ TEST(threads_locks)
 
 TEST(threads_no_recursive_mutex)
 {
-	// As in Zircon's own library: the C standard's mutex is one word, with no room for a count.
+	// As in Zircon's own library: the mutex of the C standard is one word, without room for a count.
 	mtx_t mutex;
 	CHECK(mtx_init(&mutex, mtx_plain | mtx_recursive) == thrd_error);
 }

@@ -269,7 +269,7 @@ TEST(unistd_system)
 
 TEST(statvfs_everywhere)
 {
-	// The name space's own part is a file system too: it is full, but it is not nothing.
+	// The part that belongs to the name space itself is a file system too: it is full, but its size is not 0.
 	static const char *const paths[] = { "/", "/boot", "/tmp" };
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		struct statvfs info;

@@ -1,4 +1,4 @@
-// Headers that only define: what is in them, by what it has to be.
+// Headers that only contain definitions: each is checked against the value or type that the standard requires.
 #include <assert.h>
 #include <complex.h>
 #include <float.h>
@@ -101,7 +101,7 @@ TEST(stdatomic_operations)
 	_Atomic long long wide = 1;
 	CHECK(atomic_is_lock_free(&wide) && atomic_fetch_add(&wide, 2) == 1);
 	atomic_thread_fence(memory_order_seq_cst);
-	// Those that are functions too, by their addresses.
+	// Macros that are also functions: called through their addresses.
 	_Bool (*set)(volatile atomic_flag *) = (atomic_flag_test_and_set);
 	void (*clear)(volatile atomic_flag *, memory_order) = (atomic_flag_clear_explicit);
 	void (*fence)(memory_order) = (atomic_thread_fence);

@@ -1,10 +1,10 @@
-// Runs the cases whose names begin with one of the arguments, or all; says of each whether it passed. With --child, does what a
-// case wants of the process that it starts.
+// Runs the cases whose names begin with one of the arguments, or all cases, and reports whether each passed. With
+// --child, runs as the process that a case started.
 #include <stdarg.h>
 #include <stdlib.h>
 #include "check.h"
 
-// Its own path, for cases that start it.
+// The path of this program, for cases that start it.
 const char *program;
 
 static struct test *first, **last = &first;

@@ -44,7 +44,7 @@ TEST(mman_too_much)
 		CHECK(mmap(0, sizes[i], PROT_READ, ANONYMOUS, -1, 0) == MAP_FAILED);
 		CHECK_INT(errno, ENOMEM);
 	}
-	// Beyond the end of the addresses.
+	// Beyond the end of the address space.
 	errno = 0;
 	CHECK(mmap((void *)((uintptr_t)1 << 48), 4096, PROT_READ, ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == ENOMEM);
 	errno = 0;
@@ -68,7 +68,7 @@ TEST(mman_code_made_at_run_time)
 	}
 }
 
-// Run in a job whose policy is against executable memory: it cannot be had, and what is not to be executed can.
+// Runs in a job whose policy denies executable memory: executable memory is refused, and other memory is not.
 int without_code(void)
 {
 	void *memory = anonymous(PROT_READ | PROT_WRITE);
@@ -112,7 +112,8 @@ TEST(mman_protection)
 		return;
 	memory[5] = 7;
 	CHECK_INT(memory[5], 7);
-	// Alone it cannot be had, and so it is refused where what there is would be taken away.
+	// Write or execute permission without read permission is not available, so the call is refused and the page
+	// keeps its permissions.
 	errno = 0;
 	CHECK(mprotect((void *)memory, 4096, PROT_WRITE) == -1 && errno == ENOTSUP);
 	errno = 0;
@@ -134,13 +135,13 @@ TEST(mman_advice)
 	static const int hints[] = { MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_HUGEPAGE, MADV_DONTFORK };
 	for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
 		CHECK(!madvise(memory, 4096, hints[i]) && memory[0] == 1 && memory[4095] == 1);
-	// Its pages would be zero from then on; who is not told so must not be told that it is done.
+	// The pages must read as zero from then on. If the system does not do that, the call must fail.
 	errno = 0;
 	int done = madvise(memory, 4096, MADV_DONTNEED);
 	CHECK(done ? errno == EINVAL && memory[0] == 1 : memory[0] == 0 && memory[4095] == 0);
 	memset(memory, 1, 4096);
 	CHECK(!madvise(memory, 4096, MADV_FREE) && (memory[0] == 1 || memory[0] == 0));
-	// POSIX's own never changes anything.
+	// The POSIX call never changes memory.
 	memset(memory, 1, 4096);
 	CHECK(!posix_madvise(memory, 4096, POSIX_MADV_DONTNEED) && memory[0] == 1);
 	errno = 0;

@@ -1,4 +1,4 @@
-// sys/socket.h, netdb.h, resolv.h: what needs no other program.
+// sys/socket.h, netdb.h, resolv.h: calls that need no other program.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <arpa/nameser.h>
@@ -20,7 +20,8 @@ TEST(socket_time_out)
 	int in = socket(AF_INET, SOCK_DGRAM, 0), out = socket(AF_INET, SOCK_DGRAM, 0);
 	CHECK(in >= 0 && out >= 0 && !bind(in, (void *)&address, sizeof address) && !getsockname(in, (void *)&address, &size));
 	CHECK(!setsockopt(in, SOL_SOCKET, SO_RCVTIMEO, &least, sizeof least));
-	// What was sent before is there, however short the time; what was not is not waited for.
+	// A datagram that was sent before is received, however short the timeout is; without one the call fails after
+	// the timeout.
 	for (int i = 0; i < 20; i++) {
 		CHECK(sendto(out, "x", 1, 0, (void *)&address, size) == 1);
 		byte = 0;
@@ -55,7 +56,7 @@ TEST(socket_time_out_of_streams)
 
 TEST(resolv_names_in_messages)
 {
-	// A message whose second name ends in the first one.
+	// A message whose second name ends with a pointer into the first one.
 	static const unsigned char message[] = "\3www\7example\3com\0\4mail\xc0\4";
 	char name[256];
 	CHECK(dn_expand(message, message + sizeof message - 1, message, name, sizeof name) == 17);
@@ -63,7 +64,7 @@ TEST(resolv_names_in_messages)
 	CHECK(dn_expand(message, message + sizeof message - 1, message + 17, name, sizeof name) == 7);
 	CHECK_STR(name, "mail.example.com");
 	CHECK(dn_skipname(message + 17, message + sizeof message - 1) == 7);
-	// One that leads to itself, and one that goes beyond the end.
+	// A name that points to itself, and a name that reaches beyond the end.
 	static const unsigned char loop[] = { 0xc0, 0 };
 	CHECK(dn_expand(loop, loop + sizeof loop, loop, name, sizeof name) == -1);
 	CHECK(dn_expand(message, message + 5, message, name, sizeof name) == -1);
@@ -78,7 +79,7 @@ TEST(resolv_names_in_messages)
 
 TEST(netdb_without_lists)
 {
-	// No list of services is there: none is found, and that is no failure of the look-up.
+	// There is no list of services: a look-up finds nothing, which is not an error.
 	CHECK(!getservbyname("http", "tcp") && !getservbyport(htons(80), "tcp"));
 	struct protoent *protocol = getprotobyname("tcp");
 	CHECK(protocol && protocol->p_proto == IPPROTO_TCP);

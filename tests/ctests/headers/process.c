@@ -1,4 +1,4 @@
-// spawn.h, sys/wait.h, and what becomes of a process: the cases start this program again, which then does what is asked of it.
+// spawn.h, sys/wait.h, and ends of processes: the cases start this program again with arguments that say what to do.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void *read_for_ever(void *unused)
 	return unused;
 }
 
-// What this program does when a case starts it.
+// Runs when a case starts this program.
 int child(int argc, char **argv)
 {
 	if (!strcmp(argv[0], "exit"))
@@ -42,7 +42,7 @@ int child(int argc, char **argv)
 		ZX_ASSERT_MSG(argc != 2, "there is %s", argv[1]);
 	}
 	if (!strcmp(argv[0], "compute")) {
-		// As long as it takes to be measured.
+		// Long enough to be measured.
 		while (clock() < atol(argv[1]))
 			;
 		return 0;
@@ -54,7 +54,7 @@ int child(int argc, char **argv)
 	if (!strcmp(argv[0], "raise"))
 		return raise(atoi(argv[1]));
 	if (!strcmp(argv[0], "print")) {
-		// Not flushed by hand: exit does it.
+		// The output is not flushed here: exit does it.
 		printf("%s from %s", argv[1], getenv("WHO"));
 		return 0;
 	}
@@ -65,7 +65,7 @@ int child(int argc, char **argv)
 		return 0;
 	}
 	if (!strcmp(argv[0], "wait")) {
-		// Ends while a thread of its own waits for input.
+		// The process ends while one of its threads waits for input.
 		pthread_t thread;
 		pthread_create(&thread, 0, read_for_ever, 0);
 		usleep(20000);
@@ -181,7 +181,7 @@ TEST(assert_panics)
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-// What posix_spawn answers with these attributes; the child is waited for.
+// The result of posix_spawn with these attributes. Waits for the child.
 static int attempt(posix_spawnattr_t *attributes, short flags)
 {
 	pid_t pid;
@@ -197,7 +197,8 @@ TEST(spawn_attributes)
 	posix_spawnattr_t attributes;
 	CHECK(!posix_spawnattr_init(&attributes));
 	CHECK_INT(attempt(&attributes, 0), 0);
-	// A child begins with every signal at its default, in a group and a session of its own, with its parent's (no) user.
+	// A child always begins with default signal actions, a process group and a session of its own, and its
+	// parent's (no) user.
 	sigset_t signals;
 	sigfillset(&signals);
 	posix_spawnattr_setsigdefault(&attributes, &signals);
@@ -207,7 +208,7 @@ TEST(spawn_attributes)
 	CHECK_INT(posix_spawnattr_setschedpolicy(&attributes, SCHED_FIFO), ENOSYS);
 	posix_spawnattr_setpgroup(&attributes, getpid());
 	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETPGROUP), ENOTSUP);
-	// And with no signal blocked: no other mask can be given it.
+	// It also begins with no signal blocked, and no other mask can be set.
 	sigemptyset(&signals);
 	posix_spawnattr_setsigmask(&attributes, &signals);
 	CHECK_INT(attempt(&attributes, POSIX_SPAWN_SETSIGMASK), 0);
@@ -230,7 +231,7 @@ TEST(resource_usage_of_children)
 	struct tms times_before, times_after;
 	CHECK(!getrusage(RUSAGE_CHILDREN, &before) && times(&times_before) != -1);
 	pid_t pid = start("compute", "300000", 0);
-	// Those that nobody has waited for yet do not count.
+	// Children that were not waited for do not count yet.
 	CHECK(!getrusage(RUSAGE_CHILDREN, &running) && microseconds(running.ru_utime) == microseconds(before.ru_utime));
 	CHECK(wait4(pid, 0, 0, &of_child) == pid && microseconds(of_child.ru_utime) >= 300000);
 	CHECK(!getrusage(RUSAGE_CHILDREN, &after));
@@ -245,7 +246,7 @@ TEST(spawn_shell)
 {
 	CHECK(system(0));
 	char line[64] = "", command[256];
-	// The one path that programs of Unix know by heart.
+	// The one path that UNIX programs have built in.
 	char *const argv[] = { "sh", "-c", "exit 6", 0 };
 	int status;
 	pid_t pid;
@@ -268,7 +269,7 @@ TEST(resource_limits)
 {
 	struct rlimit limit, other;
 	CHECK(!getrlimit(RLIMIT_NOFILE, &limit) && !setrlimit(RLIMIT_NOFILE, &limit));
-	// Limits are a job's: a process' own stay as they are, and nobody is told otherwise.
+	// Limits belong to jobs. A process's own limits do not change, so a call that would change them must fail.
 	other = limit;
 	other.rlim_cur--;
 	errno = 0;

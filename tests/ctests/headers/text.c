@@ -18,7 +18,7 @@
 
 TEST(string_moving)
 {
-	// Every length, alignment and overlap up to some vectors' size, against the plainest loop.
+	// Every length, alignment and overlap up to the size of several vectors, compared with a simple loop.
 	static unsigned char a[600], b[600];
 	for (int length = 0; length < 200; length++)
 		for (int from = 0; from < 260; from += 13)
@@ -86,7 +86,7 @@ TEST(string_searching)
 	CHECK(memmem(text, 19, "row", 3) == text + 11);
 	CHECK(strnlen(text, 5) == 5 && strchrnul(text, '!') == text + 19);
 	CHECK(ffs(8) == 4 && ffsl(0) == 0);
-	// A long needle in a long text, at every place.
+	// A long needle in a long text, at every position.
 	static char hay[5000];
 	memset(hay, 'a', sizeof hay - 1);
 	char needle[300];

@@ -1,4 +1,4 @@
-// sys/un.h: UNIX sockets with names, as far as C sees more of them than Rust does.
+// sys/un.h: named UNIX sockets, in the parts that C programs see and Rust programs do not.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,12 +37,12 @@ TEST(un_addresses)
 	CHECK(accept(listens, 0, 0) == -1 && errno == EINVAL);
 	CHECK(getpeername(listens, (void *)&told, &size) == -1 && errno == ENOTCONN);
 	CHECK(send(listens, "x", 1, MSG_NOSIGNAL) == -1 && errno == ENOTCONN);
-	// Too short, too long, of another family, and none at all.
+	// Too short, too long, and of another family.
 	CHECK(bind(listens, (void *)&address, 1) == -1 && errno == EINVAL);
 	CHECK(bind(listens, (void *)&address, sizeof address + 1) == -1 && errno == EINVAL);
 	struct sockaddr other = { .sa_family = AF_INET };
 	CHECK(bind(listens, &other, sizeof other) == -1 && (errno == EINVAL || errno == EAFNOSUPPORT));
-	// Without a NUL, as long as its length says.
+	// Without a terminating NUL: the length of the address determines the name.
 	size_t length = strlen(address.sun_path);
 	CHECK(!bind(listens, (void *)&address, offsetof(struct sockaddr_un, sun_path) + length));
 	CHECK(bind(listens, (void *)&second, sizeof second) == -1 && errno == EINVAL);
@@ -51,7 +51,7 @@ TEST(un_addresses)
 	CHECK(!getsockname(listens, (void *)&told, &size) && told.sun_family == AF_UNIX);
 	CHECK_INT(size, offsetof(struct sockaddr_un, sun_path) + length + 1);
 	CHECK_STR(told.sun_path, address.sun_path);
-	// What there is no room for is cut off, and its length told.
+	// The part that does not fit is cut off, and the full length is returned.
 	char little[4] = "";
 	size = sizeof little;
 	CHECK(!getsockname(listens, (void *)little, &size) && size == offsetof(struct sockaddr_un, sun_path) + length + 1);
@@ -88,26 +88,26 @@ TEST(un_backlog)
 	CHECK(!listen(listens, 1));
 	CHECK(accept(listens, 0, 0) == -1 && errno == EAGAIN);
 	CHECK(!events(listens, POLLIN | POLLOUT));
-	// One more than was asked for.
+	// The queue has room for one connection more than requested.
 	CHECK(!connect(client[0], (void *)&address, sizeof address) && !connect(client[1], (void *)&address, sizeof address));
 	CHECK(connect(client[2], (void *)&address, sizeof address) == -1 && errno == EAGAIN);
 	CHECK_INT(events(listens, POLLIN | POLLOUT), POLLIN);
-	// Who waits does so as long as it said.
+	// A blocking connect waits until its timeout.
 	struct timeval short_ = { .tv_usec = 30000 };
 	CHECK(!fcntl(client[2], F_SETFL, 0) && !setsockopt(client[2], SOL_SOCKET, SO_SNDTIMEO, &short_, sizeof short_));
 	CHECK(connect(client[2], (void *)&address, sizeof address) == -1 && errno == EAGAIN);
-	// What was sent before is there for who accepts.
+	// Data that was sent before is there after accept.
 	CHECK(send(client[0], "first", 5, 0) == 5);
 	int in = accept(listens, 0, 0);
 	char bytes[8] = "";
 	CHECK(in >= 0 && recv(in, bytes, sizeof bytes, MSG_PEEK) == 5 && recv(in, bytes, sizeof bytes, 0) == 5);
 	CHECK_STR(bytes, "first");
 	CHECK(connect(client[0], (void *)&address, sizeof address) == -1 && errno == EISCONN);
-	// Who gave up is not in line: there is room.
+	// A connect that timed out has left the queue, so there is room again.
 	CHECK(!connect(client[3], (void *)&address, sizeof address));
 	CHECK_INT(events(listens, POLLIN), POLLIN);
 	close(listens);
-	// Who was not accepted learns that nobody will.
+	// A connection that was not accepted ends when the listening socket is closed.
 	struct pollfd end = { .fd = client[1], .events = POLLIN };
 	CHECK(poll(&end, 1, -1) == 1 && end.revents & (POLLIN | POLLHUP));
 	CHECK(send(client[1], "x", 1, MSG_NOSIGNAL) == -1);
@@ -137,7 +137,7 @@ TEST(un_datagrams)
 	CHECK(recvmsg(a, &received, 0) == 5);
 	CHECK_STR(from.sun_path, two.sun_path);
 	CHECK_STR(bytes, "abcde");
-	// No room, and room again.
+	// The queue gets full, and has room again.
 	CHECK(!connect(b, (void *)&one, sizeof one));
 	CHECK_INT(events(b, POLLOUT), POLLOUT);
 	static char large[1000];
@@ -148,10 +148,10 @@ TEST(un_datagrams)
 	while (sent--)
 		CHECK(recv(a, large, sizeof large, 0) == sizeof large);
 	CHECK_INT(events(b, POLLOUT), POLLOUT);
-	// It goes to nobody any more.
+	// The socket is no longer connected.
 	struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 	CHECK(!connect(b, &nobody, sizeof nobody) && send(b, "x", 1, 0) == -1 && errno == ENOTCONN);
-	// Who reads no more is sent no more.
+	// Sending to a socket that has shut down reading fails.
 	CHECK(!shutdown(a, SHUT_RD) && sendto(b, "x", 1, MSG_NOSIGNAL, (void *)&one, sizeof one) == -1 && errno == EPIPE);
 	CHECK(recv(a, bytes, sizeof bytes, 0) == 0);
 	CHECK(!shutdown(a, SHUT_WR) && sendto(a, "x", 1, MSG_NOSIGNAL, (void *)&two, sizeof two) == -1 && errno == EPIPE);
@@ -176,7 +176,7 @@ TEST(un_some_room)
 	CHECK(!socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
 	while (send(pair[0], little, sizeof little, MSG_DONTWAIT) == sizeof little)
 		;
-	// There is room, but not enough. Who waits for more does not ask again and again.
+	// There is room, but not enough. A sender that waits for more must not poll in a loop.
 	CHECK(recv(pair[1], little, sizeof little, 0) == sizeof little);
 	pthread_t reader;
 	CHECK(!pthread_create(&reader, 0, reads_later, &pair[1]));

@@ -1,4 +1,4 @@
-// zircon/*.h: what C sources of Zircon programs take for granted.
+// zircon/*.h: definitions that C sources of Zircon programs rely on.
 #include <errno.h>
 #include <stdint.h>
 #include <threads.h>
@@ -80,7 +80,7 @@ TEST(zircon_assert)
 	ZX_ASSERT(++asked == 1);
 	ZX_ASSERT_MSG(++asked == 2, "asked %d times", asked);
 	ZX_ASSERT_MSG(1, "without more");
-	// Not asked at all where the program does not ask for it.
+	// The condition is not evaluated in a program without debug assertions.
 	ZX_DEBUG_ASSERT(++asked == 77);
 	ZX_DEBUG_ASSERT_MSG(++asked == 77, "%d", asked);
 	CHECK_INT(asked, 2);
@@ -136,7 +136,7 @@ TEST(zircon_packets)
 	CHECK(PA_HND_ARG(PA_HND(PA_FD, 3)) == 3 && PA_HND_TYPE(PA_HND(PA_FD, 3)) == PA_FD);
 }
 
-// An atomic integer, as Zircon's C programs use it.
+// An atomic integer in the form that Zircon's C programs use.
 static zx_futex_t word = ATOMIC_VAR_INIT(0);
 
 static int wake(void *unused)

@@ -1,4 +1,4 @@
-// Prints what the standard says exactly: the same bytes on every system. One line a case.
+// Prints results that the standard defines exactly: the same bytes on every system. One line for each case.
 #define _GNU_SOURCE
 #include <complex.h>
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-// The bits of a number: %a leaves a choice where the first digit is.
+// The bits of a number: %a leaves open which digit comes first.
 static const char *bits(double number)
 {
 	static char texts[16][20];
@@ -47,7 +47,7 @@ static void floats(void)
 		0.05, 99999.5, 999999.5, 1e100, 5e-324, DBL_MAX, DBL_MIN, 2.2250738585072011e-308, 4.35, 0.000123456789, INFINITY, -INFINITY };
 	for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-			// Some hosts leave the zeros out here, which # forbids.
+			// Some hosts omit the zeros here, although # requires them.
 			if (values[v] == 999999.5 && !strcmp(formats[f], "%#g"))
 				continue;
 			printf("%s of %s: [", formats[f], bits(values[v]));
@@ -112,7 +112,7 @@ static void scanned(void)
 
 static void mathematics(void)
 {
-	// Only what must be exact.
+	// Only results that must be exact.
 	static const double values[] = { 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e15 + 0.5, 3.7, -3.7, 1e300, INFINITY };
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
 		double x = values[i], whole;
