@@ -311,7 +311,7 @@ fn draw_any_size() -> Outcome {
         zx::cprng_draw(&mut bytes[1..=size]);
         equal((bytes[0], bytes[size + 1]), (0, 0))?;
         if size >= 255 {
-            // Nearly every value occurs, and none makes up a quarter of the bytes.
+            // No value makes up a quarter of the bytes.
             let mut counts = [0; 256];
             bytes[1..=size].iter().for_each(|&byte| counts[usize::from(byte)] += 1);
             ensure(counts.iter().all(|&count| count < size / 4), "a value comes too often")?;

@@ -102,7 +102,7 @@ fn second_chance() -> Outcome {
     equal(caught.exception.strategy()?, ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.passed();
     let caught = catch(&watched.thread)?;
-    // Other handlers can read the strategy but not change it.
+    // The other handlers see the strategy that the debugger has set.
     equal(caught.exception.strategy()?, ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.passed();
     catch(&watched.process)?.passed();

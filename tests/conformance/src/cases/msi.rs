@@ -135,7 +135,7 @@ fn create_registers() -> Outcome {
         let interrupt = msi.create(0, 0, &registers(control)?, 0)?;
         equal(interrupt.basic_info()?.type_, abi::ZX_OBJ_TYPE_INTERRUPT)?;
     }
-    // MSI-X needs no capability in this memory.
+    // An MSI-X table needs no content in advance.
     msi.create(ZX_MSI_MODE_MSI_X, 0, &registers(0)?, 16)?;
     Ok(())
 }

@@ -302,7 +302,7 @@ fn enter_bad_state() -> Outcome {
             fails(restricted.enter(), Status::BAD_STATE)?;
             equal(*restricted.state(), bad)?;
         }
-        // The largest valid values.
+        // Values at the edges of the valid ranges.
         let bases = zx_restricted_state_t { fs_base: 0xffff_8000_0000_0000, gs_base: 0x7fff_ffff_ffff, ..good };
         equal(enters(&mut restricted, bases)?, (Reason::Syscall, after_call(bases)))?;
     }

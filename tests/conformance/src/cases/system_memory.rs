@@ -175,7 +175,7 @@ fn lock(vmo: &Vmo) -> Result<u64, Failure> {
 fn discards_oldest_first() -> Outcome {
     let size = 6 * MIB;
     let [first, second, kept] = [discardable(size, 1)?, discardable(size, 2)?, discardable(size, 3)?];
-    // The second VMO was created earlier, but the first one was unlocked earlier.
+    // The first VMO is unlocked first, so the server discards it first.
     first.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     second.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     let committed = |vmo: &Vmo| Ok::<u64, Failure>(vmo.info()?.committed_bytes);

@@ -104,7 +104,7 @@ fn pages_of_others() -> Outcome {
     equal(end, ZX_EXCP_UNDEFINED_INSTRUCTION)
 }
 
-/// Pages that a VMO gives back in various ways and gets again.
+/// Pages that a VMO frees in various ways and then commits again.
 fn pages_given_back() -> Outcome {
     let len = 64 * PAGE;
     let vmo = Vmo::create(len as u64, abi::ZX_VMO_RESIZABLE)?;

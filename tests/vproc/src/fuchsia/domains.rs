@@ -125,7 +125,7 @@ struct Owner<'v> {
     current: usize,
     dice: Dice,
     counts: Counts,
-    /// A hash of everything that it was told.
+    /// A hash of everything that was reported to it.
     digest: u64,
 }
 

@@ -172,7 +172,7 @@ pub enum Access {
     Store,
 }
 
-/// A stop of the code that its owner is told.
+/// A stop of the code, as it is reported to the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     Syscall,
@@ -300,19 +300,19 @@ impl Model {
         self.memory[from..from + WORDS as usize].iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// A word of the memory changes from outside.
+    /// Sets a word of the memory, as the owner does.
     pub fn set_word(&mut self, word: usize, value: u64) {
         self.memory[word] = value;
     }
 
-    /// A page's memory is taken away: the page is zero then.
+    /// Takes a page away: it is unmapped, and its memory is zero.
     pub fn clear(&mut self, page: usize) {
         let from = page * WORDS as usize;
         self.memory[from..from + WORDS as usize].fill(0);
         self.data[page] = Access::None;
     }
 
-    /// The sub-domain's process has ended.
+    /// Unmaps everything, because the sub-domain's process has ended.
     pub fn end(&mut self) {
         (self.data, self.shown) = ([Access::None; PAGES], [false; CODE.len()]);
     }
