@@ -54,8 +54,8 @@ pub use irq::{IrqControl, IrqHandler};
 pub use message::{Message, MessageInfo, Received};
 pub use port::{IoPort, IoPortControl};
 pub use tcb::{
-    FPU_WORDS, Held, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS, NO_BASES, RUNS_FOREIGN, SchedParams,
-    TELLS_TICKS, Tcb, TcbConfig, UserContext,
+    DEBUG_REGISTERS, FPU_WORDS, HAS_DEBUG_REGISTERS, Held, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS,
+    NO_BASES, RUNS_FOREIGN, SchedParams, TELLS_TICKS, Tcb, TcbConfig, UserContext,
 };
 pub use untyped::{MAX_OBJECTS_PER_RETYPE, ObjectType, Untyped};
 pub use vspace::{

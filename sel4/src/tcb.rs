@@ -70,6 +70,12 @@ pub struct TcbConfig {
 /// Words of the FPU state: x87, SSE and AVX in the format of XSAVE.
 pub const FPU_WORDS: usize = 832 / 8;
 
+/// The debug registers of a thread: DR0 to DR3, DR6, DR7.
+pub const DEBUG_REGISTERS: usize = 6;
+
+/// Whether the kernel keeps debug registers of each thread: [`Tcb::read_debug`], [`Tcb::write_debug`].
+pub const HAS_DEBUG_REGISTERS: bool = family::HAS_DEBUG_REGISTERS;
+
 /// Whether [`Tcb::write_registers`] preserves the trap flag, with which the thread stops after its next instruction.
 pub const KEEPS_TRAP_FLAG: bool = family::KEEPS_TRAP_FLAG;
 
@@ -169,6 +175,18 @@ impl Tcb {
     /// Writes them, all three components, for a thread that does not run. `None` if the kernel does not support that.
     pub fn write_fpu(self, state: &[u64; FPU_WORDS]) -> Option<Result<()>> {
         family::write_fpu(self, state)
+    }
+
+    /// Reads the debug registers. DR6 has the breakpoints that the thread's last debug exception was for, and whether it
+    /// was a single step. `None` if the kernel does not provide them.
+    pub fn read_debug(self) -> Option<Result<[u64; DEBUG_REGISTERS]>> {
+        family::read_debug(self)
+    }
+
+    /// Writes them. The kernel refuses addresses that are not a program's, breakpoints on I/O, breakpoints that are not
+    /// aligned to their length, and reserved bits of DR7. `None` if the kernel does not support that.
+    pub fn write_debug(self, registers: &[u64; DEBUG_REGISTERS]) -> Option<Result<()>> {
+        family::write_debug(self, registers)
     }
 
     /// Declares that the thread never uses x87 and vector registers. If the kernel supports that, it leaves the

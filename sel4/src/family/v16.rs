@@ -2,7 +2,7 @@
 
 use crate::generated::{config, invoke};
 use crate::message::{Message, Received};
-use crate::tcb::{FPU_WORDS, Held, UserContext};
+use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, Held, UserContext};
 use crate::{
     CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
     VSpace,
@@ -97,6 +97,16 @@ pub(crate) fn without_fpu(_: Tcb, _: CPtr) -> Result<()> {
 
 /// These kernels have no call for it.
 pub(crate) fn read_fpu(_: Tcb) -> Option<Result<[u64; FPU_WORDS]>> {
+    None
+}
+
+pub(crate) const HAS_DEBUG_REGISTERS: bool = false;
+
+pub(crate) fn read_debug(_: Tcb) -> Option<Result<[u64; DEBUG_REGISTERS]>> {
+    None
+}
+
+pub(crate) fn write_debug(_: Tcb, _: &[u64; DEBUG_REGISTERS]) -> Option<Result<()>> {
     None
 }
 

@@ -4,7 +4,7 @@ use core::array;
 
 use crate::generated::{USER_CONTEXT_WORDS, invoke, label, syscall};
 use crate::message::{Invocation, Message, Received};
-use crate::tcb::{FPU_WORDS, Held, UserContext};
+use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, Held, UserContext};
 use crate::{
     CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb,
     TcbConfig, VSpace, ipc, sys,
@@ -199,6 +199,31 @@ pub(crate) fn write_fpu(tcb: Tcb, state: &[u64; FPU_WORDS]) -> Option<Result<()>
     call.word::<2>(state[0]);
     call.word::<3>(state[1]);
     for (i, &word) in state.iter().enumerate().skip(2) {
+        ipc::set_message_word(2 + i, word);
+    }
+    Some(call.run().map(|_| ()))
+}
+
+/// The project's patch `debug-registers`.
+pub(crate) const HAS_DEBUG_REGISTERS: bool = true;
+
+/// Flag for reading and writing registers: the debug registers instead (the same patch).
+const DEBUG: u64 = 1 << 15;
+
+pub(crate) fn read_debug(tcb: Tcb) -> Option<Result<[u64; DEBUG_REGISTERS]>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
+    call.word::<0>(DEBUG);
+    call.word::<1>(1);
+    Some(call.run().map(|first| array::from_fn(|i| first.get(i).copied().unwrap_or_else(|| ipc::message_word(i)))))
+}
+
+pub(crate) fn write_debug(tcb: Tcb, registers: &[u64; DEBUG_REGISTERS]) -> Option<Result<()>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + DEBUG_REGISTERS, 0);
+    call.word::<0>(DEBUG);
+    call.word::<1>(0);
+    call.word::<2>(registers[0]);
+    call.word::<3>(registers[1]);
+    for (i, &word) in registers.iter().enumerate().skip(2) {
         ipc::set_message_word(2 + i, word);
     }
     Some(call.run().map(|_| ()))

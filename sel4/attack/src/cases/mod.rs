@@ -2,6 +2,7 @@
 
 mod addresses;
 mod bases;
+mod breakpoints;
 mod buffers;
 mod execute;
 mod registers;
@@ -38,4 +39,7 @@ pub const ALL: &[Case] = &[
     Case { name: "rip", run: registers::rip },
     Case { name: "base", run: registers::base },
     Case { name: "selectors", run: bases::selectors },
+    Case { name: "breakpoints", run: breakpoints::breakpoints },
+    Case { name: "breakpoint_values", run: breakpoints::breakpoint_values },
+    Case { name: "stack_segment", run: breakpoints::stack_segment },
 ];

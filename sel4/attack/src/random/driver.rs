@@ -252,9 +252,21 @@ fn registers(chance: &mut Chance) -> UserContext {
     registers
 }
 
+/// Mostly breakpoints that a thread may have, which threads come to.
+fn breakpoints(chance: &mut Chance) -> [u64; sel4::DEBUG_REGISTERS] {
+    let control = chance.next() & 0xffff_00ff;
+    let mut registers = core::array::from_fn(|_| chance.address() & !7);
+    // On data: writes, or all accesses.
+    registers[5] = control | 0x1111_0000;
+    if chance.one_in(4) {
+        registers.fill_with(|| chance.edge());
+    }
+    registers
+}
+
 fn thread(chance: &mut Chance, tcb: Tcb) -> Result<()> {
     let told = |done: Option<Result<()>>| done.unwrap_or(Ok(()));
-    match chance.below(22) {
+    match chance.below(24) {
         0..5 => tcb.write_registers(&registers(chance), true),
         5 => tcb.write_registers(&registers(chance), false),
         6 => tcb.write_foreign(&registers(chance), chance.one_in(2)),
@@ -292,6 +304,8 @@ fn thread(chance: &mut Chance, tcb: Tcb) -> Result<()> {
             state.fill_with(|| chance.edge());
             told(tcb.write_fpu(&state))
         }
+        21 => tcb.read_debug().map_or(Ok(()), |read| read.map(drop)),
+        22 => told(tcb.write_debug(&breakpoints(chance))),
         _ => tcb.without_fpu(CPtr(pick(chance))),
     }
 }
