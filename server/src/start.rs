@@ -157,9 +157,16 @@ fn make_vdso<M: Machine>(kernel: &mut Kernel<M>, image: &[u8]) -> Result<Id<Vmo>
     kernel.vmo_write(id, 0, image).at("fill the vDSO")?;
     let conversion = kernel.machine.conversion();
     let (_, physmem) = kernel.machine.memory();
+    // Each debug register can hold a breakpoint or a watchpoint.
+    let breakpoints = if kernel.machine.has_debug() { 4 } else { 0 };
     let constants = vdso_constants {
         max_num_cpus: 1,
-        features: vdso_features { cpu: abi::ZX_HAS_CPU_FEATURES, ..Default::default() },
+        features: vdso_features {
+            cpu: abi::ZX_HAS_CPU_FEATURES,
+            hw_breakpoint_count: breakpoints,
+            hw_watchpoint_count: breakpoints,
+            ..Default::default()
+        },
         dcache_line_size: 64,
         icache_line_size: 64,
         page_size: PAGE_SIZE as u32,

@@ -9,9 +9,9 @@ use core::cell::Cell;
 use crate::containers::failure_injection::{Want, refused};
 use crate::containers::growth::OutOfMemory;
 use crate::machine::{
-    Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread,
-    MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
+    Aspace, Cache, Conversion, DebugRegisters, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters,
+    Frame, Held, Irq, IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner,
+    MachineThread, MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
 };
 
 mod check;
@@ -47,6 +47,8 @@ pub struct FakeThread {
     pub runtime: i64,
     /// Its x87 and vector registers, once they were set.
     pub fpu: Option<FpuRegisters>,
+    /// Its debug registers.
+    pub debug: DebugRegisters,
     /// Arguments 5 to 8 of its next call.
     pub extra: [u64; 4],
     /// How often it was made to repeat its call.
@@ -80,6 +82,8 @@ pub struct FakeMachine {
     pub endpoints: FakeEndpoints,
     /// Runners, and whether they run.
     pub runners: BTreeMap<u32, bool>,
+    /// The debug registers of runners that were given any.
+    pub runner_debug: BTreeMap<u32, DebugRegisters>,
     next_runner: u32,
     /// Bells, and how often each was rung.
     pub bells: BTreeMap<u32, u32>,
@@ -418,6 +422,19 @@ impl Machine for FakeMachine {
         self.threads.get_mut(&thread.0).expect("thread in use").fpu = Some(*registers);
     }
 
+    fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters> {
+        Some(self.threads[&thread.0].debug)
+    }
+
+    fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters) {
+        assert!(registers.valid(), "breakpoints that no thread may have");
+        self.threads.get_mut(&thread.0).expect("thread in use").debug = *registers;
+    }
+
+    fn has_debug(&self) -> bool {
+        true
+    }
+
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
         Some(self.threads[&thread.0].runtime)
     }
@@ -513,6 +530,16 @@ impl Machine for FakeMachine {
         Registers::default()
     }
 
+    fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters> {
+        assert!(self.runners.contains_key(&runner.0), "runner in use");
+        Some(self.runner_debug.get(&runner.0).copied().unwrap_or_default())
+    }
+
+    fn runner_set_debug(&mut self, runner: MachineRunner, registers: &DebugRegisters) {
+        assert!(self.runners.contains_key(&runner.0) && registers.valid(), "breakpoints that no runner may have");
+        self.runner_debug.insert(runner.0, *registers);
+    }
+
     fn runs_foreign(&self) -> bool {
         true
     }
@@ -560,6 +587,7 @@ impl Machine for FakeMachine {
 
     fn runner_destroy(&mut self, runner: MachineRunner) {
         assert!(self.runners.remove(&runner.0).is_some(), "runner destroyed twice");
+        self.runner_debug.remove(&runner.0);
     }
 
     fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {

@@ -379,6 +379,50 @@ impl FpuRegisters {
     };
 }
 
+/// The debug registers of a thread: up to four breakpoints, each on execution or on data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DebugRegisters {
+    /// DR0 to DR3: the addresses.
+    pub addresses: [u64; 4],
+    /// DR6: a bit for each breakpoint that the last debug exception was for, and bit 14 for a single step.
+    pub status: u64,
+    /// DR7: which breakpoints are enabled, for which accesses, and for how many bytes.
+    pub control: u64,
+}
+
+impl DebugRegisters {
+    /// The bits of DR6 that are always set.
+    pub const STATUS_FIXED: u64 = 0xffff_0ff0;
+    /// The bits of DR7 that are always set here: the reserved one, and two that ask for exact breakpoints.
+    pub const CONTROL_FIXED: u64 = 0x700;
+    /// The bits of DR7 that a program sets: enabling, accesses, lengths.
+    pub const CONTROL_SET: u64 = 0xffff_00ff;
+
+    /// The bits of DR7 that enable breakpoints.
+    pub const ENABLED: u64 = 0xff;
+
+    /// Whether a program may have these breakpoints. All addresses must be user addresses. An enabled breakpoint must
+    /// be for execution with a length of one byte, or for data that is aligned to its length.
+    pub fn valid(&self) -> bool {
+        self.addresses.iter().enumerate().all(|(n, &address)| {
+            let enabled = self.control >> (2 * n) & 3 != 0;
+            let length = match self.control >> (18 + 4 * n) & 3 {
+                0 => 1,
+                1 => 2,
+                2 => 8,
+                _ => 4,
+            };
+            let possible = match self.control >> (16 + 4 * n) & 3 {
+                0 => length == 1,
+                // I/O ports.
+                2 => false,
+                _ => address.is_multiple_of(length),
+            };
+            address < USER_TOP && (possible || !enabled)
+        })
+    }
+}
+
 /// The fault that stopped a thread, as the thread's message reports it. The machine has decoded the message but cannot
 /// vouch for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -598,6 +642,12 @@ pub trait Machine {
     fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters>;
     /// Sets the x87 and vector registers, if the machine can. The caller must clear reserved bits of MXCSR.
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
+    /// The debug registers of a stopped thread; none if the machine does not keep them per thread.
+    fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters>;
+    /// Sets the debug registers, which must be [`DebugRegisters::valid`], if the machine can.
+    fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters);
+    /// Whether the machine keeps debug registers per thread.
+    fn has_debug(&self) -> bool;
     /// Run time of a thread in nanoseconds, as precisely as the machine knows; none if it does not.
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64>;
     /// Number of timer ticks during which this kernel itself was running; constant where the machine does not count
@@ -665,6 +715,10 @@ pub trait Machine {
     /// Makes it use the x87 and vector registers of `owner`, a thread with an occupied endpoint slot, until either
     /// ends. `owner` shares them with no other runner.
     fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread);
+    /// Its debug registers; none if the machine does not keep them per thread.
+    fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters>;
+    /// Sets them as [`Machine::thread_set_debug`] does. The runner must not be running.
+    fn runner_set_debug(&mut self, runner: MachineRunner, registers: &DebugRegisters);
     /// Sets the registers with which it continues when it is released, whatever it was stopped by.
     fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers);
     /// Stops it if it runs. A message that it is sending stays pending.

@@ -10,6 +10,9 @@ use crate::machine::{Registers, canonical};
 /// Flags that a program may set freely: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
 /// alignment check, identification.
 pub const USER_FLAGS: u64 = 0x24_4dd5;
+/// The flag that makes the processor execute the next instruction although there is a breakpoint on it. A program can
+/// set it with `iret`; a debugger that writes registers leaves it as it is, or clears it along with a new `rip`.
+pub const RESUME_FLAG: u64 = 1 << 16;
 /// Flags that are always set: the interrupt flag, and a reserved bit.
 const SET_FLAGS: u64 = 0x202;
 
@@ -34,7 +37,7 @@ impl UserRegisters {
         if !can_be_base(registers.gs_base) {
             registers.gs_base = 0;
         }
-        registers.rflags = registers.rflags & USER_FLAGS | SET_FLAGS;
+        registers.rflags = registers.rflags & (USER_FLAGS | RESUME_FLAG) | SET_FLAGS;
         Self(registers)
     }
 
@@ -69,9 +72,9 @@ mod tests {
             let fit = *UserRegisters::new(given).get();
             let extended = |address: u64| (address << 16) as i64 >> 16 == address as i64;
             prop_assert!(fit.rip < 1 << 47 && extended(fit.fs_base) && extended(fit.gs_base));
-            // Interrupts are on, the I/O privilege level is 0, and the resume and virtual-8086 flags are clear.
+            // Interrupts are on, the I/O privilege level is 0, and the virtual-8086 flag is clear.
             prop_assert_eq!(fit.rflags & 0x202, 0x202);
-            prop_assert_eq!(fit.rflags & !(0x202 | USER_FLAGS), 0);
+            prop_assert_eq!(fit.rflags & !(0x202 | USER_FLAGS | RESUME_FLAG), 0);
             // Valid values stay unchanged, and sanitizing again changes nothing.
             prop_assert!(rip >= 1 << 47 || fit.rip == rip);
             prop_assert!(!extended(fs_base) || fit.fs_base == fs_base);

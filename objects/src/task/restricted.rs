@@ -22,7 +22,8 @@ use alloc::boxed::Box;
 use core::mem::offset_of;
 
 use abi::{
-    Status, VDSO_RESTRICTED, vdso_restricted, zx_exception_report_t, zx_restricted_exception_t, zx_restricted_state_t,
+    Status, VDSO_RESTRICTED, ZX_EXCP_HW_BREAKPOINT, vdso_restricted, zx_exception_report_t, zx_restricted_exception_t,
+    zx_restricted_state_t,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -33,7 +34,7 @@ use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::machine::{
-    EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, PAGE, Registers, Runs, canonical,
+    DebugRegisters, EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, PAGE, Registers, Runs, canonical,
 };
 use crate::memory::vmo::{Pin, Vmo};
 use crate::task::endpoint::Endpoint;
@@ -144,6 +145,11 @@ impl<M: Machine> Kernel<M> {
             }
         };
         let thread = self.objects.get_mut(id)?;
+        if thread.debugged
+            && let Some(registers) = self.machine.thread_debug(machine)
+        {
+            self.machine.runner_set_debug(runner, &registers);
+        }
         let kicked = core::mem::take(&mut thread.kicked);
         thread.restricted =
             Some(Box::new(Restricted { machine, account, endpoint, bell, runner, page, held: false, shows: false }));
@@ -251,6 +257,14 @@ impl<M: Machine> Kernel<M> {
         self.machine.runner_stop(runner);
         let registers = self.restricted_registers(machine, runner);
         self.machine.thread_set_word(machine, word!(owed), 0);
+        // The runner hit the breakpoint on behalf of the thread, so the thread's DR6 must tell it.
+        if report.is_some_and(|report| report.header.type_ == ZX_EXCP_HW_BREAKPOINT)
+            && let (Some(of_runner), Some(of_thread)) =
+                (self.machine.runner_debug(runner), self.machine.thread_debug(machine))
+        {
+            let told = DebugRegisters { status: of_runner.status, ..of_thread };
+            self.machine.thread_set_debug(machine, &told);
+        }
         self.vmo_write(vmo, 0, state(&registers).as_bytes())?;
         match report {
             Some(report) => {
@@ -315,6 +329,21 @@ impl<M: Machine> Kernel<M> {
         restricted.held = true;
         self.machine.runner_set_registers(runner, registers);
         self.restricted_bases(machine, registers);
+    }
+
+    /// DR6 of a thread that is held in restricted mode.
+    pub(crate) fn restricted_debug_shown(&mut self, id: Id<Thread>) -> Option<u64> {
+        let restricted = self.objects.get(id).ok()?.restricted.as_ref().filter(|restricted| restricted.shows)?;
+        self.machine.runner_debug(restricted.runner).map(|registers| registers.status)
+    }
+
+    /// Gives the runner the breakpoints that a stopped thread was given, so that they also apply in restricted mode.
+    pub(crate) fn restricted_set_debug(&mut self, id: Id<Thread>, registers: &DebugRegisters) {
+        let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get(id) else { return };
+        if let Some(before) = self.machine.runner_debug(restricted.runner) {
+            let registers = DebugRegisters { status: before.status, ..*registers };
+            self.machine.runner_set_debug(restricted.runner, &registers);
+        }
     }
 
     /// Run time of a thread's runner in nanoseconds; it counts for the thread.
@@ -463,5 +492,37 @@ mod tests {
         world.kernel.objects.get_mut(world.thread).unwrap().suspends = 0;
         world.kernel.thread_settle(world.thread);
         assert_eq!(world.runners(), (1, 0));
+    }
+
+    #[test]
+    fn breakpoints_are_those_of_both_modes() {
+        let mut world = world();
+        world.bind().unwrap();
+        let wanted = DebugRegisters { addresses: [0x1000, 0, 0, 0], status: u64::MAX, control: 1 | 1 << 13 };
+        assert_eq!(world.kernel.thread_set_debug(world.thread, &wanted), Err(Status::BAD_STATE));
+        world.kernel.objects.get_mut(world.thread).unwrap().suspends = 1;
+        world.kernel.thread_settle(world.thread);
+        for invalid in [
+            DebugRegisters { addresses: [0, 0, 0, crate::machine::USER_TOP], ..wanted },
+            DebugRegisters { control: 1 | 2 << 16, ..wanted },
+            DebugRegisters { control: 1 | 1 << 18, ..wanted },
+            DebugRegisters { addresses: [0x1001, 0, 0, 0], control: 2 | 0b0101 << 16, ..wanted },
+        ] {
+            assert_eq!(world.kernel.thread_set_debug(world.thread, &invalid), Err(Status::INVALID_ARGS));
+        }
+        let of_runners =
+            |world: &World| world.kernel.machine.runner_debug.values().copied().collect::<alloc::vec::Vec<_>>();
+        assert!(of_runners(&world).is_empty());
+        world.kernel.thread_set_debug(world.thread, &wanted).unwrap();
+        let found = world.kernel.thread_debug(world.thread).unwrap();
+        assert_eq!((found.addresses, found.status, found.control), (wanted.addresses, 0xffff_0ff0, 0x701));
+        assert_eq!(of_runners(&world), [DebugRegisters { status: 0, ..found }]);
+        // The runner of the next bound state gets them too, and gets none after they were removed.
+        for (control, count) in [(1, 1), (0, 0)] {
+            world.kernel.thread_set_debug(world.thread, &DebugRegisters { control, ..wanted }).unwrap();
+            world.kernel.restricted_unbind(world.thread);
+            world.bind().unwrap();
+            assert_eq!(of_runners(&world).len(), count);
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::core::wait::{Observed, Waiting};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::PAGE;
-use crate::machine::{FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
+use crate::machine::{DebugRegisters, FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::task::blocking::Wait;
 use crate::task::endpoint::Slots;
 use crate::task::exception::{After, Exception, ExceptionChannel};
@@ -102,6 +102,8 @@ pub struct Thread {
     pub(crate) restricted: Option<Box<Restricted>>,
     /// It was kicked while no restricted state was bound.
     pub(crate) kicked: bool,
+    /// It has enabled breakpoints.
+    pub(crate) debugged: bool,
     /// The call in which it is blocked, if calls are traced.
     pub(crate) traced: Option<Box<TracedCall>>,
 }
@@ -256,6 +258,7 @@ impl<M: Machine> Kernel<M> {
             vproc: None,
             restricted: None,
             kicked: false,
+            debugged: false,
             traced: None,
         };
         let id: Id<Thread> = self
@@ -534,6 +537,40 @@ impl<M: Machine> Kernel<M> {
         }
         let machine = self.shown(id)?;
         self.machine.thread_set_fpu(machine, registers);
+        Ok(())
+    }
+
+    /// The debug registers of a stopped thread, with the bits that are always set.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine does not keep them per thread.
+    pub fn thread_debug(&mut self, id: Id<Thread>) -> Result<DebugRegisters, Status> {
+        let machine = self.shown(id)?;
+        let mut registers = self.machine.thread_debug(machine).ok_or(Status::NOT_SUPPORTED)?;
+        if let Some(status) = self.restricted_debug_shown(id) {
+            registers.status = status;
+        }
+        registers.status |= DebugRegisters::STATUS_FIXED;
+        registers.control |= DebugRegisters::CONTROL_FIXED;
+        Ok(registers)
+    }
+
+    /// Sets the breakpoints of a stopped thread. DR6 does not change, and bits of DR7 that a program cannot set are
+    /// ignored.
+    ///
+    /// # Errors
+    /// As [`Kernel::thread_debug`]. `INVALID_ARGS`: see [`DebugRegisters::valid`].
+    pub fn thread_set_debug(&mut self, id: Id<Thread>, wanted: &DebugRegisters) -> Result<(), Status> {
+        let machine = self.shown(id)?;
+        let before = self.machine.thread_debug(machine).ok_or(Status::NOT_SUPPORTED)?;
+        let control = wanted.control & DebugRegisters::CONTROL_SET | DebugRegisters::CONTROL_FIXED;
+        let registers = DebugRegisters { addresses: wanted.addresses, status: before.status, control };
+        if !registers.valid() {
+            return Err(Status::INVALID_ARGS);
+        }
+        self.machine.thread_set_debug(machine, &registers);
+        self.objects.get_mut(id)?.debugged = control & DebugRegisters::ENABLED != 0;
+        self.restricted_set_debug(id, &registers);
         Ok(())
     }
 

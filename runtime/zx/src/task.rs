@@ -233,6 +233,10 @@ unsafe impl RegisterState for abi::zx_thread_state_fp_regs_t {
 unsafe impl RegisterState for abi::zx_thread_state_vector_regs_t {
     const KIND: u32 = abi::ZX_THREAD_STATE_VECTOR_REGS;
 }
+// SAFETY: plain numbers.
+unsafe impl RegisterState for abi::zx_thread_state_debug_regs_t {
+    const KIND: u32 = abi::ZX_THREAD_STATE_DEBUG_REGS;
+}
 
 object! {
     /// A thread.

@@ -55,9 +55,9 @@ use core::ptr;
 
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::{
-    Aspace, Cache, Conversion, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters, Frame, Held, Irq,
-    IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, MsiBlock,
-    PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
+    Aspace, Cache, Conversion, DebugRegisters, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters,
+    Frame, Held, Irq, IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineBell, MachineEndpoint, MachineRunner,
+    MachineThread, MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
 use server_boot::{BootInfo, FLAG_POWER};
@@ -571,6 +571,18 @@ impl Machine for Sel4 {
         self.threads.set_fpu(thread, registers);
     }
 
+    fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters> {
+        self.threads.debug(thread)
+    }
+
+    fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters) {
+        self.threads.set_debug(thread, registers);
+    }
+
+    fn has_debug(&self) -> bool {
+        sel4::HAS_DEBUG_REGISTERS
+    }
+
     fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
         self.threads.runtime(thread)
     }
@@ -656,6 +668,14 @@ impl Machine for Sel4 {
 
     fn runs_foreign(&self) -> bool {
         sel4::RUNS_FOREIGN
+    }
+
+    fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters> {
+        self.debug_of_runner(runner)
+    }
+
+    fn runner_set_debug(&mut self, runner: MachineRunner, registers: &DebugRegisters) {
+        self.set_debug_of_runner(runner, registers);
     }
 
     fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers) {

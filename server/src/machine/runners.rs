@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, Priority, Registers, Runs,
+    Aspace, DebugRegisters, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, Priority,
+    Registers, Runs,
 };
 
 use super::Sel4;
@@ -177,6 +178,14 @@ impl Sel4 {
         let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
         let registers = sys::read_registers(runner.made_of.tcb).unwrap_or_default();
         if sel4::KERNEL_KEEPS_GS { Registers { gs_base: runner.gs_base, ..registers } } else { registers }
+    }
+
+    pub(super) fn debug_of_runner(&self, runner: MachineRunner) -> Option<DebugRegisters> {
+        sys::read_debug(self.runners.tcb(runner)?)
+    }
+
+    pub(super) fn set_debug_of_runner(&self, runner: MachineRunner, registers: &DebugRegisters) {
+        self.runners.tcb(runner).into_iter().for_each(|tcb| sys::write_debug(tcb, registers));
     }
 
     pub(super) fn end_runner(&mut self, runner: MachineRunner) {

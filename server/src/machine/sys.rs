@@ -6,7 +6,7 @@
 
 use objects::general_registers;
 use objects::machine::user_registers::UserRegisters;
-use objects::machine::{EndpointUse, Priority, Registers, Runs};
+use objects::machine::{DebugRegisters, EndpointUse, Priority, Registers, Runs};
 use sel4::{
     AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
     Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
@@ -361,6 +361,20 @@ pub fn read_fpu(tcb: u64) -> Option<[u64; FPU_WORDS]> {
 pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
     if let Some(result) = Tcb::new(tcb).write_fpu(state) {
         complain(result, "write vector registers");
+    }
+}
+
+/// A thread's debug registers, if the kernel provides them.
+pub fn read_debug(tcb: u64) -> Option<DebugRegisters> {
+    let [a, b, c, d, status, control] = Tcb::new(tcb).read_debug()?.ok()?;
+    Some(DebugRegisters { addresses: [a, b, c, d], status, control })
+}
+
+/// Sets them, if the kernel supports that.
+pub fn write_debug(tcb: u64, registers: &DebugRegisters) {
+    let [a, b, c, d] = registers.addresses;
+    if let Some(result) = Tcb::new(tcb).write_debug(&[a, b, c, d, registers.status, registers.control]) {
+        complain(result, "write debug registers");
     }
 }
 

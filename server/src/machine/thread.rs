@@ -38,7 +38,7 @@ use core::ptr;
 
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
-use objects::machine::{FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey};
+use objects::machine::{DebugRegisters, FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey};
 
 use sel4::Message;
 
@@ -386,6 +386,18 @@ impl Threads {
     /// A stopped thread's x87 and vector registers, if the kernel provides them.
     pub fn fpu(&self, thread: MachineThread) -> Option<FpuRegisters> {
         sys::read_fpu(self.get(thread)?.tcb).map(|words| fpu::decode(&words))
+    }
+
+    /// A stopped thread's debug registers, if the kernel provides them.
+    pub fn debug(&self, thread: MachineThread) -> Option<DebugRegisters> {
+        sys::read_debug(self.get(thread)?.tcb)
+    }
+
+    /// Sets a stopped thread's debug registers.
+    pub fn set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters) {
+        if let Some(thread) = self.get(thread) {
+            sys::write_debug(thread.tcb, registers);
+        }
     }
 
     /// Nanoseconds for which a thread has run, in units of the kernel's tick.

@@ -4,14 +4,15 @@ use abi::{
     Rights, Status, ZX_DEFAULT_THREAD_RIGHTS, ZX_EXCEPTION_TARGET_JOB_DEBUGGER, ZX_EXCP_USER, ZX_MAX_NAME_LEN,
     ZX_THREAD_STATE_DEBUG_REGS, ZX_THREAD_STATE_FP_REGS, ZX_THREAD_STATE_GENERAL_REGS, ZX_THREAD_STATE_SINGLE_STEP,
     ZX_THREAD_STATE_VECTOR_REGS, ZX_THREAD_X86_REGISTER_FS, ZX_THREAD_X86_REGISTER_GS, zx_exception_context_t,
-    zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t, zx_thread_state_vector_regs_t,
+    zx_thread_state_debug_regs_t, zx_thread_state_fp_regs_t, zx_thread_state_general_regs_t,
+    zx_thread_state_vector_regs_t,
 };
 use objects::containers::name::Name;
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::general_registers;
-use objects::machine::user_registers::USER_FLAGS;
-use objects::machine::{FpuRegisters, Machine, Registers, canonical};
+use objects::machine::user_registers::{RESUME_FLAG, USER_FLAGS};
+use objects::machine::{DebugRegisters, FpuRegisters, Machine, Registers, canonical};
 use objects::task::process::Process;
 use objects::task::thread::Thread;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -114,12 +115,17 @@ pub fn thread_read_state<M: Machine>(
             let fpu = cx.kernel.thread_fpu(thread)?;
             put(cx, out, size, vector(&fpu))
         }
+        ZX_THREAD_STATE_DEBUG_REGS => {
+            let debug = cx.kernel.thread_debug(thread)?;
+            let (dr, dr6, dr7) = (debug.addresses, debug.status, debug.control);
+            put(cx, out, size, zx_thread_state_debug_regs_t { dr, dr6, dr7 })
+        }
         ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => {
             put(cx, out, size, u32::from(registers.rflags & TRAP_FLAG != 0))
         }
         ZX_THREAD_X86_REGISTER_FS => put(cx, out, size, registers.fs_base),
         ZX_THREAD_X86_REGISTER_GS => put(cx, out, size, registers.gs_base),
-        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => Err(Status::NOT_SUPPORTED),
+        ZX_THREAD_STATE_SINGLE_STEP => Err(Status::NOT_SUPPORTED),
         _ => Err(Status::INVALID_ARGS),
     }
 }
@@ -152,6 +158,11 @@ pub fn thread_write_state<M: Machine>(
             set_vector(&mut fpu, &new);
             return cx.kernel.thread_set_fpu(thread, &fpu);
         }
+        ZX_THREAD_STATE_DEBUG_REGS => {
+            let new: zx_thread_state_debug_regs_t = taken(cx, from, size)?;
+            let debug = DebugRegisters { addresses: new.dr, status: new.dr6, control: new.dr7 };
+            return cx.kernel.thread_set_debug(thread, &debug);
+        }
         ZX_THREAD_STATE_SINGLE_STEP if cx.kernel.machine.can_step() => {
             let step: u32 = taken(cx, from, size)?;
             registers = cx.kernel.thread_registers(thread)?;
@@ -171,7 +182,7 @@ pub fn thread_write_state<M: Machine>(
             registers = cx.kernel.thread_registers(thread)?;
             check_gs_base(&registers, new)?;
         }
-        ZX_THREAD_STATE_SINGLE_STEP | ZX_THREAD_STATE_DEBUG_REGS => {
+        ZX_THREAD_STATE_SINGLE_STEP => {
             // A thread that is not stopped is refused first, whatever the kernel can do.
             cx.kernel.thread_registers(thread)?;
             return Err(Status::NOT_SUPPORTED);
@@ -221,7 +232,11 @@ fn set_general(r: &mut Registers, new: &zx_thread_state_general_regs_t) -> Resul
     }
     check_gs_base(r, new.gs_base)?;
     base(new.fs_base)?;
-    let rflags = (r.rflags & !USER_FLAGS) | (new.rflags & USER_FLAGS);
+    let mut rflags = (r.rflags & !USER_FLAGS) | (new.rflags & USER_FLAGS);
+    if new.rip != r.rip {
+        // The resume flag was meant for the instruction at which the thread was stopped.
+        rflags &= !RESUME_FLAG;
+    }
     *r = general_registers!(new => Registers { rip: new.rip, rflags });
     Ok(())
 }

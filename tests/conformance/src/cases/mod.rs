@@ -60,6 +60,7 @@ mod profile;
 pub mod pthread;
 mod resource;
 mod restricted;
+mod restricted_debug;
 mod restricted_fault;
 pub mod restricted_kick;
 mod restricted_shared;
@@ -76,6 +77,7 @@ mod system;
 mod system_event;
 mod system_memory;
 mod thread;
+mod thread_debug;
 mod thread_state;
 mod timer;
 mod tls;
@@ -192,6 +194,7 @@ pub fn all() -> Vec<Case> {
         tls::cases(),
         thread::cases(),
         thread_state::cases(),
+        thread_debug::cases(),
         runtime::cases(),
         suspend_token::cases(),
         bti::cases(),
@@ -210,6 +213,7 @@ pub fn all() -> Vec<Case> {
         profile::cases(),
         resource::cases(),
         restricted::cases(),
+        restricted_debug::cases(),
         restricted_fault::cases(),
         restricted_kick::cases(),
         restricted_shared::cases(),

@@ -792,10 +792,11 @@ fn write_stays_in_a_call() -> Outcome {
 // --- what is refused ---
 
 /// All kinds with their sizes in bytes.
-const KINDS: [(u32, usize); 6] = [
+const KINDS: [(u32, usize); 7] = [
     (abi::ZX_THREAD_STATE_GENERAL_REGS, size_of::<zx_thread_state_general_regs_t>()),
     (abi::ZX_THREAD_STATE_FP_REGS, size_of::<zx_thread_state_fp_regs_t>()),
     (abi::ZX_THREAD_STATE_VECTOR_REGS, size_of::<zx_thread_state_vector_regs_t>()),
+    (abi::ZX_THREAD_STATE_DEBUG_REGS, size_of::<abi::zx_thread_state_debug_regs_t>()),
     (abi::ZX_THREAD_STATE_SINGLE_STEP, 4),
     (abi::ZX_THREAD_X86_REGISTER_FS, 8),
     (abi::ZX_THREAD_X86_REGISTER_GS, 8),

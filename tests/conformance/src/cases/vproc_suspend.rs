@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use abi::{ZX_THREAD_STATE_SUSPENDED, hafnon_vproc_state_t};
+use abi::{ZX_THREAD_STATE_SUSPENDED, hafnon_vproc_state_t, zx_thread_state_debug_regs_t};
 use zx::{AsHandleRef, Exit, MonotonicInstant, Rights, Signals, Suspend, Thread, VirtualProcessor, Vmo, map_runs};
 
 use super::cases;
@@ -11,6 +11,7 @@ use super::vproc::{CODE, DATA, Domain, PAGE, READ_WRITE, SYSCALLS, processor, ru
 use crate::check::{Failure, Outcome, ensure, equal};
 
 cases! {
+    "vproc.suspend.breakpoints" => breakpoints,
     "vproc.suspend.stands" => stands,
     "vproc.suspend.registers" => registers,
     "vproc.suspend.kicked" => kicked,
@@ -92,6 +93,23 @@ fn beside(counter: &Counter, other: impl FnOnce(&Thread, &zx::Vproc) -> Outcome 
         ensure([CODE, CODE + 4].contains(&seen.ip), "it is somewhere else")?;
         // The flags are those of the last increment.
         equal(hafnon_vproc_state_t { ip: given.ip, flags: given.flags, ..seen }, given)
+    })
+}
+
+/// The owner's breakpoints do not apply to the code that it runs, which has an address space of its own.
+fn breakpoints() -> Outcome {
+    let counter = Counter::new()?;
+    beside(&counter, |owner, _| {
+        let set = |registers: &zx_thread_state_debug_regs_t| {
+            let token = suspend(owner)?;
+            owner.set_registers(registers)?;
+            drop(token);
+            Ok::<_, Failure>(())
+        };
+        // One on the code's instruction, one for what it writes.
+        set(&zx_thread_state_debug_regs_t { dr: [CODE, DATA, 0, 0], dr6: 0, dr7: 1 | 1 << 2 | 1 << 20 })?;
+        (0..5).try_for_each(|_| counter.counts_on())?;
+        set(&zx_thread_state_debug_regs_t::default())
     })
 }
 
