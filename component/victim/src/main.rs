@@ -25,7 +25,8 @@ mod asked {
     /// on.
     pub const LOOK: u64 = 1;
     /// Fill the registers anew; earlier changes are forgotten. If word 0 is not 0, it sets bases of its own from now
-    /// on; that is allowed only if programs have the instructions. The answer is empty.
+    /// on; that is allowed only if programs have the instructions. The answer is the address of a word that it changes
+    /// at each check.
     pub const BEGIN: u64 = 2;
     /// The label of an answer to anything else.
     pub const REFUSED: u64 = 0;
@@ -52,7 +53,7 @@ fn main(own: Own) -> ! {
             }
             asked::BEGIN => {
                 victim = Victim::new(request.words().first().is_some_and(|bases| *bases != 0));
-                request.answer(asked::BEGIN, &[])
+                request.answer(asked::BEGIN, &[(&raw const victim.looks).addr() as u64])
             }
             _ => request.answer(asked::REFUSED, &[]),
         };

@@ -245,9 +245,12 @@ pub const TELLS_BASE: &[u8] = &[
     0x0f, 0x0b, //                   ud2
 ];
 
+/// The length of the jump with which a turn of an attacker or a victim ends.
+pub const JUMP: usize = 5;
+
 /// Adds a jump back to `from`.
 fn again(mut code: Vec<u8>, from: usize) -> Vec<u8> {
-    let distance = code.len() as i32 + 5 - from as i32;
+    let distance = (code.len() + JUMP) as i32 - from as i32;
     code.push(0xe9);
     code.extend((-distance).to_le_bytes());
     code

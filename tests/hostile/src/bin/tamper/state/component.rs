@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
         crate::case("native.state.extensions", |_| by_calls(&code::EXTENSIONS)),
         crate::case("native.state.processors", |_| spinning(Place::Processor)),
         crate::case("native.state.restricted", |_| spinning(Place::Restricted)),
+        crate::case("native.state.breakpoints", breakpoints),
         crate::case("native.state.behind", behind),
     ]
 }
@@ -65,6 +66,8 @@ struct Component {
     endpoint: Endpoint,
     slot: Slot,
     looks: u64,
+    /// A word that it changes at each check.
+    word: u64,
 }
 
 impl Component {
@@ -73,9 +76,11 @@ impl Component {
         let root = zx::startup::resource().ok_or("this program was not given the root resource")?;
         let endpoint = Endpoint::find(&root, NAME)?;
         let slot = endpoint.mint_here(&zx::startup::thread_self(), HAFNON_ENDPOINT_CALL, VICTIM as u32)?;
-        let component = Component { endpoint, slot, looks: 0 };
+        let mut component = Component { endpoint, slot, looks: 0, word: 0 };
         let bases = super::tells(code::TELLS_BASE)?.is_some();
-        equal(component.slot.call(BEGIN, &mut Words::new(&[bases.into()]))?, BEGIN)?;
+        let mut words = Words::new(&[bases.into()]);
+        equal(component.slot.call(BEGIN, &mut words)?, BEGIN)?;
+        component.word = *words.as_slice().first().ok_or("it does not tell its address")?;
         Ok(component)
     }
 
@@ -106,6 +111,16 @@ impl Drop for Component {
 
 /// The component checks its state beside an attacker that makes a change and gives up the processor.
 fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
+    beside_with(change, way, place, |_, _| Ok(()))
+}
+
+/// The same, with something done to the attacker first.
+fn beside_with(
+    change: &Change<'_>,
+    way: Way,
+    place: Place,
+    prepare: impl FnOnce(&Component, &Runs) -> Outcome,
+) -> Outcome {
     let mut component = Component::begin()?;
     let (memory, job) = (super::shared()?, OwnJob::new()?);
     let code = code::attacker(change.code, way);
@@ -113,6 +128,7 @@ fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
         Place::Thread(0) => Runs::start_asking(&job, &component.endpoint, &code, &memory, ATTACKER)?,
         place => Runs::start(&job, place, &code, &memory, ATTACKER)?,
     };
+    prepare(&component, &attacker)?;
     // While the component serves one caller it serves no other, and its priority is higher than that of this process's
     // code.
     let apart = way == Way::Asks || place != Place::Thread(0);
@@ -168,6 +184,15 @@ fn spinning(place: Place) -> Outcome {
     super::some_of_all()
         .iter()
         .try_for_each(|change| told(change, spins, &format!(", {place:?}"), beside(change, spins, place)))
+}
+
+/// Breakpoints of attackers on a word of the component.
+fn breakpoints(_: &mut Neighbour) -> Outcome {
+    let change = Change { name: "breakpoints", code: &[0x90], refused: false };
+    WAYS.into_iter().chain([Way::Asks]).try_for_each(|way| {
+        let prepare = |component: &Component, attacker: &Runs| attacker.watch_word(component.word);
+        told(&change, way, "", beside_with(&change, way, Place::Thread(0), prepare))
+    })
 }
 
 /// An attacker calls the component; then a thread of the same number in another process runs. That thread must keep its

@@ -36,6 +36,7 @@ pub fn cases() -> Vec<Case> {
         crate::case("tamper.state.vectors", |_| all(&code::VECTORS, &WAYS)),
         crate::case("tamper.state.extensions", |_| all(&code::EXTENSIONS, &[Way::Yields])),
         crate::case("tamper.state.enabled", enabled),
+        crate::case("tamper.state.breakpoints", breakpoints),
         crate::case("tamper.state.processors", processors),
         crate::case("tamper.state.restricted", restricted),
         crate::case("tamper.state.newcomers", newcomers),
@@ -95,11 +96,23 @@ fn shared() -> Result<Memory, Failure> {
 }
 
 /// A victim makes turns beside an attacker that makes a change and gives up the processor.
-fn beside(change: &Change<'_>, way: Way, attacker: Place, (victim, has): (Place, Has)) -> Outcome {
+fn beside(change: &Change<'_>, way: Way, attacker: Place, victim: (Place, Has)) -> Outcome {
+    beside_with(change, way, attacker, victim, |_| Ok(()))
+}
+
+/// The same, with something done to the attacker first.
+fn beside_with(
+    change: &Change<'_>,
+    way: Way,
+    attacker: Place,
+    (victim, has): (Place, Has),
+    prepare: impl FnOnce(&Runs) -> Outcome,
+) -> Outcome {
     let turns = if matches!(way, Way::Yields | Way::Calls) && has.enters { 100 } else { 8 };
     let (memory, job) = (shared()?, OwnJob::new()?);
     let victim = Runs::start(&job, victim, &code::victim(has), &memory, VICTIM)?;
     let attacker = Runs::start(&job, attacker, &code::attacker(change.code, way), &memory, ATTACKER)?;
+    prepare(&attacker)?;
     let start = Instant::now();
     loop {
         memory.wind()?;
@@ -186,6 +199,26 @@ fn enabled(_: &mut Neighbour) -> Outcome {
     let components = tells(code::TELLS_COMPONENTS)?.unwrap_or_default();
     equal(components & !SWITCHED, 0)?;
     ensure(matches!(tells(code::TELLS_SHADOW_STACK)?, None | Some(1)), "there is a shadow stack")
+}
+
+/// Breakpoints of an attacker, which it does not come to itself, where the victim executes, reads and writes: another
+/// process's thread, and code in a sub-domain, at the same addresses; and a thread in restricted mode.
+fn breakpoints(_: &mut Neighbour) -> Outcome {
+    let change = Change { name: "breakpoints", code: &[0x90], refused: false };
+    let thread = Place::Thread(0);
+    let general = Has { vectors: false, avx: false, ..has_all() };
+    let inside = Has { enters: runs_foreign(), ..has_all() };
+    for way in WAYS {
+        let length = code::attacker(change.code, way).len();
+        for (victim, has) in [(thread, has_all()), (Place::Processor, inside), (Place::Restricted, general)] {
+            let what = format!(", beside {victim:?}");
+            let at = code::victim(has).len() - code::JUMP;
+            ensure(at > length, "the victim's code is not longer than the attacker's")?;
+            let prepare = |attacker: &Runs| attacker.watch(at, VICTIM);
+            told(&change, way, &what, beside_with(&change, way, thread, (victim, has), prepare))?;
+        }
+    }
+    Ok(())
 }
 
 /// The changes that code of virtual processors and in restricted mode makes.

@@ -6,13 +6,15 @@ use std::thread::{self, JoinHandle};
 
 use abi::{
     HAFNON_ENDPOINT_CALL, Rights, ZX_EXCP_UNDEFINED_INSTRUCTION, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
-    ZX_VM_SPECIFIC, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_general_regs_t,
+    ZX_VM_SPECIFIC, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_debug_regs_t,
+    zx_thread_state_general_regs_t,
 };
 use conformance::caught::catch_type;
 use conformance::check::{Failure, Outcome, equal};
 use conformance::tiny::{OwnJob, Tiny, code};
 use zx::{
-    AsHandleRef, Endpoint, Exit, Process, Reason, Restricted, Signals, Status, Thread, VirtualProcessor, map_runs,
+    AsHandleRef, Endpoint, Exit, MonotonicInstant, Process, Reason, Restricted, Signals, Status, Thread,
+    VirtualProcessor, map_runs,
 };
 
 use super::code::SLOT;
@@ -27,6 +29,9 @@ const READ_EXECUTE: u32 = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
 /// The GS base of code that has one of its own: an offset on the shared pages at which the word 0x3f0 bytes further is
 /// unused.
 const GS: u64 = 0x400;
+
+/// What is in front of the code of a thread: `ud2`.
+const THREADS_FIRST: [u8; 2] = [0x0f, 0x0b];
 
 /// Where code runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +88,7 @@ impl Runs {
         (number, has_fs): (u64, bool),
         asks: Option<&Endpoint>,
     ) -> Result<Runs, Failure> {
-        const FIRST: [u8; 2] = [0x0f, 0x0b]; // ud2
-        let mut tiny = Tiny::in_job(job, &[&FIRST, bytes].concat())?;
+        let mut tiny = Tiny::in_job(job, &[&THREADS_FIRST, bytes].concat())?;
         let at = tiny.vmar.map(READ_WRITE | ZX_VM_SPECIFIC, SHARED as usize, &memory.0, 0, SIZE as usize)? as u64;
         let mut threads = Vec::new();
         for _ in 0..before {
@@ -95,7 +99,7 @@ impl Runs {
         tiny.start(None, 0)?;
         let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
         let mut registers: zx_thread_state_general_regs_t = tiny.thread.registers()?;
-        registers.rip += FIRST.len() as u64;
+        registers.rip += THREADS_FIRST.len() as u64;
         (registers.rdi, registers.rsi) = (at + line(number), at);
         registers.fs_base = if has_fs { at + FS_WORD } else { 0 };
         tiny.thread.set_registers(&registers)?;
@@ -160,6 +164,28 @@ impl Runs {
         });
         let kick = told.recv().map_err(|_| "it has ended before it was entered")?;
         Ok(Runs { process: None, threads: Vec::new(), owner: Some(owner), kick: Some(kick) })
+    }
+
+    /// Gives a thread breakpoints: on an instruction of others, whose code is longer, in a thread and in a sub-domain;
+    /// and on a line of the pages and its stack.
+    pub fn watch(&self, at: usize, number: u64) -> Outcome {
+        let at = CODE + at as u64;
+        let dr = [at + THREADS_FIRST.len() as u64, at, SHARED + line(number), SHARED + stack(number) - 8];
+        self.set_breakpoints(dr, 0x55 | 0b1011_1011 << 24)
+    }
+
+    /// Gives a thread a breakpoint on all accesses to a word.
+    pub fn watch_word(&self, address: u64) -> Outcome {
+        self.set_breakpoints([address, 0, 0, 0], 1 | 0b1011 << 16)
+    }
+
+    fn set_breakpoints(&self, dr: [u64; 4], dr7: u64) -> Outcome {
+        let thread = self.threads.last().ok_or("it has no thread")?;
+        let token = thread.suspend()?;
+        thread.wait_one(Signals::THREAD_SUSPENDED, MonotonicInstant::INFINITE)?;
+        thread.set_registers(&zx_thread_state_debug_regs_t { dr, dr6: 0, dr7 })?;
+        drop(token);
+        Ok(())
     }
 
     /// Whether the code has ended by itself.
