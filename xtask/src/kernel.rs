@@ -12,6 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -120,6 +121,7 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 /// A tool (gcc, objcopy, python3, cargo) is missing or fails, or a file cannot be read or written. The package is
 /// fetched if it is not in cargo's cache; that needs a network.
 pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
+    let _guard = one_at_a_time();
     if let Some(prefix) = prefix() {
         return installed(paths, prefix);
     }
@@ -153,7 +155,14 @@ pub fn build(paths: &Paths, variant: Variant) -> Result<Kernel> {
 /// # Errors
 /// As [`build`], for the package and for files.
 pub fn source(paths: &Paths) -> Result<PathBuf> {
+    let _guard = one_at_a_time();
     prepared(paths).map(|(source, _)| source)
+}
+
+/// Tests that run in parallel may need the same kernel, and each would remove what the other builds.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The same, and its stamp.
