@@ -40,7 +40,11 @@ fn bootfs() -> Result<Seeds, Box<dyn Error>> {
 fn calls() -> Seeds {
     let memory: Vec<u8> = (0..512_u32).map(|at| if at % 8 == 0 { (at / 8) as u8 } else { 0 }).collect();
     let mut seeds = Vec::new();
-    for (name, kinds) in [("handles", [1, 0, 3, 0, 3, 0, 3, 3]), ("memory", [1, 0, 4, 4, 1, 4, 3, 3]), ("made", [0, 3, 3, 3, 3, 3, 3, 3])] {
+    for (name, kinds) in [
+        ("handles", [1, 0, 3, 0, 3, 0, 3, 3]),
+        ("memory", [1, 0, 4, 4, 1, 4, 3, 3]),
+        ("made", [0, 3, 3, 3, 3, 3, 3, 3]),
+    ] {
         let mut bytes = memory.clone();
         for call in abi::SYSCALLS.iter().filter(|call| call.nr < 254).take(64) {
             bytes.extend([0, call.nr as u8]);

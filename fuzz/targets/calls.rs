@@ -25,8 +25,20 @@ const MOST: usize = 64;
 const FRAMES: usize = 600;
 
 /// Words that checks are most likely to handle wrongly.
-const ODD: [u64; 12] =
-    [0, 1, PAGE, PAGE + 1, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 47, i64::MAX as u64, 1 << 63, u64::MAX - 0xfff, u64::MAX];
+const ODD: [u64; 12] = [
+    0,
+    1,
+    PAGE,
+    PAGE + 1,
+    0x7fff_ffff,
+    0xffff_ffff,
+    1 << 32,
+    1 << 47,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX - 0xfff,
+    u64::MAX,
+];
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let memory = &bytes[..bytes.len().min(MEMORY)];
@@ -80,7 +92,7 @@ fn process(kernel: &mut Kernel<FakeMachine>, memory: &[u8]) -> (Id<Process>, Han
         kernel.give(process, object, Rights::all()).unwrap();
     }
     kernel.reap();
-    let held = kernel.another(Handle { object: process.object(), rights: Rights::all() });
+    let held = kernel.dup_handle(Handle { object: process.object(), rights: Rights::all() });
     (process, held)
 }
 

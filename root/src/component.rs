@@ -16,12 +16,12 @@ use zerocopy::IntoBytes;
 
 use crate::console;
 use crate::error::{Context, Error};
-use crate::estate::{Builder, Estate};
 use crate::fwcfg::{File, FwCfg};
 use crate::instance::Means;
 use crate::make::{Make, own_slot};
 use crate::memory::Memory;
 use crate::report::Who;
+use crate::resource_pool::{Builder, ResourcePool};
 use crate::server::{ORDINARY_PRIORITY, PAGE, load, slots_of_image};
 
 const STACK_PAGES: usize = (STACK_SIZE / PAGE) as usize;
@@ -56,7 +56,7 @@ pub struct Component {
     /// Its entry in the system description.
     pub wanted: Wanted<'static>,
     number: usize,
-    estate: Estate,
+    resource_pool: ResourcePool,
     file: File,
     life: u64,
     /// Its thread, in the current or last life.
@@ -110,13 +110,13 @@ impl Component {
         let image = loader.read(device, file).ok_or(Error::NoProgram(wanted.name))?;
         let pages = wanted.memory / CHUNK + wanted.memory % CHUNK / PAGE;
         let slots = slots_of_image(image)? + STACK_PAGES as u64 + pages + OTHERS;
-        let estate = Estate::new(&mut means.memory, slots)?;
+        let resource_pool = ResourcePool::new(&mut means.memory, slots)?;
         let nothing = Tcb::new(0);
         let stack = [Page::new(0); STACK_PAGES];
         let mut component = Component {
             wanted,
             number,
-            estate,
+            resource_pool,
             file,
             life: 0,
             tcb: nothing,
@@ -128,7 +128,7 @@ impl Component {
             stack,
         };
         component.revive(means)?;
-        component.estate.tell(wanted.name);
+        component.resource_pool.tell(wanted.name);
         Ok(component)
     }
 
@@ -137,7 +137,7 @@ impl Component {
         let name = self.wanted.name;
         let (device, loader) = means.fwcfg.as_mut().zip(means.loader.as_mut()).ok_or(Error::NoProgram(name))?;
         let image = loader.read(device, self.file).ok_or(Error::NoProgram(name))?;
-        let mut builder = Builder { memory: &mut means.memory, estate: &mut self.estate };
+        let mut builder = Builder { memory: &mut means.memory, resource_pool: &mut self.resource_pool };
         let builder = &mut builder;
         let vspace = VSpace(builder.make(ObjectType::VSpace)?);
         INIT_ASID_POOL.assign(vspace).context("an address space's number")?;
@@ -193,11 +193,11 @@ impl Component {
         tcb.write_registers(&registers, true).context("starting a component")
     }
 
-    /// Takes back everything that it held; see [`crate::estate`].
+    /// Takes back everything that it held; see [`crate::resource_pool`].
     pub fn reclaim(&mut self) -> Result<(), Error> {
         self.endpoint = None;
         (self.client, self.catches) = (Client::Stranger, (0, 0));
-        self.estate.reclaim()
+        self.resource_pool.reclaim()
     }
 
     /// What a report of its end needs.
@@ -262,7 +262,7 @@ impl Component {
 
     /// The server of the instance whose client it is or wants to be has ended. A component that waits for an answer
     /// repeats its request. The mappings in the window are gone.
-    pub fn server_is_away(&mut self) -> Result<(), Error> {
+    pub fn server_gone(&mut self) -> Result<(), Error> {
         if self.client == Client::Stranger {
             return Ok(());
         }

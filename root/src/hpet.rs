@@ -163,7 +163,7 @@ impl Alarm {
     }
 
     /// Must be called when the alarm has fired.
-    pub fn rang(&self) {
+    pub fn fired(&self) {
         let _ = self.handler.ack();
     }
 }

@@ -11,11 +11,11 @@ use crate::component::Loader;
 use crate::console;
 use crate::devices::{self, Devices};
 use crate::error::{Error, level_number};
-use crate::estate::{Builder, Endowment, Estate};
 use crate::fwcfg::{File, FwCfg};
 use crate::hpet::Hpet;
 use crate::memory::Memory;
 use crate::report::Who;
+use crate::resource_pool::{Builder, ResourcePool, SourcePool};
 use crate::server::{self, HEAP_CHUNKS, Plan, Server};
 
 /// Maximum number of instances.
@@ -44,15 +44,15 @@ pub struct Instance {
     /// Its entry in the system description.
     pub wanted: Wanted<'static>,
     number: usize,
-    estate: Estate,
-    endowment: Endowment,
+    resource_pool: ResourcePool,
+    source_pool: SourcePool,
     info: BootInfo,
     /// Maximum number of chunks that it could have got.
     chunks: u64,
     file: Option<File>,
     /// Events of components that its server has not fetched yet: components that have ended, and that wait to become
     /// clients.
-    news: u64,
+    component_events: u64,
     /// It has no further life.
     pub gone: bool,
     /// The server of its current life, or of the last one.
@@ -68,9 +68,9 @@ impl Instance {
     /// Builds the server for the first life.
     pub fn build(means: &mut Means<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
         let chunks = means.memory.untouched_chunks();
-        let mut estate = Estate::new(&mut means.memory, server::slots(means.image, chunks)?)?;
+        let mut resource_pool = ResourcePool::new(&mut means.memory, server::slots(means.image, chunks)?)?;
         let file = means.fwcfg.as_ref().filter(|_| wanted.boot_files).and_then(|device| device.boot_file(wanted.name));
-        let server = life(means, &mut estate, number, &wanted, chunks, file.is_some())?;
+        let server = life(means, &mut resource_pool, number, &wanted, chunks, file.is_some())?;
         let mut info = BootInfo::new_zeroed();
         for (to, from) in info.name.iter_mut().zip(wanted.name.bytes().take(description::NAME)) {
             *to = from;
@@ -88,12 +88,12 @@ impl Instance {
         Ok(Instance {
             wanted,
             number,
-            estate,
-            endowment: Endowment::new(),
+            resource_pool,
+            source_pool: SourcePool::new(),
             info,
             chunks,
             file,
-            news: 0,
+            component_events: 0,
             gone: false,
             server,
         })
@@ -109,27 +109,27 @@ impl Instance {
 
     /// Determines its memory and devices for all lives.
     pub fn settle(&mut self, memory: &mut Memory, devices: &mut Devices<'_>, chunks: u64) -> Result<(), Error> {
-        self.endowment.take_memory(memory, chunks, &mut self.info)?;
-        let endowment = &mut self.endowment;
-        devices.decide(memory, &self.wanted.devices, &mut self.info, |gift| endowment.take_device(gift))
+        self.source_pool.take_memory(memory, chunks, &mut self.info)?;
+        let source_pool = &mut self.source_pool;
+        devices.decide(memory, &self.wanted.devices, &mut self.info, |gift| source_pool.take_device(gift))
     }
 
     /// Starts the server that was built.
     pub fn start(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
-        self.server.endow(&self.endowment, &self.info, &means.hpet)?;
-        let mut builder = Builder { memory: &mut means.memory, estate: &mut self.estate };
+        self.server.give_sources(&self.source_pool, &self.info, &means.hpet)?;
+        let mut builder = Builder { memory: &mut means.memory, resource_pool: &mut self.resource_pool };
         self.server.start(&mut builder, &mut self.info)?;
-        if self.news != 0 {
-            self.server.news.signal();
+        if self.component_events != 0 {
+            self.server.component_events.signal();
         }
         Ok(())
     }
 
-    /// Signals events of components to its server, one bit each, in the format of [`service::NEWS`]. The server then
-    /// fetches them.
+    /// Signals events of components to its server, one bit each, in the format of [`service::COMPONENT_EVENTS`]. The
+    /// server then fetches them.
     pub fn tell(&mut self, components: u64) {
-        self.news |= components;
-        self.server.news.signal();
+        self.component_events |= components;
+        self.server.component_events.signal();
     }
 
     /// What a report of its server's end needs.
@@ -140,22 +140,22 @@ impl Instance {
 
     /// Logs which memory belongs to it.
     pub fn tell_memory(&self) {
-        self.endowment.tell(self.wanted.name);
-        self.estate.tell(self.wanted.name);
+        self.source_pool.tell(self.wanted.name);
+        self.resource_pool.tell(self.wanted.name);
     }
 
-    /// Takes back everything that the ended server and its programs held; see [`crate::estate`].
+    /// Takes back everything that the ended server and its programs held; see [`crate::resource_pool`].
     pub fn reclaim(&mut self) -> Result<(), Error> {
         devices::silence(&self.wanted.devices);
-        self.news = 0;
-        self.endowment.reclaim()?;
-        self.estate.reclaim()
+        self.component_events = 0;
+        self.source_pool.reclaim()?;
+        self.resource_pool.reclaim()
     }
 
     /// Builds the server of the next life and starts it.
     pub fn revive(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
         let file = self.file.is_some();
-        self.server = life(means, &mut self.estate, self.number, &self.wanted, self.chunks, file)?;
+        self.server = life(means, &mut self.resource_pool, self.number, &self.wanted, self.chunks, file)?;
         if let (Some(link), Some(mark)) = (self.wanted.link, means.fwcfg.as_ref().and_then(FwCfg::mark)) {
             console::send(link.port, &mark);
         }
@@ -165,8 +165,8 @@ impl Instance {
     /// Serves a request; returns status and value.
     pub fn serve(&mut self, device: Option<&mut FwCfg>, received: &Received) -> (u64, u64) {
         let [first, second, ..] = received.mr;
-        if received.info.label() == service::NEWS {
-            return (service::OK, core::mem::take(&mut self.news));
+        if received.info.label() == service::COMPONENT_EVENTS {
+            return (service::OK, core::mem::take(&mut self.component_events));
         }
         match (received.info.label(), device.zip(self.file).zip(self.server.buffer)) {
             (service::INTERRUPT, _) => {
@@ -192,7 +192,7 @@ fn in_file(file: File, offset: u64, len: u64) -> bool {
 
 fn life(
     means: &mut Means<'_>,
-    estate: &mut Estate,
+    resource_pool: &mut ResourcePool,
     number: usize,
     wanted: &Wanted<'_>,
     chunks: u64,
@@ -201,5 +201,5 @@ fn life(
     let (image, hpet, endpoint) = (means.image, &means.hpet, means.endpoint);
     let (badge, asid_pools) = (service_badge(number), means.asid_pools);
     let plan = Plan { wanted, number, image, chunks, hpet, endpoint, badge, boot_file, asid_pools };
-    Server::build(&mut Builder { memory: &mut means.memory, estate }, &plan)
+    Server::build(&mut Builder { memory: &mut means.memory, resource_pool }, &plan)
 }

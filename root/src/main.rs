@@ -3,7 +3,7 @@
 //! 1. It examines memory, devices, and the system description that it embeds.
 //! 2. For each instance ([`instance`]) in the description it builds a server ([`server`]): address space, capability
 //!    space, the image, devices. Then it divides all untouched memory among the servers, hands over the devices that
-//!    their programs may drive ([`devices`]), and starts the servers. What an instance gets is its [`estate`]
+//!    their programs may drive ([`devices`]), and starts the servers. What an instance gets is its [`resource_pool`]
 //!    permanently. It also starts the components ([`component`]), programs directly on seL4.
 //! 3. From then on it serves requests ([`serve`]): the boot files, because their device could reach all memory and
 //!    therefore stays here, and interrupts. When a server or a component ends, it reports that ([`report`]) and starts
@@ -26,8 +26,6 @@ mod elf;
 #[cfg(target_os = "none")]
 mod error;
 #[cfg(target_os = "none")]
-mod estate;
-#[cfg(target_os = "none")]
 mod fwcfg;
 #[cfg(target_os = "none")]
 mod hpet;
@@ -43,6 +41,8 @@ mod memory;
 mod ports;
 #[cfg(target_os = "none")]
 mod report;
+#[cfg(target_os = "none")]
+mod resource_pool;
 #[cfg(target_os = "none")]
 mod serve;
 #[cfg(target_os = "none")]

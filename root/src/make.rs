@@ -2,7 +2,7 @@
 //! and an instance that is being built ([`Builder`]).
 //!
 //! [`Memory`]: crate::memory::Memory
-//! [`Builder`]: crate::estate::Builder
+//! [`Builder`]: crate::resource_pool::Builder
 
 use sel4::bootinfo::INIT_CNODE;
 use sel4::{

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::hpet::Alarm;
 use crate::instance::service_badge;
 use crate::report;
-use crate::supervise::{Supervisor, ordinarily};
+use crate::supervise::{Supervisor, at_ordinary_priority};
 use crate::world::World;
 
 /// Serves forever.
@@ -20,7 +20,7 @@ pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infalli
     let mut received = world.means.endpoint.recv();
     loop {
         let reply = if received.badge == Alarm::BADGE {
-            supervisor.rang(world)?;
+            supervisor.fired(world)?;
             None
         } else if let Some((number, fault)) = component::of_badge(received.badge) {
             of_component(world, supervisor, number, fault, &received)?
@@ -44,16 +44,16 @@ fn of_instance(
     let Some(instance) = world.instances.get_mut(number).and_then(Option::as_mut) else { return Ok(None) };
     if received.badge != service_badge(number) {
         let ended = tsc();
-        ordinarily(|| {
+        at_ordinary_priority(|| {
             report::died(&mut world.means.memory, &instance.who(), received);
             Ok(())
         })?;
-        ordinarily(|| supervisor.ended(number, ended, world))?;
+        at_ordinary_priority(|| supervisor.ended(number, ended, world))?;
         return Ok(None);
     }
     let (status, value) = match received.info.label() {
         service::RUNNING => {
-            ordinarily(|| supervisor.runs(number, world))?;
+            at_ordinary_priority(|| supervisor.runs(number, world))?;
             (service::OK, 0)
         }
         service::FIND | service::MINT => world.serve(number, received)?,
@@ -81,11 +81,11 @@ fn of_component(
     }
     if fault {
         let ended = tsc();
-        ordinarily(|| {
+        at_ordinary_priority(|| {
             report::died(&mut world.means.memory, &component.who(), received);
             Ok(())
         })?;
-        ordinarily(|| supervisor.component_ended(number, ended, world))?;
+        at_ordinary_priority(|| supervisor.component_ended(number, ended, world))?;
         return Ok(None);
     }
     Ok(Some(Message::empty(component.serve(received))))

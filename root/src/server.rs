@@ -1,4 +1,4 @@
-//! Builds a server from an instance's estate; [`server_boot`] defines what the server finds when it starts.
+//! Builds a server from an instance's resource pool; [`server_boot`] defines what the server finds when it starts.
 
 use description::Instance as Wanted;
 use sel4::bootinfo::{ASID_CONTROL, DOMAIN, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
@@ -11,16 +11,16 @@ use server_boot::layout::{
     BOOT_FILE, BOOT_INFO, BOOT_INFO_PAGES, CHUNK, HEAP, HEAP_LIMIT, HPET, IPC_BUFFER, RECORD, STACK_GUARD, STACK_SIZE,
     STACK_TOP, WINDOW,
 };
-use server_boot::{BootInfo, FLAG_POWER, NEWS_BADGE};
+use server_boot::{BootInfo, COMPONENT_EVENTS_BADGE, FLAG_POWER};
 use zerocopy::IntoBytes;
 
 use crate::devices::{self, PCI, RTC};
 use crate::elf::Elf;
 use crate::error::{Context, Error};
-use crate::estate::{Builder, Endowment};
 use crate::hpet::Hpet;
 use crate::make::{Make, own_slot};
 use crate::ports;
+use crate::resource_pool::{Builder, SourcePool};
 
 pub const PAGE: u64 = 4096;
 /// Chunks of heap that are mapped when a server starts.
@@ -50,7 +50,7 @@ pub struct Server {
     /// The page in which it records its calls; for a report.
     pub record: Page,
     /// Its notification, with which the root task signals events.
-    pub news: Notification,
+    pub component_events: Notification,
     /// Physical address of the large page for its boot file.
     pub buffer: Option<u64>,
 }
@@ -119,14 +119,15 @@ impl Server {
         }
 
         let notification = Notification(builder.make(ObjectType::Notification)?);
-        let news = Notification::new(builder.slot()?);
-        let badged = own_slot(news.cptr().0).mint_from(
+        let component_events = Notification::new(builder.slot()?);
+        let badged = own_slot(component_events.cptr().0).mint_from(
             own_slot(notification.cptr().0),
             Rights::WRITE,
-            CapData::badge(NEWS_BADGE),
+            CapData::badge(COMPONENT_EVENTS_BADGE),
         );
         badged.context("a server's notification")?;
-        let server = Server { tcb, vspace, cnode, root_bits, boot_pages, entry, stack, record, news, buffer };
+        let server =
+            Server { tcb, vspace, cnode, root_bits, boot_pages, entry, stack, record, component_events, buffer };
         server.regions(builder, plan.chunks)?;
         server.leaves(builder, plan.chunks)?;
         server.capabilities(builder, plan, notification)?;
@@ -254,10 +255,10 @@ impl Server {
     }
 
     /// Gives the server its memory, and the devices that its programs may drive.
-    pub fn endow(&self, endowment: &Endowment, info: &BootInfo, hpet: &Hpet) -> Result<(), Error> {
+    pub fn give_sources(&self, source_pool: &SourcePool, info: &BootInfo, hpet: &Hpet) -> Result<(), Error> {
         let place = |first: u64| move |i: u64| self.leaf_place(cspace::leaf_slot(cspace::SOURCES_LEAF, first + i));
-        endowment.give_memory(place(0))?;
-        endowment.give_devices(place(cspace::DEVICES_AT))?;
+        source_pool.give_memory(place(0))?;
+        source_pool.give_devices(place(cspace::DEVICES_AT))?;
         for (range, i) in info.port.iter().take(info.ports as usize).zip(0..) {
             ports::issue(range.first, range.last, place(cspace::PORTS_AT)(i))?;
         }
@@ -269,7 +270,7 @@ impl Server {
     }
 
     /// Raises the server's priority above its programs. Called when the first program runs.
-    pub fn rise(&self) -> Result<(), Error> {
+    pub fn raise_priority(&self) -> Result<(), Error> {
         self.tcb.set_priority(INIT_TCB, SERVER_PRIORITY).context("a server's priority")
     }
 

@@ -4,8 +4,8 @@
 //! 1. The root task reports the fault ([`crate::report`]).
 //! 2. The restart policy in the description determines whether there is another life, and how long the instance has to
 //!    wait for it.
-//! 3. If there is one, the root task takes back everything that the instance held ([`crate::estate`]). After the wait
-//!    it builds the server again and starts it.
+//! 3. If there is one, the root task takes back everything that the instance held ([`crate::resource_pool`]). After the
+//!    wait it builds the server again and starts it.
 //! 4. The server reports when its first program runs ([`server_boot::service::RUNNING`]). This ends the outage, and the
 //!    root task logs its length.
 //!
@@ -13,8 +13,8 @@
 //! way, except that step 4 is its start, and that the instances to which it offers its endpoint are notified.
 //!
 //! The root task has the highest priority. So it does all this work, except for the trial itself, at the default
-//! priority of programs ([`ordinarily`]), and the new server begins with that priority, too. Other instances continue,
-//! and share the processor with both.
+//! priority of programs ([`at_ordinary_priority`]), and the new server begins with that priority, too. Other instances
+//! continue, and share the processor with both.
 
 use description::COMPONENTS;
 use sel4::bootinfo::INIT_TCB;
@@ -62,19 +62,19 @@ impl Supervisor {
 
     /// The alarm has fired: does what is due. Servers on trial must end at their current instruction, so this comes
     /// before anything that lets them continue.
-    pub fn rang(&mut self, world: &mut World<'_>) -> Result<(), Error> {
+    pub fn fired(&mut self, world: &mut World<'_>) -> Result<(), Error> {
         let now = tsc();
         let servers = world.instances.iter().flatten().map(|instance| instance.server.tcb);
         let components = world.components.iter().flatten().map(|component| component.tcb);
         let watches = self.instances.iter_mut().zip(servers);
         for (watch, tcb) in watches.chain(self.components.iter_mut().zip(components)) {
-            watch.try_it(now, tcb)?;
+            watch.run_trial(now, tcb)?;
         }
         if let Some(alarm) = &self.alarm {
-            alarm.rang();
+            alarm.fired();
         }
         if self.instances.iter().chain(&self.components).any(|watch| watch.is_due(now)) {
-            ordinarily(|| self.revive_due(now, world))?;
+            at_ordinary_priority(|| self.revive_due(now, world))?;
         }
         self.set_alarm();
         Ok(())
@@ -100,7 +100,7 @@ impl Supervisor {
         let Some(instance) = &mut world.instances[number] else { return Ok(()) };
         let name = instance.wanted.name;
         let watch = &mut self.instances[number];
-        if let Some(rip) = watch.was_on_trial() {
+        if let Some(rip) = watch.take_trial() {
             info!("server {name:?} was ended on trial at {rip:#x}");
         }
         let wait = watch.end(ended, &instance.wanted.restart);
@@ -114,7 +114,7 @@ impl Supervisor {
         let before = tsc();
         instance.reclaim()?;
         self.instances[number].reclaimed = micros(before, tsc());
-        world.server_is_away(number, wait.is_none())?;
+        world.server_gone(number, wait.is_none())?;
         if wait == Some(0) {
             self.revive(number, world)?;
         }
@@ -127,7 +127,7 @@ impl Supervisor {
         let Some(component) = &mut world.components[number] else { return Ok(()) };
         let name = component.wanted.name;
         let watch = &mut self.components[number];
-        if let Some(rip) = watch.was_on_trial() {
+        if let Some(rip) = watch.take_trial() {
             info!("component {name:?} was ended on trial at {rip:#x}");
         }
         let wait = watch.end(ended, &component.wanted.restart);
@@ -137,7 +137,7 @@ impl Supervisor {
         let before = tsc();
         component.reclaim()?;
         self.components[number].reclaimed = micros(before, tsc());
-        world.component_is_away(number);
+        world.component_gone(number);
         if wait == Some(0) {
             self.revive_component(number, world)?;
         }
@@ -164,7 +164,7 @@ impl Supervisor {
     /// A server reports that its first program runs: step 4.
     pub fn runs(&mut self, number: usize, world: &World<'_>) -> Result<(), Error> {
         let Some(instance) = &world.instances[number] else { return Ok(()) };
-        instance.server.rise()?;
+        instance.server.raise_priority()?;
         let watch = &self.instances[number];
         if watch.lives > 1 {
             back(&format_args!("instance {:?}", instance.wanted.name), watch, &world.means.memory);
@@ -195,7 +195,7 @@ fn back(who: &core::fmt::Arguments<'_>, watch: &Watch, memory: &Memory) {
 }
 
 /// Does long work at the default priority of programs.
-pub fn ordinarily(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+pub fn at_ordinary_priority(work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     INIT_TCB.set_priority(INIT_TCB, ORDINARY_PRIORITY).context("the root task's priority")?;
     let done = work();
     INIT_TCB.set_priority(INIT_TCB, HIGHEST).context("the root task's priority")?;

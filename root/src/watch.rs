@@ -89,7 +89,7 @@ impl Watch {
     ///
     /// A server that has just stopped a component, its client, resumes it with the registers that it read before. Then
     /// the trial has no effect, and is repeated.
-    pub fn try_it(&mut self, now: u64, tcb: Tcb) -> Result<(), Error> {
+    pub fn run_trial(&mut self, now: u64, tcb: Tcb) -> Result<(), Error> {
         let State::Runs(since) = self.state else { return Ok(()) };
         let lived = micros(since, now);
         if self.trial_age.is_none_or(|age| lived < age) {
@@ -106,7 +106,7 @@ impl Watch {
     }
 
     /// Where a trial ended it, if one did.
-    pub fn was_on_trial(&mut self) -> Option<u64> {
+    pub fn take_trial(&mut self) -> Option<u64> {
         let place = self.trial.take()?;
         self.trials = self.trials.saturating_sub(1);
         Some(place)

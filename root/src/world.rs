@@ -21,7 +21,7 @@ pub struct World<'a> {
 
 impl World<'_> {
     /// A component has ended, and its resources have been taken back: notifies the instances that know it.
-    pub fn component_is_away(&mut self, number: usize) {
+    pub fn component_gone(&mut self, number: usize) {
         let Some(component) = &self.components[number] else { return };
         for (instance, n) in self.instances.iter_mut().flatten().zip(0..) {
             if component.is_known_to(n) {
@@ -66,10 +66,10 @@ impl World<'_> {
     }
 
     /// The server of an instance has ended, and its resources have been taken back. `gone`: it has no further life.
-    pub fn server_is_away(&mut self, number: usize, gone: bool) -> Result<(), Error> {
+    pub fn server_gone(&mut self, number: usize, gone: bool) -> Result<(), Error> {
         let clients = self.components.iter_mut().flatten();
         for component in clients.filter(|component| component.wanted.client_of == Some(number as u8)) {
-            component.server_is_away()?;
+            component.server_gone()?;
         }
         if let Some(instance) = &mut self.instances[number] {
             instance.gone = gone;

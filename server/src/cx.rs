@@ -40,8 +40,8 @@ pub struct Cx<'a, M: Machine> {
     /// Arguments 5 to 8 after they have been read.
     pub(crate) extra: Option<[u64; 4]>,
     /// The call is made again after a wait for pages, or continues. Its arguments were valid the first time.
-    pub(crate) again: bool,
-    /// The progress of a call that continues ([`crate::portions`]).
+    pub(crate) restarted: bool,
+    /// The progress of a call that continues ([`crate::long_call`]).
     pub(crate) progress: Option<Progress>,
 }
 
@@ -90,7 +90,17 @@ impl<'a, M: Machine> Cx<'a, M> {
     #[inline]
     pub fn new(kernel: &'a mut Kernel<M>, key: ThreadKey) -> Option<Self> {
         let Caller { thread, process, aspace, machine } = kernel.caller(key.0)?;
-        Some(Cx { kernel, thread, process, aspace, machine, offence: None, extra: None, again: false, progress: None })
+        Some(Cx {
+            kernel,
+            thread,
+            process,
+            aspace,
+            machine,
+            offence: None,
+            extra: None,
+            restarted: false,
+            progress: None,
+        })
     }
 
     /// The process that the caller belongs to.
@@ -141,12 +151,12 @@ impl<'a, M: Machine> Cx<'a, M> {
     pub fn get<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
         match self.kernel.known_handle_to(self.process, value, rights) {
             Some(id) => Ok(id),
-            None => self.get_otherwise(value, rights),
+            None => self.get_slow(value, rights),
         }
     }
 
     #[inline(never)]
-    fn get_otherwise<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
+    fn get_slow<T: Noun>(&self, value: HandleValue, rights: Rights) -> Result<Id<T>, Status> {
         Ok(self.get_with_rights(value, rights)?.0)
     }
 

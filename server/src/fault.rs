@@ -15,7 +15,7 @@ use objects::core::wait::Waiting;
 use objects::device::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
 use objects::task::exception::{page_fault, synthetic};
-use objects::task::page_wait::Then;
+use objects::task::page_wait::AfterPageWait;
 use objects::task::thread::{Thread, ThreadState};
 use objects::{Id, Kernel};
 
@@ -30,7 +30,7 @@ const SYSCALL_LENGTH: u64 = 2;
 pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) -> Answer {
     let Some(thread) = kernel.thread_at(key.0) else { return Answer::Nothing };
     // Step 5C of long calls. Only a debugger moves a thread out of a long call, and it can move it anywhere.
-    if kernel.going_take(thread).is_some() {
+    if kernel.continuation_take(thread).is_some() {
         kernel.serial_written(thread);
     }
     let Ok(t) = kernel.objects.get(thread) else { return Answer::Nothing };
@@ -73,18 +73,18 @@ fn serve<M: Machine>(
     (address, write, execute): Access,
 ) -> Result<Waiting, Status> {
     // Serving a fault also allocates memory for the objects' records.
-    if kernel.heap_reserve().is_err() && !kernel.machine.heap_rest() {
+    if kernel.heap_reserve().is_err() && !kernel.machine.heap_last_reserve() {
         return Err(Status::NO_MEMORY);
     }
     match kernel.page_fault(aspace, address, write, execute) {
         Ok(()) => Ok(Waiting::Over(Status::OK)),
-        Err(PAGE_WAIT) => kernel.page_wait(thread, Then::Fault { address, write, execute }),
+        Err(PAGE_WAIT) => kernel.page_wait(thread, AfterPageWait::Fault { address, write, execute }),
         Err(status) => Err(status),
     }
 }
 
 /// A thread's wait for a page has ended with `result`: serves the fault again, or turns it into an exception.
-pub fn again<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Access, result: Result<(), Status>) {
+pub fn retry<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Access, result: Result<(), Status>) {
     // A thread that is about to be stopped does not wait again.
     let Ok(aspace) = kernel.aspace_of_thread(thread) else { return };
     match result.and_then(|()| serve(kernel, thread, aspace, access)) {

@@ -21,9 +21,9 @@ pub mod cx;
 mod debugger;
 pub mod dispatch;
 mod fault;
-mod paged;
+mod long_call;
+mod page_wait;
 mod policy;
-mod portions;
 mod start;
 pub mod syscalls;
 pub mod user;
@@ -32,7 +32,7 @@ use abi::{Memory, Status};
 use objects::Kernel;
 use objects::containers::failure_injection;
 use objects::core::continuation::PAGE_WAIT;
-use objects::core::continuation::{GOES_ON, Progress};
+use objects::core::continuation::{CALL_CONTINUES, Progress};
 use objects::machine::{Fault, IrqKey, Machine, ThreadKey};
 
 pub use start::{Boot, StartError};
@@ -64,17 +64,21 @@ impl<M: Machine> Server<M> {
     #[inline]
     pub fn call(&mut self, thread: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
         let Some(mut cx) = cx::Cx::new(&mut self.kernel, thread) else {
-            return portions::go_on(&mut self.kernel, thread, number, args);
+            return long_call::resume(&mut self.kernel, thread, number, args);
         };
-        if cx.kernel.machine.calm() { make(&mut cx, number, args) } else { attended(&mut cx, number, args) }
+        if cx.kernel.machine.fast_path_allowed() {
+            make(&mut cx, number, args)
+        } else {
+            call_slow_path(&mut cx, number, args)
+        }
     }
 
     /// A fault stopped a thread.
     pub fn fault(&mut self, thread: ThreadKey, fault: Fault) -> Answer {
-        let answer = if self.kernel.is_refusing() {
-            self.kernel.refusal_heed(thread.0);
+        let answer = if self.kernel.failure_plan_is_set() {
+            self.kernel.failure_plan_arm(thread.0);
             let answer = fault::handle(&mut self.kernel, thread, fault);
-            failure_injection::heed(false);
+            failure_injection::arm(false);
             answer
         } else {
             fault::handle(&mut self.kernel, thread, fault)
@@ -143,8 +147,8 @@ impl<M: Machine> Server<M> {
     #[cold]
     #[inline(never)]
     fn ended(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> Answer {
-        let answer = portions::ended(&mut self.kernel, thread, number, answer);
-        if !self.kernel.upcall_is_asked() {
+        let answer = long_call::finish(&mut self.kernel, thread, number, answer);
+        if !self.kernel.upcall_is_requested() {
             return answer;
         }
         let result = match answer {
@@ -152,14 +156,14 @@ impl<M: Machine> Server<M> {
             Answer::Yield => Some(i64::from(Status::OK.0)),
             Answer::Blocked | Answer::Resume | Answer::Nothing => None,
         };
-        if self.kernel.vproc_answered(thread.0, result) { Answer::Nothing } else { answer }
+        if self.kernel.upcall_at_return(thread.0, result) { Answer::Nothing } else { answer }
     }
 
     #[inline(never)]
     fn settle_now(&mut self) {
-        self.kernel.refusal_of_ends(Kernel::reap);
-        if self.kernel.page_waits_over() {
-            paged::go_on(&mut self.kernel);
+        self.kernel.failure_plan_reap(Kernel::reap);
+        if self.kernel.page_waits_done() {
+            page_wait::resume(&mut self.kernel);
         }
     }
 }
@@ -176,22 +180,22 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Ans
 /// The slow path before a call: memory is short, a test plan refuses memory, or calls are traced.
 #[cold]
 #[inline(never)]
-fn attended<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
-    if cx.kernel.is_refusing() {
-        cx.kernel.refusal_heed(cx.thread.object().index());
+fn call_slow_path<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
+    if cx.kernel.failure_plan_is_set() {
+        cx.kernel.failure_plan_arm(cx.thread.object().index());
     }
-    cx.kernel.left_if_short();
+    cx.kernel.reap_if_short();
     let answer = match has_memory(cx.kernel, number) {
-        false => unmade(cx, number, args),
+        false => refuse_no_memory(cx, number, args),
         true if cx.kernel.trace_is_on() => traced(cx, number, args),
         true => make_here(cx, number, args),
     };
-    failure_injection::heed(false);
+    failure_injection::arm(false);
     answer
 }
 
 /// Makes a saved call again, from its start or from where it stopped.
-fn again<M: Machine>(
+fn restart_call<M: Machine>(
     kernel: &mut Kernel<M>,
     key: ThreadKey,
     number: u32,
@@ -201,19 +205,23 @@ fn again<M: Machine>(
     let Some(mut cx) = cx::Cx::new(kernel, key) else { return Answer::Nothing };
     let [a, b, c, d, e, f, g, h] = args;
     cx.extra = Some([e, f, g, h]);
-    cx.again = true;
+    cx.restarted = true;
     cx.progress = progress;
     let first = [a, b, c, d];
-    if has_memory(cx.kernel, number) { make_here(&mut cx, number, &first) } else { unmade(&mut cx, number, &first) }
+    if has_memory(cx.kernel, number) {
+        make_here(&mut cx, number, &first)
+    } else {
+        refuse_no_memory(&mut cx, number, &first)
+    }
 }
 
 /// The answer to a call for which there is not enough memory. If the call consumes a handle regardless of its result,
 /// the caller loses the handle here as well.
-fn unmade<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
+fn refuse_no_memory<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
     if let Some(call) = abi::syscall(number).filter(|call| call.args.iter().any(|arg| arg.consumed)) {
         let [a, b, c, d] = *args;
         let [e, f, g, h] = if call.args.len() > args.len() { cx.extra_args() } else { [0; 4] };
-        syscalls::channel::consume_unmade(cx, call, [a, b, c, d, e, f, g, h]);
+        syscalls::channel::consume_refused(cx, call, [a, b, c, d, e, f, g, h]);
     }
     Answer::Done(i64::from(Status::NO_MEMORY.0))
 }
@@ -247,8 +255,8 @@ fn traced<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> A
 fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], answer: Answer) -> Answer {
     match answer {
         // The call will be made again, and the policy applied then.
-        Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => paged::wait(cx, number, *args),
-        Answer::Done(result) if result == i64::from(GOES_ON.0) => portions::pause(cx, number, *args),
+        Answer::Done(result) if result == i64::from(PAGE_WAIT.0) => page_wait::wait(cx, number, *args),
+        Answer::Done(result) if result == i64::from(CALL_CONTINUES.0) => long_call::save(cx, number, *args),
         _ if policy::may_have_offended(cx, answer) => policy::judge(cx, number, *args, answer),
         _ => answer,
     }
@@ -258,14 +266,14 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], ans
 /// refuses calls that create or queue something. Calls that keep no new memory continue while the last memory lasts, so
 /// a program that uses up the memory only keeps others from creating more. Calls that free memory always pass.
 fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
-    kernel.heap_reserve().is_ok() || when_less_is_left(kernel) || without_reserve(kernel, number)
+    kernel.heap_reserve().is_ok() || reap_for_reserve(kernel) || without_reserve(kernel, number)
 }
 
 /// Destroys objects from the backlog until there is a reserve. Returns whether there is one.
 #[cold]
 #[inline(never)]
-fn when_less_is_left<M: Machine>(kernel: &mut Kernel<M>) -> bool {
-    while kernel.left_portion() {
+fn reap_for_reserve<M: Machine>(kernel: &mut Kernel<M>) -> bool {
+    while kernel.reaper_slice() {
         if kernel.heap_reserve().is_ok() {
             return true;
         }
@@ -278,7 +286,7 @@ fn when_less_is_left<M: Machine>(kernel: &mut Kernel<M>) -> bool {
 fn without_reserve<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
     match abi::syscall(number).map(|call| call.memory) {
         Some(Memory::Frees) => true,
-        Some(Memory::None) => kernel.machine.heap_rest(),
+        Some(Memory::None) => kernel.machine.heap_last_reserve(),
         Some(Memory::Keeps) | None => false,
     }
 }

@@ -127,7 +127,7 @@ impl<M: Machine> Server<M> {
         let mut message = Message::default();
         for (kind, object, rights) in handles {
             builder.handle(HandleInfo::new(kind));
-            message.handles.push(kernel.another(Handle { object, rights }));
+            message.handles.push(kernel.dup_handle(Handle { object, rights }));
         }
         for word in boot.command_line.split_ascii_whitespace() {
             builder.env(word.as_bytes());
@@ -136,8 +136,8 @@ impl<M: Machine> Server<M> {
 
         let (ours, theirs) = kernel.channel_create().at("make the bootstrap channel")?;
         let rights = ZX_DEFAULT_CHANNEL_RIGHTS;
-        let our_end = kernel.another(Handle { object: ours.object(), rights });
-        let argument = kernel.another(Handle { object: theirs.object(), rights });
+        let our_end = kernel.dup_handle(Handle { object: ours.object(), rights });
+        let argument = kernel.dup_handle(Handle { object: theirs.object(), rights });
         kernel.channel_write(ours, message).at("send the first message")?;
         kernel.close(our_end);
         let value = kernel.process_begin(process, Some(argument)).at("begin the first process")?;

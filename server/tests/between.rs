@@ -86,7 +86,7 @@ impl World {
         kernel.reap();
         let empty = (kernel.census(), kernel.machine.frames_in_use());
         let (process, root) = kernel.process_create(job, Name::new(b"between")).unwrap();
-        let held = vec![kernel.another(Handle { object: process.object(), rights: Rights::NONE })];
+        let held = vec![kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE })];
         let map = |kernel: &mut Kernel<FakeMachine>, vmar, vmo, at, offset, len| {
             let request = MapRequest { vmo, offset, len, perm: RW, max: RW, fixed: false };
             kernel.vmar_map(vmar, Place::At(at), request).unwrap()
@@ -235,7 +235,7 @@ impl World {
         kernel.job_kill(self.job, 0);
         self.held.drain(..).for_each(|handle| kernel.close(handle));
         kernel.reap();
-        while kernel.left_portion() {}
+        while kernel.reaper_slice() {}
         let frames = kernel.machine.frames_in_use() - kernel.frames_kept();
         assert_eq!((kernel.census(), frames), self.empty);
         kernel.check_memory();

@@ -62,11 +62,11 @@ impl World {
         kernel.reap();
         let empty = kernel.census();
         let job = kernel.job_create(root_job).unwrap();
-        let mut held = vec![kernel.another(Handle { object: job.object(), rights: Rights::NONE })];
+        let mut held = vec![kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE })];
         let (process, root) = kernel.process_create(job, Name::new(b"crowds")).unwrap();
         let (second, _) = kernel.process_create(job, Name::new(b"second")).unwrap();
         for object in [process.object(), second.object()] {
-            held.push(kernel.another(Handle { object, rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object, rights: Rights::NONE }));
         }
         let perm = Perm { read: true, write: true, execute: false };
         let words = kernel.vmo_create(4 * PAGE, false).unwrap();
@@ -77,7 +77,7 @@ impl World {
         }
         let start = |kernel: &mut Kernel<FakeMachine>, held: &mut Vec<Handle>, process| {
             let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
-            held.push(kernel.another(Handle { object: thread.object(), rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object: thread.object(), rights: Rights::NONE }));
             kernel.thread_start(thread, &Registers::default()).unwrap();
             thread
         };
@@ -96,7 +96,7 @@ impl World {
         let mut message = Message { data: Vec::new(), handles: Vec::new() };
         for _ in 0..MANY {
             let (sent, kept) = kernel.eventpair_create().unwrap();
-            message.handles.push(kernel.another(Handle { object: sent.object(), rights: Rights::NONE }));
+            message.handles.push(kernel.dup_handle(Handle { object: sent.object(), rights: Rights::NONE }));
             give(&mut kernel, kept.object());
         }
         let ends = [near.object(), far.object()].map(|end| give(&mut kernel, end));
@@ -193,7 +193,7 @@ impl World {
         kernel.job_kill(self.job, 0);
         self.held.drain(..).for_each(|handle| kernel.close(handle));
         kernel.reap();
-        while kernel.left_portion() {}
+        while kernel.reaper_slice() {}
         kernel.check_memory();
         assert_eq!(kernel.census(), self.empty);
     }
@@ -242,7 +242,7 @@ const EVENTS: &[(&str, Event)] = &[
             let Ok(token) = kernel.task_suspend(objects::task::suspend_token::Held::Thread(w.crowd[number])) else {
                 continue;
             };
-            let handle = kernel.another(Handle { object: token.object(), rights: Rights::NONE });
+            let handle = kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE });
             let elsewhere = Registers { rip: 0x7000, ..Registers::default() };
             let _ = kernel.thread_set_registers(w.crowd[number], &elsewhere);
             kernel.close(handle);

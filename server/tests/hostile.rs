@@ -228,13 +228,13 @@ impl World {
         }
         // Each process has handles to the others, so it can kill them and read and write their memory.
         for other in self.processes.clone() {
-            let handle = kernel.another(Handle { object: other.object(), rights: Rights::all() });
+            let handle = kernel.dup_handle(Handle { object: other.object(), rights: Rights::all() });
             let _ = kernel.put(process, handle);
         }
         kernel.reap();
         self.processes.push(process);
         // An object keeps its number while there is a reference to it.
-        self.held.push(kernel.another(Handle { object: process.object(), rights: Rights::all() }));
+        self.held.push(kernel.dup_handle(Handle { object: process.object(), rights: Rights::all() }));
     }
 
     /// The handles of a process, each with its object's type.
@@ -481,10 +481,10 @@ impl World {
             machine.extra = [words[4], words[5], words[6], words[7]];
         }
         let plan = self.refusal();
-        self.server.kernel.refusal_plan(plan);
+        self.server.kernel.failure_plan_set(plan);
         let answer = self.server.call(key, call.number, &[words[0], words[1], words[2], words[3]]);
         self.server.settle();
-        self.server.kernel.refusal_plan(None);
+        self.server.kernel.failure_plan_set(None);
         if matches!(answer, Answer::Done(0..) | Answer::Blocked | Answer::Yield) {
             self.succeeded[number] += 1;
         }

@@ -37,7 +37,7 @@ impl World {
         kernel.reap();
         let empty = (kernel.census(), kernel.machine.frames_in_use());
         let (process, root) = kernel.process_create(job, Name::new(b"portions")).unwrap();
-        let held = kernel.another(Handle { object: process.object(), rights: Rights::NONE });
+        let held = kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
         let perm = Perm { read: true, write: true, execute: false };
         let vmo = kernel.vmo_create(PAGE, false).unwrap();
         let request = MapRequest { vmo, offset: 0, len: PAGE, perm, max: perm, fixed: false };
@@ -73,7 +73,7 @@ impl World {
     /// Lets the timer fire until the reaper's backlog is empty; returns how often.
     fn ring(&mut self) -> usize {
         let rings = (0..).find(|_| {
-            let left = self.server.kernel.is_left();
+            let left = self.server.kernel.reaper_has_work();
             let kernel = &mut self.server.kernel;
             kernel.machine.time += 1_000_000_000;
             self.server.timer();
@@ -197,7 +197,7 @@ fn full_channel(world: &mut World) -> ([u64; 2], Vec<u64>) {
     let (mut handles, mut others) = (Vec::new(), Vec::new());
     for _ in 0..60 {
         let (sent, kept) = kernel.eventpair_create().unwrap();
-        handles.push(kernel.another(Handle { object: sent.object(), rights: Rights::NONE }));
+        handles.push(kernel.dup_handle(Handle { object: sent.object(), rights: Rights::NONE }));
         others.push(kept.object());
     }
     let ends = [near.object(), far.object()].map(|end| world.handle_to(end));
@@ -250,7 +250,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
     world.server.kernel.machine.pace = 300_000;
     assert_eq!(world.one(0, nr::HANDLE_CLOSE, world.handle), OK);
     let left = world.server.kernel.machine.frames_in_use();
-    assert!(left < full && world.server.kernel.is_left());
+    assert!(left < full && world.server.kernel.reaper_has_work());
     assert!(world.ring() > 1);
     assert_eq!(full - world.server.kernel.machine.frames_in_use(), PAGES as usize);
     // No request fails for lack of memory that comes back when the reaper's backlog is empty.
@@ -264,7 +264,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
         last = Some(value);
         assert_eq!(world.one(0, nr::HANDLE_CLOSE, value), OK);
     }
-    assert!(last.is_some() && world.server.kernel.is_left());
+    assert!(last.is_some() && world.server.kernel.reaper_has_work());
     world.end();
 }
 
@@ -343,7 +343,7 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
         let top = kernel.job_create(world.job).unwrap();
         let make = |kernel: &mut Kernel<FakeMachine>| {
             let job = kernel.job_create(top).unwrap();
-            (kernel.another(Handle { object: job.object(), rights: Rights::NONE }), kernel.koid(job.object()))
+            (kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE }), kernel.koid(job.object()))
         };
         let mut jobs: Vec<_> = (0..400).map(|_| make(kernel)).collect();
         let at_first: Vec<_> = jobs.iter().map(|&(_, koid)| koid).collect();

@@ -1,6 +1,6 @@
 //! The contract between the root task and a native component.
 //!
-//! A component is a program with one thread. The root task builds everything from the component's estate:
+//! A component is a program with one thread. The root task builds everything from the component's resource pool:
 //!
 //! 1. an **address space** ([`layout`]): the image, a stack, an IPC buffer, a page of facts ([`Facts`]), and its
 //!    memory;

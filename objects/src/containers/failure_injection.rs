@@ -1,15 +1,15 @@
 //! Failure injection: requests for memory that are refused on purpose, to test that each may fail.
 //!
-//! Code that requests memory and can handle a failure asks here first ([`refused`], and
+//! Code that requests memory and can handle a failure asks here first ([`should_fail`], and
 //! [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is refused without a [`Plan`]:
 //!
-//! 1. The plan is set ([`plan`]): which requests count ([`Want`]), which of these are refused, and whether all later
-//!    requests of the same event are refused, too.
-//! 2. At the start of an event, [`heed`] sets whether its requests count: in the running system those of one task's
-//!    calls and faults ([`Kernel::refusal_plan`](crate::Kernel::refusal_plan)), in the objects' own tests all.
+//! 1. The plan is set ([`plan`]): which requests count ([`MemoryRequest`]), which of these are refused, and whether all
+//!    later requests of the same event are refused, too.
+//! 2. At the start of an event, [`arm`] sets whether its requests count: in the running system those of one task's
+//!    calls and faults ([`Kernel::failure_plan_set`](crate::Kernel::failure_plan_set)), in the objects' own tests all.
 //! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
 //! 4. At the end of the event its requests no longer count. While there is a plan, the reaper's requests are always
-//!    refused ([`Kernel::refusal_of_ends`](crate::Kernel::refusal_of_ends)): destruction must take no memory.
+//!    refused ([`Kernel::failure_plan_reap`](crate::Kernel::failure_plan_reap)): destruction must take no memory.
 //! 5. The setter of the plan asks for the results ([`made`]).
 //!
 //! This is the only global state outside of the [`Kernel`](crate::Kernel): small containers use it, too, and have no
@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 /// Kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub enum MemoryRequest {
     /// A page, or several contiguous ones.
     Frame,
     /// A chunk of memory, from which the machine takes pages and everything else.
@@ -35,15 +35,15 @@ pub enum Want {
     Reserve,
 }
 
-impl Want {
+impl MemoryRequest {
     /// All of them, with their names in commands.
-    pub const ALL: [(Want, &str); 6] = [
-        (Want::Frame, "frame"),
-        (Want::Chunk, "chunk"),
-        (Want::Unit, "unit"),
-        (Want::Slot, "slot"),
-        (Want::Heap, "heap"),
-        (Want::Reserve, "reserve"),
+    pub const ALL: [(MemoryRequest, &str); 6] = [
+        (MemoryRequest::Frame, "frame"),
+        (MemoryRequest::Chunk, "chunk"),
+        (MemoryRequest::Unit, "unit"),
+        (MemoryRequest::Slot, "slot"),
+        (MemoryRequest::Heap, "heap"),
+        (MemoryRequest::Reserve, "reserve"),
     ];
 
     const fn bit(self) -> u64 {
@@ -55,7 +55,7 @@ impl Want {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The kind that counts; all if none.
-    pub want: Option<Want>,
+    pub want: Option<MemoryRequest>,
     /// The number of the first refused request.
     pub first: u64,
     /// How many are refused.
@@ -66,7 +66,7 @@ pub struct Plan {
 
 /// Results of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Made {
+pub struct PlanResults {
     /// Number of requests that counted.
     pub made: u64,
     /// Number of those that were refused.
@@ -76,9 +76,9 @@ pub struct Made {
 /// Requests do not count.
 const OFF: u8 = 0;
 /// Step 2: requests count.
-const HEEDED: u8 = 1;
+const ARMED: u8 = 1;
 /// Step 4: requests are refused, and do not count.
-const ENDING: u8 = 2;
+const REAPING: u8 = 2;
 
 struct State {
     mode: AtomicU8,
@@ -109,11 +109,11 @@ impl State {
     /// Step 3.
     #[cold]
     #[inline(never)]
-    fn next(&self, want: Want) -> bool {
+    fn next(&self, want: MemoryRequest) -> bool {
         if self.wants.load(Relaxed) & want.bit() == 0 {
             return false;
         }
-        if self.mode.load(Relaxed) == ENDING {
+        if self.mode.load(Relaxed) == REAPING {
             return true;
         }
         let number = self.made.fetch_add(1, Relaxed);
@@ -143,36 +143,36 @@ fn with<T>(look: impl FnOnce(&State) -> T) -> T {
     STATE.with(look)
 }
 
-/// Step 1. No request counts until [`heed`] is called.
+/// Step 1. No request counts until [`arm`] is called.
 pub fn plan(plan: Plan) {
     with(|state| {
-        let all = Want::ALL.iter().fold(0, |all, (want, _)| all | want.bit());
-        state.wants.store(plan.want.map_or(all, Want::bit), Relaxed);
+        let all = MemoryRequest::ALL.iter().fold(0, |all, (want, _)| all | want.bit());
+        state.wants.store(plan.want.map_or(all, MemoryRequest::bit), Relaxed);
         state.first.store(plan.first, Relaxed);
         state.count.store(plan.count, Relaxed);
         state.on.store(plan.on, Relaxed);
         state.made.store(0, Relaxed);
         state.refused.store(0, Relaxed);
     });
-    heed(false);
+    arm(false);
 }
 
 /// Steps 2 and 4: sets whether requests count. Says whether they did.
-pub fn heed(on: bool) -> bool {
+pub fn arm(on: bool) -> bool {
     with(|state| {
         state.running.store(false, Relaxed);
-        state.mode.swap(if on { HEEDED } else { OFF }, Relaxed) == HEEDED
+        state.mode.swap(if on { ARMED } else { OFF }, Relaxed) == ARMED
     })
 }
 
 /// Step 3: whether a request is to be refused.
 #[inline]
-pub fn refused(want: Want) -> bool {
+pub fn should_fail(want: MemoryRequest) -> bool {
     with(|state| state.mode.load(Relaxed) != OFF && state.next(want))
 }
 
 /// Runs code whose requests are not refused, because its memory is known to be available.
-pub fn granted<T>(make: impl FnOnce() -> T) -> T {
+pub fn without_failures<T>(make: impl FnOnce() -> T) -> T {
     let before = with(|state| state.mode.swap(OFF, Relaxed));
     let made = make();
     with(|state| state.mode.store(before, Relaxed));
@@ -180,40 +180,40 @@ pub fn granted<T>(make: impl FnOnce() -> T) -> T {
 }
 
 /// Step 4: requests of something that ends are refused.
-pub(crate) fn refused_all<T>(end: impl FnOnce() -> T) -> T {
-    let before = with(|state| state.mode.swap(ENDING, Relaxed));
+pub(crate) fn fail_all<T>(end: impl FnOnce() -> T) -> T {
+    let before = with(|state| state.mode.swap(REAPING, Relaxed));
     let ended = end();
     with(|state| state.mode.store(before, Relaxed));
     ended
 }
 
 /// Step 5.
-pub fn made() -> Made {
-    with(|state| Made { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
+pub fn made() -> PlanResults {
+    with(|state| PlanResults { made: state.made.load(Relaxed), refused: state.refused.load(Relaxed) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HEAP: Plan = Plan { want: Some(Want::Heap), first: 1, count: 1, on: false };
+    const HEAP: Plan = Plan { want: Some(MemoryRequest::Heap), first: 1, count: 1, on: false };
 
     #[test]
     fn one_request_is_refused() {
         plan(HEAP);
-        assert!(!refused(Want::Heap), "it does not count yet");
-        heed(true);
-        assert!(!refused(Want::Frame), "another kind");
-        assert_eq!([(); 3].map(|()| refused(Want::Heap)), [false, true, false]);
-        assert_eq!(made(), Made { made: 3, refused: 1 });
+        assert!(!should_fail(MemoryRequest::Heap), "it does not count yet");
+        arm(true);
+        assert!(!should_fail(MemoryRequest::Frame), "another kind");
+        assert_eq!([(); 3].map(|()| should_fail(MemoryRequest::Heap)), [false, true, false]);
+        assert_eq!(made(), PlanResults { made: 3, refused: 1 });
     }
 
     #[test]
     fn all_that_follow_in_the_event_are_refused() {
         plan(Plan { on: true, ..HEAP });
-        heed(true);
-        assert_eq!([(); 4].map(|()| refused(Want::Heap)), [false, true, true, true]);
-        heed(true);
-        assert!(!refused(Want::Heap), "another event");
+        arm(true);
+        assert_eq!([(); 4].map(|()| should_fail(MemoryRequest::Heap)), [false, true, true, true]);
+        arm(true);
+        assert!(!should_fail(MemoryRequest::Heap), "another event");
     }
 }

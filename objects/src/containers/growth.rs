@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use abi::Status;
 
-use crate::containers::failure_injection::{Want, refused};
+use crate::containers::failure_injection::{MemoryRequest, should_fail};
 
 /// There is no memory (or, in the machine, no slot or address-space number) left. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ macro_rules! grows {
                 if self.capacity() - self.len() >= more {
                     return Ok(());
                 }
-                if refused(Want::Heap) {
+                if should_fail(MemoryRequest::Heap) {
                     return Err(OutOfMemory);
                 }
                 self.try_reserve(more).map_err(|_| OutOfMemory)
@@ -50,7 +50,7 @@ macro_rules! grows {
                 if self.capacity() - self.len() >= more {
                     return Ok(());
                 }
-                if refused(Want::Heap) {
+                if should_fail(MemoryRequest::Heap) {
                     return Err(OutOfMemory);
                 }
                 self.try_reserve_exact(more).map_err(|_| OutOfMemory)
@@ -64,17 +64,17 @@ grows! { Vec<T> VecDeque<T> BinaryHeap<T: Ord> }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::containers::failure_injection::{Plan, heed, plan};
+    use crate::containers::failure_injection::{Plan, arm, plan};
 
     #[test]
     fn containers_that_have_room_do_not_ask() {
-        plan(Plan { want: Some(Want::Heap), first: 0, count: u64::MAX, on: false });
+        plan(Plan { want: Some(MemoryRequest::Heap), first: 0, count: u64::MAX, on: false });
         let mut list: Vec<u8> = Vec::with_capacity(1);
-        heed(true);
+        arm(true);
         assert_eq!(list.room(1), Ok(()));
         assert_eq!(list.room(2), Err(OutOfMemory));
         assert_eq!(list.room_exact(2), Err(OutOfMemory));
-        heed(false);
+        arm(false);
         assert_eq!(list.room(2), Ok(()));
     }
 }

@@ -5,14 +5,15 @@
 //! any that computes. So whatever decides who runs ([`crate::task::fair_scheduling`], priorities) decides when the next
 //! portion is done, and others are served meanwhile. Its program sees one call.
 //!
-//! 1. The call is checked as a whole. If it is long, it does a portion of its work and ends with [`GOES_ON`]
-//!    ([`Kernel::goes_on`]), which says what it works on and how far it has come. No program is ever told this status.
+//! 1. The call is checked as a whole. If it is long, it does a portion of its work and ends with [`CALL_CONTINUES`]
+//!    ([`Kernel::continue_call`]), which says what it works on and how far it has come. No program is ever told this
+//!    status.
 //! 2. The server notes the call as it was first read, and what it works on is kept in being. The thread is not
-//!    answered, but sent to make the call again ([`Kernel::going_begin`]).
+//!    answered, but sent to make the call again ([`Kernel::continuation_save`]).
 //! 3. The thread runs when its turn comes, and makes the call.
-//! 4. The server takes the note ([`Kernel::going_take`]) and makes the call from there: with the words that were noted,
-//!    and without looking for handles and rights, which were good when the call began. The portion itself is checked
-//!    anew: the object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
+//! 4. The server takes the note ([`Kernel::continuation_take`]) and makes the call from there: with the words that were
+//!    noted, and without looking for handles and rights, which were good when the call began. The portion itself is
+//!    checked anew: the object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
 //! 5. It ends in one of these ways:
 //!    - 5A. The last portion is done, or one fails: the call is answered. What was done before stays done.
 //!    - 5B. The thread is killed, or set to go on elsewhere by a debugger: the note is dropped, and so is the rest.
@@ -33,7 +34,7 @@ use crate::kernel::Kernel;
 use crate::machine::{LARGE_PAGES, Machine, PAGE};
 
 /// Internal status: the call continues in another slice; see the module's description.
-pub const GOES_ON: Status = Status(i32::MIN + 1);
+pub const CALL_CONTINUES: Status = Status(i32::MIN + 1);
 
 /// A page is not present yet, and the thread must wait for it. This status never reaches a program: code that accesses
 /// pages passes it up unchanged, and the server blocks the thread and later handles its fault or makes its call again.
@@ -41,25 +42,25 @@ pub const GOES_ON: Status = Status(i32::MIN + 1);
 pub const PAGE_WAIT: Status = Status(i32::MIN);
 
 /// Length of a slice, in nanoseconds.
-pub(crate) const PORTION: i64 = 250_000;
+pub(crate) const SLICE_NANOS: i64 = 250_000;
 /// Number of pages that a slice commits one by one.
-pub(crate) const MAKES: u64 = 64;
+pub(crate) const SLICE_COMMIT_PAGES: u64 = 64;
 /// Number of pages that a slice frees. A large page is committed and freed as one.
-pub(crate) const GIVES_BACK: u64 = LARGE_PAGES;
+pub(crate) const SLICE_FREE_PAGES: u64 = LARGE_PAGES;
 /// Number of pages that a slice maps; a large page is mapped as one.
-pub(crate) const SHOWS: u64 = LARGE_PAGES;
+pub(crate) const SLICE_MAP_PAGES: u64 = LARGE_PAGES;
 /// Longest range in bytes that is unmapped or changed without slices.
-pub const SHORT: u64 = SHOWS * PAGE;
+pub const UNSLICED_BYTES: u64 = SLICE_MAP_PAGES * PAGE;
 /// Number of mapped pages that are unmapped or changed between two checks of the time.
-pub(crate) const UNMAPS: u32 = 128;
+pub(crate) const UNMAP_BATCH_PAGES: u32 = 128;
 /// Unmapping this many pages costs as much as destroying a small object.
-pub(crate) const WORK: u32 = 8;
+pub(crate) const PAGES_PER_OBJECT: u32 = 8;
 /// Number of bytes that a slice copies.
-pub const COPIES: u64 = 512 << 10;
+pub const SLICE_COPY_BYTES: u64 = 512 << 10;
 
 /// A slice that has begun: the time when it is over, once that is known.
 #[derive(Default)]
-pub struct Portion(pub(crate) Option<i64>);
+pub struct SliceTimer(pub(crate) Option<i64>);
 
 /// Objects and progress of a call that continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +89,7 @@ impl Progress {
 
 /// A continuation.
 #[derive(Debug)]
-pub struct Going {
+pub struct Continuation {
     /// The call's number.
     pub number: u32,
     /// Its arguments, as first read.
@@ -101,8 +102,8 @@ pub struct Going {
 
 impl<M: Machine> Kernel<M> {
     /// Step 1: records the progress of a call; returns the status with which it must end.
-    pub fn goes_on(&mut self, progress: Progress) -> Status {
+    pub fn continue_call(&mut self, progress: Progress) -> Status {
         self.progress = Some(progress);
-        GOES_ON
+        CALL_CONTINUES
     }
 }

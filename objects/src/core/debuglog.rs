@@ -130,7 +130,11 @@ impl<M: Machine> Kernel<M> {
         let signals = if readable && !self.log.records.is_empty() { Signals::LOG_READABLE } else { Signals::NONE };
         let id: Id<Debuglog> = self.create(signals, Body::Debuglog(Box::new(Debuglog { readable, next: first })))?;
         if readable {
-            self.log.readers.room(1).map_err(|_| Status::NO_MEMORY).inspect_err(|_| self.doom(id.object()))?;
+            self.log
+                .readers
+                .room(1)
+                .map_err(|_| Status::NO_MEMORY)
+                .inspect_err(|_| self.reaper_enqueue(id.object()))?;
             self.log.readers.push(id.object());
         }
         Ok(id)

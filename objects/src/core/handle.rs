@@ -60,7 +60,7 @@ enum Slot {
 struct Cell {
     generation: u16,
     /// The sole waiter of the object waits through this handle.
-    sole: bool,
+    sole_waiter: bool,
     slot: Slot,
 }
 
@@ -162,7 +162,7 @@ impl HandleTable {
         cells.room_exact(CHUNK)?;
         for i in 0..CHUNK as u32 {
             let next = if i + 1 < CHUNK as u32 { first + i + 1 } else { self.free };
-            cells.push(Cell { generation: 0, sole: false, slot: Slot::Free { next } });
+            cells.push(Cell { generation: 0, sole_waiter: false, slot: Slot::Free { next } });
         }
         self.chunks.room(1)?;
         self.chunks.push(cells.into_boxed_slice().try_into().map_err(|_| Status::NO_MEMORY)?);
@@ -228,10 +228,10 @@ impl HandleTable {
 
     /// Sets whether the sole waiter waits through a handle. Says whether there is such a handle.
     #[inline(always)]
-    pub(crate) fn set_sole(&mut self, value: HandleValue, sole: bool) -> bool {
+    pub(crate) fn set_sole_waiter(&mut self, value: HandleValue, sole_waiter: bool) -> bool {
         match self.cell_mut(value) {
             Some((_, cell @ Cell { slot: Slot::Used { .. }, .. })) => {
-                cell.sole = sole;
+                cell.sole_waiter = sole_waiter;
                 true
             }
             _ => false,
@@ -239,9 +239,9 @@ impl HandleTable {
     }
 
     /// The object of a handle through which a sole waiter waits.
-    pub(crate) fn sole(&self, value: HandleValue) -> Option<ObjectId> {
+    pub(crate) fn sole_waiter(&self, value: HandleValue) -> Option<ObjectId> {
         match self.cell(value) {
-            Some(Cell { sole: true, slot: Slot::Used { handle, .. }, .. }) => Some(handle.object),
+            Some(Cell { sole_waiter: true, slot: Slot::Used { handle, .. }, .. }) => Some(handle.object),
             _ => None,
         }
     }
@@ -255,7 +255,7 @@ impl HandleTable {
         let free = self.free;
         let (index, cell) = self.cell_mut(value).ok_or(Status::BAD_HANDLE)?;
         let Slot::Used { handle, watchers } = cell.slot else { return Err(Status::BAD_HANDLE) };
-        if !watchers.is_empty() || cell.sole {
+        if !watchers.is_empty() || cell.sole_waiter {
             return Err(Status::SHOULD_WAIT);
         }
         cell.slot = Slot::Free { next: free };

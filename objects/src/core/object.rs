@@ -123,8 +123,8 @@ pub struct Object {
     /// The signals that observers wait for.
     pub(crate) interests: List<Interests>,
     /// The sole waiter, if there is one.
-    pub(crate) sole: Option<SoleWaiter>,
-    doomed: Link,
+    pub(crate) sole_waiter: Option<SoleWaiter>,
+    reap_list: Link,
     /// What it is charged, and which account pays.
     pub(crate) charge: Charge,
     /// The part that depends on its type.
@@ -135,13 +135,13 @@ impl Object {
     /// Whether nothing in the kernel but handles refers to it.
     #[inline(always)]
     pub(crate) fn is_unneeded(&self) -> bool {
-        self.refs == 0 && !self.is_watched() && !self.doomed.is_linked()
+        self.refs == 0 && !self.is_watched() && !self.reap_list.is_linked()
     }
 
     /// Whether it is on the reaper's list.
     #[inline(always)]
-    pub(crate) fn is_doomed(&self) -> bool {
-        self.doomed.is_linked()
+    pub(crate) fn is_on_reap_list(&self) -> bool {
+        self.reap_list.is_linked()
     }
 
     /// Takes the type's part of an object that is being destroyed. The value left in its place owns no memory.
@@ -153,12 +153,12 @@ impl Object {
     /// Whether any observer waits for its signals.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
-        self.sole.is_some() || !self.interests.is_empty()
+        self.sole_waiter.is_some() || !self.interests.is_empty()
     }
 }
 
 /// The event has put something on the lists of what ends or of what waited for pages, or memory is to be relieved.
-pub(crate) const LEFT: u8 = 1;
+pub(crate) const DEFERRED_WORK: u8 = 1;
 /// The event has woken a thread.
 pub(crate) const WOKEN: u8 = 2;
 
@@ -173,15 +173,15 @@ pub(crate) enum Held {
 }
 
 /// The list of objects that the reaper checks for destruction.
-pub struct Doomed;
+pub struct ReapList;
 
-impl Chain for Doomed {
+impl Chain for ReapList {
     type Entry = Object;
     fn link(object: &Object) -> Option<&Link> {
-        Some(&object.doomed)
+        Some(&object.reap_list)
     }
     fn link_mut(object: &mut Object) -> Option<&mut Link> {
-        Some(&mut object.doomed)
+        Some(&mut object.reap_list)
     }
 }
 
@@ -320,7 +320,8 @@ impl Objects {
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Creates an object without handles and references. The caller adds one of them or calls [`Kernel::doom`].
+    /// Creates an object without handles and references. The caller adds one of them or calls
+    /// [`Kernel::reaper_enqueue`].
     pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
         let koid = self.next_koid;
         let object = Object {
@@ -329,8 +330,8 @@ impl<M: Machine> Kernel<M> {
             refs: 0,
             signals,
             interests: List::default(),
-            sole: None,
-            doomed: Link::default(),
+            sole_waiter: None,
+            reap_list: Link::default(),
             charge: Charge::default(),
             body,
         };
@@ -354,7 +355,7 @@ impl<M: Machine> Kernel<M> {
         let a: Id<T> = self.create(signals, first)?;
         let (peer, peer_koid) = T::own_mut(&mut second)?.peer_mut();
         (*peer, *peer_koid) = (Some(a), koid);
-        let b: Id<T> = self.create(signals, second).inspect_err(|_| self.doom(a.object()))?;
+        let b: Id<T> = self.create(signals, second).inspect_err(|_| self.reaper_enqueue(a.object()))?;
         *self.objects.get_mut(a)?.peer_mut().0 = Some(b);
         Ok((a, b))
     }
@@ -390,7 +391,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(object) = self.objects.any_mut(id) {
             object.refs = object.refs.saturating_sub(1);
             if object.refs == 0 && object.handles == 0 {
-                self.doom(id);
+                self.reaper_enqueue(id);
             }
         }
     }
@@ -404,6 +405,6 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         self.closing.push(handle);
-        self.unsettled |= LEFT;
+        self.unsettled |= DEFERRED_WORK;
     }
 }

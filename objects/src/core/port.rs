@@ -173,7 +173,7 @@ impl<M: Machine> Kernel<M> {
             return Ok(());
         }
         if !self.objects.get(port)?.has_paid(1) {
-            self.port_pays(port, 1)?;
+            self.port_update_charge(port, 1)?;
         }
         let packet = Packet { port, bytes, origin: Origin::User, queue: Link::default(), alike: Link::default() };
         let packet = self.packets.insert(packet).map_err(|_| Status::NO_MEMORY)?;
@@ -181,7 +181,7 @@ impl<M: Machine> Kernel<M> {
         p.by_users += 1;
         p.queue.push(&mut self.packets, packet);
         if p.vproc.is_some() {
-            self.port_tells(port);
+            self.port_notify_vproc(port);
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`: the memory limit of the job that pays.
     #[cold]
     #[inline(never)]
-    fn port_pays(&mut self, port: Id<Port>, more: usize) -> Result<(), Status> {
+    fn port_update_charge(&mut self, port: Id<Port>, more: usize) -> Result<(), Status> {
         let p = self.objects.get_mut(port)?;
         let (paid, wanted) = (p.paid, p.owes() + more + STEP);
         if paid > wanted {
@@ -223,14 +223,14 @@ impl<M: Machine> Kernel<M> {
         let bound = p.vproc.is_some();
         self.port_serve(port);
         if bound {
-            self.port_tells(port);
+            self.port_notify_vproc(port);
         }
     }
 
     /// Reports a port's packets as an event to its virtual processor, unless a thread waits on the port.
     #[cold]
     #[inline(never)]
-    pub(crate) fn port_tells(&mut self, port: Id<Port>) {
+    pub(crate) fn port_notify_vproc(&mut self, port: Id<Port>) {
         let Ok(p) = self.objects.get(port) else { return };
         let holds = !p.queue.is_empty() || !p.urgent.is_empty();
         if let Some(vproc) = p.vproc.filter(|_| holds && p.waiters.is_empty())
@@ -317,7 +317,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Key, Status> {
         let p = self.objects.get(port)?;
         if !p.has_paid(WAIT) {
-            self.port_pays(port, WAIT)?;
+            self.port_update_charge(port, WAIT)?;
         }
         let mut bytes = [0; PACKET_SIZE];
         bytes[0..8].copy_from_slice(&key.to_le_bytes());
@@ -379,7 +379,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(p) = self.objects.get_mut(port) {
             p.urgent.push(&mut self.packets, key);
             self.port_serve(port);
-            self.port_tells(port);
+            self.port_notify_vproc(port);
         }
     }
 
@@ -469,7 +469,7 @@ impl<M: Machine> Kernel<M> {
         let open = self.objects.any(port.object()).is_ok_and(|object| object.handles > 0);
         if open && let Ok(p) = self.objects.get_mut(port) {
             p.queue.push(&mut self.packets, key);
-            self.port_tells(port);
+            self.port_notify_vproc(port);
         }
         open
     }
@@ -539,15 +539,15 @@ impl<M: Machine> Kernel<M> {
     /// The last handle is closed: drops packets and ends waits. The reaper does what is not done at once.
     pub(crate) fn port_unreachable(&mut self, port: Id<Port>) {
         for _ in 0..AT_ONCE {
-            if !self.port_let_go(port) {
+            if !self.port_drain(port) {
                 return;
             }
         }
-        self.doom(port.object());
+        self.reaper_enqueue(port.object());
     }
 
     /// Drops one packet or ends one wait of a port without handles. Says whether there was anything.
-    pub(crate) fn port_let_go(&mut self, port: Id<Port>) -> bool {
+    pub(crate) fn port_drain(&mut self, port: Id<Port>) -> bool {
         if let Some(thread) = self.port_first_waiter(port) {
             self.finish_wait(Id::new(thread), Status::CANCELED);
             self.port_forget_waiter(port, thread);

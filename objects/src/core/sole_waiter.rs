@@ -30,39 +30,42 @@ pub(crate) struct SoleWaiter {
 
 impl<M: Machine> Kernel<M> {
     /// Step 2S, but for the block. Says whether it is done; if not, there is somebody already.
-    pub(crate) fn sole_begin(&mut self, thread: ObjectId, process: ObjectId, item: &WaitItem) -> bool {
+    pub(crate) fn sole_waiter_set(&mut self, thread: ObjectId, process: ObjectId, item: &WaitItem) -> bool {
         let Ok(object) = self.objects.any_mut(item.object) else { return false };
-        if object.sole.is_some() || !object.interests.is_empty() {
+        if object.sole_waiter.is_some() || !object.interests.is_empty() {
             return false;
         }
-        object.sole = Some(SoleWaiter { thread, signals: item.signals, handle: item.handle, process });
-        let marked = self.objects.handles_mut(process).is_some_and(|handles| handles.set_sole(item.handle, true));
+        object.sole_waiter = Some(SoleWaiter { thread, signals: item.signals, handle: item.handle, process });
+        let marked =
+            self.objects.handles_mut(process).is_some_and(|handles| handles.set_sole_waiter(item.handle, true));
         if !marked && let Ok(object) = self.objects.any_mut(item.object) {
-            object.sole = None;
+            object.sole_waiter = None;
         }
         marked
     }
 
     /// Step 3S: the end of the wait.
-    pub(crate) fn sole_end(&mut self, object: ObjectId) {
-        let Some(sole) = self.objects.any_mut(object).ok().and_then(|object| object.sole.take()) else { return };
-        if let Some(handles) = self.objects.handles_mut(sole.process) {
-            handles.set_sole(sole.handle, false);
+    pub(crate) fn sole_waiter_clear(&mut self, object: ObjectId) {
+        let Some(sole_waiter) = self.objects.any_mut(object).ok().and_then(|object| object.sole_waiter.take()) else {
+            return;
+        };
+        if let Some(handles) = self.objects.handles_mut(sole_waiter.process) {
+            handles.set_sole_waiter(sole_waiter.handle, false);
         }
     }
 
     /// Signals of an object were set: ends the wait (3A), if it is for one of them.
     #[inline]
-    pub(crate) fn sole_notify(&mut self, sole: Option<SoleWaiter>, set: Signals) {
-        if let Some(sole) = sole.filter(|sole| sole.signals.intersects(set)) {
-            self.finish_wait(Id::new(sole.thread), Status::OK);
+    pub(crate) fn sole_waiter_notify(&mut self, sole_waiter: Option<SoleWaiter>, set: Signals) {
+        if let Some(sole_waiter) = sole_waiter.filter(|sole_waiter| sole_waiter.signals.intersects(set)) {
+            self.finish_wait(Id::new(sole_waiter.thread), Status::OK);
         }
     }
 
     /// Ends the wait for an object that is about to be destroyed.
-    pub(crate) fn sole_cancel(&mut self, object: ObjectId) {
-        if let Some(sole) = self.objects.any(object).ok().and_then(|object| object.sole) {
-            self.finish_wait(Id::new(sole.thread), Status::CANCELED);
+    pub(crate) fn sole_waiter_cancel(&mut self, object: ObjectId) {
+        if let Some(sole_waiter) = self.objects.any(object).ok().and_then(|object| object.sole_waiter) {
+            self.finish_wait(Id::new(sole_waiter.thread), Status::CANCELED);
         }
     }
 }

@@ -163,10 +163,10 @@ pub enum Waiting {
 }
 
 /// A change of an object's signals that may satisfy observers.
-pub(crate) struct News {
+pub(crate) struct SignalChange {
     set: Signals,
     now: Signals,
-    sole: Option<SoleWaiter>,
+    sole_waiter: Option<SoleWaiter>,
     alone: bool,
 }
 
@@ -180,17 +180,17 @@ struct Newest {
 }
 
 impl Object {
-    /// Changes the signals; returns the argument for [`Kernel::tell`].
+    /// Changes the signals; returns the argument for [`Kernel::notify_change`].
     #[inline(always)]
-    pub(crate) fn change_signals(&mut self, clear: Signals, set: Signals) -> Option<News> {
+    pub(crate) fn change_signals(&mut self, clear: Signals, set: Signals) -> Option<SignalChange> {
         let before = self.signals;
         let now = (before & !clear) | set;
         self.signals = now;
-        let (sole, alone) = (self.sole, self.interests.is_empty());
-        if before.contains(now) || sole.is_none() && alone {
+        let (sole_waiter, alone) = (self.sole_waiter, self.interests.is_empty());
+        if before.contains(now) || sole_waiter.is_none() && alone {
             return None;
         }
-        Some(News { set: now & !before, now, sole, alone })
+        Some(SignalChange { set: now & !before, now, sole_waiter, alone })
     }
 }
 
@@ -215,7 +215,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Destroys an interest without observers.
-    fn interest_settle(&mut self, key: Key) {
+    fn interest_free_if_empty(&mut self, key: Key) {
         let Some(interest) = self.interests.get(key).filter(|interest| interest.observers.is_empty()) else { return };
         if interest.settled.is_some() {
             self.reaper.settled.remove(&mut self.interests, key);
@@ -239,7 +239,7 @@ impl<M: Machine> Kernel<M> {
             through: Link::default(),
         };
         let Ok(key) = self.observers.insert(observer) else {
-            self.interest_settle(interest);
+            self.interest_free_if_empty(interest);
             return Err(Status::NO_MEMORY);
         };
         if let Some(interest) = self.interests.get_mut(interest) {
@@ -257,7 +257,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(interest) = self.interests.get_mut(interest) {
             interest.observers.remove(&mut self.observers, key);
         }
-        self.interest_settle(interest);
+        self.interest_free_if_empty(interest);
         if self.reaper.cancelled.first() == Some(key) {
             self.reaper.cancelled.remove(&mut self.observers, key);
         } else {
@@ -290,11 +290,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends a wait on an object that is being destroyed; says whether there was one.
     pub(crate) fn drop_observer_of(&mut self, object: ObjectId) -> bool {
-        self.sole_cancel(object);
+        self.sole_waiter_cancel(object);
         let Some(interest) = self.objects.any(object).ok().and_then(|o| o.interests.first()) else { return false };
         match self.interests.get(interest).and_then(|interest| interest.observers.first()) {
             Some(observer) => self.cancel_observer(observer),
-            None => self.interest_settle(interest),
+            None => self.interest_free_if_empty(interest),
         }
         true
     }
@@ -309,18 +309,18 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub fn signal(&mut self, id: ObjectId, clear: Signals, set: Signals) {
         let Ok(object) = self.objects.any_mut(id) else { return };
-        let news = object.change_signals(clear, set);
-        self.tell(id, news);
+        let change = object.change_signals(clear, set);
+        self.notify_change(id, change);
     }
 
     /// Ends the waits (3A) that a change of an object's signals satisfies.
     #[inline(always)]
-    pub(crate) fn tell(&mut self, id: ObjectId, news: Option<News>) {
-        let Some(News { set, now, sole, alone }) = news else { return };
+    pub(crate) fn notify_change(&mut self, id: ObjectId, change: Option<SignalChange>) {
+        let Some(SignalChange { set, now, sole_waiter, alone }) = change else { return };
         if !alone {
             self.notify(id, set, now);
         }
-        self.sole_notify(sole, set);
+        self.sole_waiter_notify(sole_waiter, set);
     }
 
     /// Signals of an object were set. An observer of one of them waits because it was not set, or for it to be set
@@ -383,7 +383,7 @@ impl<M: Machine> Kernel<M> {
             object.interests.remove(&mut self.interests, key);
         }
         self.reaper.settled.push_first(&mut self.interests, key);
-        self.tell_first();
+        self.defer_notifications();
     }
 
     /// Notifies an observer that its interest is satisfied.
@@ -402,14 +402,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Steps 4 and 5: notifies one observer that was not notified yet. Says whether there was one.
-    pub(crate) fn tell_one(&mut self) -> bool {
+    pub(crate) fn notify_one(&mut self) -> bool {
         if let Some(observer) = self.reaper.cancelled.first() {
             self.cancel_closed(observer);
         } else if let Some(key) = self.reaper.settled.first() {
             let told = |interest: &Interest| Some((interest.observers.first()?, interest.settled?));
             match self.interests.get(key).and_then(told) {
                 Some((observer, now)) => self.satisfy_one(observer, now),
-                None => self.interest_settle(key),
+                None => self.interest_free_if_empty(key),
             }
         } else {
             return false;
@@ -424,7 +424,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends the waits (3C) through a handle that is about to leave its process's table.
     pub(crate) fn cancel_waits_through(&mut self, process: ObjectId, handle: HandleValue) {
-        self.sole_cancel_through(process, handle);
+        self.sole_waiter_cancel_through(process, handle);
         for _ in 0..AT_ONCE {
             let Some(key) = self.watcher(process, handle) else { return };
             self.cancel_closed(key);
@@ -432,7 +432,7 @@ impl<M: Machine> Kernel<M> {
         // Step 5.
         if let Some(watchers) = self.objects.handles_mut(process).and_then(|handles| handles.watchers(handle)) {
             self.reaper.cancelled.append(&mut self.observers, core::mem::take(watchers));
-            self.tell_first();
+            self.defer_notifications();
         }
     }
 

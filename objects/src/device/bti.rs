@@ -275,7 +275,7 @@ mod tests {
         w.kernel.vmo_decommit(w.vmo, 0, 4 * PAGE).unwrap();
         // A token without handles.
         let pmt = w.kernel.bti_pin(w.bti, w.vmo, 0, PAGE).unwrap();
-        w.kernel.doom(pmt.object());
+        w.kernel.reaper_enqueue(pmt.object());
         w.kernel.reap();
         assert_eq!(w.counts(), (0, 0));
         w.kernel.vmo_decommit(w.vmo, 0, PAGE).unwrap();

@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
 
     /// One slice of `debug_write`: returns how many bytes are accepted. If not all, another thread is writing, or the
     /// machine has no room.
-    pub fn serial_write_portion(&mut self, thread: Id<Thread>, data: &[u8]) -> usize {
+    pub fn serial_write_slice(&mut self, thread: Id<Thread>, data: &[u8]) -> usize {
         let own = self.serial.writing == Some(thread);
         if !own && (self.serial_is_being_written() || !self.serial.writers.is_empty()) {
             return 0;
@@ -96,7 +96,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Whether a thread is between two slices of a write.
     fn serial_is_being_written(&self) -> bool {
-        let between = |thread: &Thread| matches!(&thread.wait, Wait::Goes(going) if going.number == nr::DEBUG_WRITE);
+        let between =
+            |thread: &Thread| matches!(&thread.wait, Wait::Continuation(call) if call.number == nr::DEBUG_WRITE);
         self.serial.writing.and_then(|writing| self.objects.get(writing).ok()).is_some_and(between)
     }
 
@@ -196,26 +197,26 @@ mod tests {
             let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
             let job = kernel.root_job().unwrap();
             let (process, _) = kernel.process_create(job, Name::default()).unwrap();
-            kernel.another(Handle { object: process.object(), rights: Rights::NONE });
+            kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
             let threads = [(); 2].map(|()| kernel.thread_create(process, Name::default()).unwrap());
             kernel.process_begin(process, None).unwrap();
             for thread in threads {
-                kernel.another(Handle { object: thread.object(), rights: Rights::NONE });
+                kernel.dup_handle(Handle { object: thread.object(), rights: Rights::NONE });
                 kernel.thread_start(thread, &Registers::default()).unwrap();
             }
             World { kernel, threads }
         }
 
         /// One slice of a thread's write; the thread continues afterwards.
-        fn portion(&mut self, thread: usize, byte: u8) -> usize {
+        fn slice(&mut self, thread: usize, byte: u8) -> usize {
             let thread = self.threads[thread];
-            self.kernel.going_take(thread);
-            let taken = self.kernel.serial_write_portion(thread, &[byte; 4]);
+            self.kernel.continuation_take(thread);
+            let taken = self.kernel.serial_write_slice(thread, &[byte; 4]);
             if taken == 4 {
                 let process = self.kernel.objects.get(thread).unwrap().process.object();
                 let progress = Progress::new(process, Rights::NONE, 4);
-                assert_eq!(self.kernel.goes_on(progress), crate::core::continuation::GOES_ON);
-                self.kernel.going_begin(thread, nr::DEBUG_WRITE, [0; 8]).unwrap();
+                assert_eq!(self.kernel.continue_call(progress), crate::core::continuation::CALL_CONTINUES);
+                self.kernel.continuation_save(thread, nr::DEBUG_WRITE, [0; 8]).unwrap();
             }
             taken
         }
@@ -233,13 +234,13 @@ mod tests {
     fn bytes_of_one_write_stay_together() {
         let mut world = World::new();
         world.kernel.machine.serial_room = 100;
-        assert_eq!(world.portion(0, b'a'), 4);
-        assert_eq!(world.portion(1, b'b'), 0);
+        assert_eq!(world.slice(0, b'a'), 4);
+        assert_eq!(world.slice(1, b'b'), 0);
         world.rest(1, b'b');
         world.kernel.serial_ready();
-        assert_eq!(world.portion(0, b'a'), 4);
+        assert_eq!(world.slice(0, b'a'), 4);
         assert_eq!(world.sent(), "aaaaaaaa");
-        world.kernel.going_take(world.threads[0]);
+        world.kernel.continuation_take(world.threads[0]);
         world.kernel.serial_written(world.threads[0]);
         assert_eq!(world.sent(), "aaaaaaaabbbb");
     }
@@ -248,10 +249,10 @@ mod tests {
     fn a_writer_without_room_comes_before_those_that_wait() {
         let mut world = World::new();
         world.kernel.machine.serial_room = 5;
-        assert_eq!(world.portion(0, b'a'), 4);
-        assert_eq!(world.portion(1, b'b'), 0);
+        assert_eq!(world.slice(0, b'a'), 4);
+        assert_eq!(world.slice(1, b'b'), 0);
         world.rest(1, b'b');
-        assert_eq!(world.portion(0, b'a'), 1);
+        assert_eq!(world.slice(0, b'a'), 1);
         world.rest(0, b'c');
         world.kernel.machine.serial_room = 100;
         world.kernel.serial_ready();
@@ -262,8 +263,8 @@ mod tests {
     fn a_writer_that_is_killed_lets_others_write() {
         let mut world = World::new();
         world.kernel.machine.serial_room = 100;
-        assert_eq!(world.portion(0, b'a'), 4);
-        assert_eq!(world.portion(1, b'b'), 0);
+        assert_eq!(world.slice(0, b'a'), 4);
+        assert_eq!(world.slice(1, b'b'), 0);
         world.rest(1, b'b');
         world.kernel.thread_kill(world.threads[0]);
         assert_eq!(world.sent(), "aaaabbbb");

@@ -40,7 +40,7 @@ enum State {
     /// It has occurred and was not delivered (1C).
     Pending,
     /// It was delivered and is not acknowledged.
-    Told,
+    Delivered,
     /// It is destroyed (3).
     Destroyed,
 }
@@ -97,7 +97,7 @@ impl<M: Machine> Kernel<M> {
             DeviceError::Taken => Status::ALREADY_BOUND,
             other => other.into(),
         });
-        let irq = opened.inspect_err(|_| self.doom(id.object()))?;
+        let irq = opened.inspect_err(|_| self.reaper_enqueue(id.object()))?;
         self.objects.get_mut(id)?.irq = Some(irq);
         Ok(id)
     }
@@ -126,13 +126,13 @@ impl<M: Machine> Kernel<M> {
             // 1A
             (State::Waiting(thread), _) => {
                 interrupt.came = None;
-                self.interrupt_tell(id, thread, time);
+                self.interrupt_deliver(id, thread, time);
             }
             // 1C, followed by 2A.
-            (State::Told, Some(_)) => {}
+            (State::Delivered, Some(_)) => {}
             // 1B
             (_, Some(packet)) => {
-                interrupt.state = State::Told;
+                interrupt.state = State::Delivered;
                 interrupt.came = None;
                 self.packet_of_interrupt_queue(packet, time);
             }
@@ -143,10 +143,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Ends a thread's wait for an interrupt that occurred at `time`.
-    fn interrupt_tell(&mut self, id: Id<Interrupt>, thread: Id<Thread>, time: i64) {
+    fn interrupt_deliver(&mut self, id: Id<Interrupt>, thread: Id<Thread>, time: i64) {
         let wait = self.take_wait(thread);
         if let Ok(interrupt) = self.objects.get_mut(id) {
-            interrupt.state = State::Told;
+            interrupt.state = State::Delivered;
         }
         let Some(Wait::Interrupt { out, .. }) = wait else { return };
         let written = match self.aspace_of_thread(thread) {
@@ -154,7 +154,9 @@ impl<M: Machine> Kernel<M> {
             _ => Ok(()),
         };
         match written {
-            Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, time.to_le_bytes().to_vec())], Status::OK),
+            Err(PAGE_WAIT) => {
+                self.page_write_results(thread, alloc::vec![(out, time.to_le_bytes().to_vec())], Status::OK)
+            }
             _ => self.wake(thread, written.err().unwrap_or(Status::OK)),
         }
     }
@@ -201,14 +203,14 @@ impl<M: Machine> Kernel<M> {
             State::Waiting(_) => return Err(Status::BAD_STATE),
             // 2B
             State::Pending => {
-                interrupt.state = State::Told;
+                interrupt.state = State::Delivered;
                 return Ok(Some(interrupt.came.take().unwrap_or(0)));
             }
-            State::Told | State::Idle => {}
+            State::Delivered | State::Idle => {}
         }
-        let told = interrupt.state == State::Told;
+        let delivered = interrupt.state == State::Delivered;
         interrupt.state = State::Waiting(thread);
-        if told {
+        if delivered {
             self.interrupt_open(id);
         }
         self.interrupt_show(id);
@@ -238,7 +240,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::CANCELED);
         }
         let packet = interrupt.packet.ok_or(Status::BAD_STATE)?;
-        if interrupt.state != State::Told {
+        if interrupt.state != State::Delivered {
             return Ok(());
         }
         let came = interrupt.came;
@@ -273,7 +275,7 @@ impl<M: Machine> Kernel<M> {
         interrupt.packet = Some(packet);
         if interrupt.state == State::Pending {
             // 1C becomes 1B.
-            interrupt.state = State::Told;
+            interrupt.state = State::Delivered;
             let time = interrupt.came.take().unwrap_or(0);
             self.packet_of_interrupt_queue(packet, time);
         }
@@ -299,7 +301,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn interrupt_part(&mut self, id: Id<Interrupt>, packet: Key) -> bool {
         if let Ok(interrupt) = self.objects.get_mut(id) {
             interrupt.packet = None;
-            if interrupt.state == State::Told && interrupt.came.is_some() {
+            if interrupt.state == State::Delivered && interrupt.came.is_some() {
                 // What 2A would have delivered is for the next waiter.
                 interrupt.state = State::Pending;
             }
@@ -325,7 +327,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(irq) = interrupt.irq.take() {
             self.machine.irq_close(irq);
         }
-        if state == State::Told && !taken_back { Err(Status::NOT_FOUND) } else { Ok(()) }
+        if state == State::Delivered && !taken_back { Err(Status::NOT_FOUND) } else { Ok(()) }
     }
 
     /// The last handle is closed (3).

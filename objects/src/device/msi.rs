@@ -134,7 +134,7 @@ impl<M: Machine> Kernel<M> {
             Some(Mask::Bits(word)) => self.msi_mask((vmo, word), number, false),
             None => Ok(()),
         };
-        written.inspect_err(|_| self.doom(interrupt.object()))?;
+        written.inspect_err(|_| self.reaper_enqueue(interrupt.object()))?;
         Ok(interrupt)
     }
 

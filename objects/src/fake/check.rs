@@ -87,25 +87,28 @@ impl Kernel<FakeMachine> {
     pub fn check_marks(&self) {
         for (key, object) in self.objects.slab.iter() {
             let id = ObjectId(key);
-            if let Some(sole) = object.sole {
-                let thread = self.objects.get::<Thread>(Id::new(sole.thread)).expect("who waits alone is there");
-                let waits = matches!(thread.wait, Wait::Sole { object, .. } if object == id);
+            if let Some(sole_waiter) = object.sole_waiter {
+                let thread = self.objects.get::<Thread>(Id::new(sole_waiter.thread)).expect("who waits alone is there");
+                let waits = matches!(thread.wait, Wait::SoleWaiter { object, .. } if object == id);
                 assert!(
                     waits && thread.state == ThreadState::Running,
                     "one who waits alone for {} doesn't",
                     object.koid
                 );
-                let marked = self.objects.handles(sole.process).and_then(|handles| handles.sole(sole.handle));
+                let marked = self
+                    .objects
+                    .handles(sole_waiter.process)
+                    .and_then(|handles| handles.sole_waiter(sole_waiter.handle));
                 assert_eq!(marked, Some(id), "the handle of a sole wait is not marked");
             }
             match &object.body {
                 Body::Thread(thread) => self.check_wait(Id::new(id), thread),
                 Body::Process(process) => {
                     for (value, handle) in process.handles.iter() {
-                        let Some(marked) = process.handles.sole(value) else { continue };
+                        let Some(marked) = process.handles.sole_waiter(value) else { continue };
                         assert_eq!(marked, handle.object);
-                        let sole = self.objects.any(marked).ok().and_then(|object| object.sole);
-                        let place = sole.map(|sole| (sole.process, sole.handle));
+                        let sole_waiter = self.objects.any(marked).ok().and_then(|object| object.sole_waiter);
+                        let place = sole_waiter.map(|sole_waiter| (sole_waiter.process, sole_waiter.handle));
                         assert_eq!(place, Some((id, value)), "a handle is marked through which nobody waits");
                     }
                 }
@@ -115,7 +118,7 @@ impl Kernel<FakeMachine> {
         for (_, observer) in self.observers.iter() {
             assert!(observer.is_of(self), "an observer is nobody's");
         }
-        for &thread in self.turns.preferred() {
+        for &thread in self.scheduler.preferred() {
             let ended = self.objects.get(thread).map_or(true, |thread| thread.machine.is_none());
             let preferred =
                 self.objects.get(thread).ok().and_then(|thread| self.machine.threads.get(&thread.machine?.0));
@@ -126,10 +129,10 @@ impl Kernel<FakeMachine> {
     fn check_wait(&self, id: Id<Thread>, thread: &Thread) {
         assert!(thread.state == ThreadState::Running || !thread.is_waiting(), "a thread waits that doesn't run");
         match &thread.wait {
-            Wait::Sole { object, .. } => {
-                let sole = self.objects.any(*object).ok().and_then(|object| object.sole);
+            Wait::SoleWaiter { object, .. } => {
+                let sole_waiter = self.objects.any(*object).ok().and_then(|object| object.sole_waiter);
                 assert_eq!(
-                    sole.map(|sole| sole.thread),
+                    sole_waiter.map(|sole_waiter| sole_waiter.thread),
                     Some(id.object()),
                     "an object does not know who waits for it alone"
                 );
@@ -155,7 +158,7 @@ impl Kernel<FakeMachine> {
                 assert_eq!(pages.len(), within, "VMO {} has pages beyond its end", object.koid);
             }
         }
-        for frame in self.left_vmos().filter_map(|vmo| vmo.pages()).flat_map(|pages| pages.frames(0, u64::MAX)) {
+        for frame in self.reaper_vmos().filter_map(|vmo| vmo.pages()).flat_map(|pages| pages.frames(0, u64::MAX)) {
             *owners.entry(frame.0).or_default() += 1;
         }
         for (&frame, &count) in &owners {

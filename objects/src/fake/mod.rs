@@ -6,12 +6,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-use crate::containers::failure_injection::{Want, refused};
+use crate::containers::failure_injection::{MemoryRequest, should_fail};
 use crate::containers::growth::OutOfMemory;
 use crate::machine::{
     Aspace, Cache, Conversion, DebugRegisters, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters,
-    Frame, Held, Irq, IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineBell, MachineEndpoint, MachineRunner,
-    MachineThread, MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey,
+    Frame, Held, Irq, IrqKey, IrqSource, LARGE_PAGE, LARGE_PAGES, Machine, MachineDoorbell, MachineEndpoint,
+    MachineRunner, MachineThread, MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs,
+    ThreadKey,
 };
 
 mod check;
@@ -56,8 +57,8 @@ pub struct FakeThread {
 }
 
 /// Asks whether a plan refuses memory.
-fn ask(want: Want) -> Result<(), OutOfMemory> {
-    if refused(want) { Err(OutOfMemory) } else { Ok(()) }
+fn ask(want: MemoryRequest) -> Result<(), OutOfMemory> {
+    if should_fail(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
 /// Run time of each runner, in nanoseconds.
@@ -86,8 +87,8 @@ pub struct FakeMachine {
     pub runner_debug: BTreeMap<u32, DebugRegisters>,
     next_runner: u32,
     /// Bells, and how often each was rung.
-    pub bells: BTreeMap<u32, u32>,
-    next_bell: u32,
+    pub doorbells: BTreeMap<u32, u32>,
+    next_doorbell: u32,
     /// The opposite of [`Machine::keeps_stack_pointer`].
     pub loses_stack_pointer: bool,
     /// Pages mapped for a thread's vDSO, by thread and address.
@@ -154,7 +155,7 @@ impl FakeMachine {
 
 impl Machine for FakeMachine {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
-        ask(Want::Frame)?;
+        ask(MemoryRequest::Frame)?;
         if self.frames_in_use() >= self.limit {
             return Err(OutOfMemory);
         }
@@ -178,7 +179,7 @@ impl Machine for FakeMachine {
     }
 
     fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
-        ask(Want::Frame)?;
+        ask(MemoryRequest::Frame)?;
         if self.limit - self.frames_in_use() < count as usize {
             return Err(OutOfMemory);
         }
@@ -250,23 +251,23 @@ impl Machine for FakeMachine {
     }
 
     /// Never calm, so that each call's request counts.
-    fn calm(&self) -> bool {
+    fn fast_path_allowed(&self) -> bool {
         false
     }
 
-    fn attend(&mut self, _on: bool) {}
+    fn force_slow_path(&mut self, _on: bool) {}
 
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory> {
-        ask(Want::Reserve)?;
+        ask(MemoryRequest::Reserve)?;
         if self.full { Err(OutOfMemory) } else { Ok(()) }
     }
 
-    fn heap_rest(&mut self) -> bool {
+    fn heap_last_reserve(&mut self) -> bool {
         self.rest
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
-        ask(Want::Unit)?;
+        ask(MemoryRequest::Unit)?;
         self.aspaces += 1;
         self.mapped.insert(self.aspaces, BTreeMap::new());
         Ok(Aspace(self.aspaces))
@@ -279,7 +280,7 @@ impl Machine for FakeMachine {
     }
 
     fn map(&mut self, aspace: Aspace, address: u64, frame: Frame, perm: Perm, cache: Cache) -> Result<(), OutOfMemory> {
-        ask(Want::Slot)?;
+        ask(MemoryRequest::Slot)?;
         assert_eq!(address % PAGE, 0);
         assert!(!frame.is_device() || !perm.write || self.devices.writable(frame), "device page mapped for writing");
         let known = self.mapped[&aspace.0].get(&address) == Some(&(frame, perm));
@@ -372,7 +373,7 @@ impl Machine for FakeMachine {
     }
 
     fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _: &str) -> Result<MachineThread, OutOfMemory> {
-        ask(Want::Unit)?;
+        ask(MemoryRequest::Unit)?;
         self.next_thread += 1;
         self.threads.insert(self.next_thread, FakeThread { aspace: aspace.0, key: key.0, ..FakeThread::default() });
         Ok(MachineThread(self.next_thread))
@@ -395,7 +396,7 @@ impl Machine for FakeMachine {
         thread.stopped = true;
     }
 
-    fn thread_again(&mut self, thread: MachineThread) {
+    fn thread_restart_call(&mut self, thread: MachineThread) {
         self.threads.get_mut(&thread.0).expect("thread in use").again += 1;
     }
 
@@ -476,7 +477,7 @@ impl Machine for FakeMachine {
     }
 
     fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
-        ask(Want::Unit)?;
+        ask(MemoryRequest::Unit)?;
         self.endpoints.create()
     }
 
@@ -496,7 +497,7 @@ impl Machine for FakeMachine {
         badge: u32,
         for_what: EndpointUse,
     ) -> Result<(), EndpointError> {
-        ask(Want::Slot)?;
+        ask(MemoryRequest::Slot)?;
         assert!(self.threads.contains_key(&thread.0), "thread in use");
         self.endpoints.mint(endpoint, (thread.0, slot), badge, for_what)
     }
@@ -506,7 +507,7 @@ impl Machine for FakeMachine {
     }
 
     fn runner_create(&mut self, _: Aspace, _: MachineEndpoint, _: Priority) -> Result<MachineRunner, OutOfMemory> {
-        ask(Want::Unit)?;
+        ask(MemoryRequest::Unit)?;
         self.next_runner += 1;
         self.runners.insert(self.next_runner, false);
         Ok(MachineRunner(self.next_runner))
@@ -565,15 +566,15 @@ impl Machine for FakeMachine {
         assert!(self.runners.contains_key(&runner.0), "runner in use");
     }
 
-    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
-        ask(Want::Slot)?;
+    fn thread_map_page(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+        ask(MemoryRequest::Slot)?;
         assert!(self.threads.contains_key(&thread.0), "thread in use");
         let address = (0..).find(|&address| !self.shown.contains_key(&(thread.0, address))).ok_or(OutOfMemory)?;
         self.shown.insert((thread.0, address), frame);
         Ok(address)
     }
 
-    fn thread_hide(&mut self, thread: MachineThread, address: u64) {
+    fn thread_unmap_page(&mut self, thread: MachineThread, address: u64) {
         assert!(self.shown.remove(&(thread.0, address)).is_some(), "hidden twice");
     }
 
@@ -590,16 +591,16 @@ impl Machine for FakeMachine {
         self.runner_debug.remove(&runner.0);
     }
 
-    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
-        ask(Want::Unit)?;
+    fn doorbell_create(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory> {
+        ask(MemoryRequest::Unit)?;
         assert!(self.threads.contains_key(&thread.0), "thread in use");
-        self.next_bell += 1;
-        self.bells.insert(self.next_bell, 0);
-        Ok(MachineBell(self.next_bell))
+        self.next_doorbell += 1;
+        self.doorbells.insert(self.next_doorbell, 0);
+        Ok(MachineDoorbell(self.next_doorbell))
     }
 
-    fn bell_ring(&mut self, bell: MachineBell) {
-        *self.bells.get_mut(&bell.0).expect("bell in use") += 1;
+    fn doorbell_ring(&mut self, doorbell: MachineDoorbell) {
+        *self.doorbells.get_mut(&doorbell.0).expect("bell in use") += 1;
     }
 
     fn thread_calls(&self, thread: MachineThread) -> bool {
@@ -616,8 +617,8 @@ impl Machine for FakeMachine {
         self.thread_resume(thread);
     }
 
-    fn bell_destroy(&mut self, bell: MachineBell) {
-        assert!(self.bells.remove(&bell.0).is_some(), "bell destroyed twice");
+    fn doorbell_destroy(&mut self, doorbell: MachineDoorbell) {
+        assert!(self.doorbells.remove(&doorbell.0).is_some(), "bell destroyed twice");
     }
 
     fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {

@@ -65,7 +65,7 @@ impl<M: Machine> Kernel<M> {
         let name = Name::new(name.get(..len).unwrap_or_default());
         let job = self.components_job().inspect_err(|_| self.machine.aspace_destroy(aspace))?;
         let made = self.process_make(job, name, Kind::Component(component, aspace));
-        let (process, window) = made.inspect_err(|_| self.doom(job.object()))?;
+        let (process, window) = made.inspect_err(|_| self.reaper_enqueue(job.object()))?;
         self.components.insert(component, Component { process, clients: None });
         match self.thread_create(process, Name::new(b"main")) {
             Ok(thread) => Ok(Joined { process, thread, window }),
@@ -83,7 +83,7 @@ impl<M: Machine> Kernel<M> {
         }
         let root = self.root_job()?;
         let job = self.job_create(root)?;
-        self.set_name(job.object(), Name::new(COMPONENTS)).inspect_err(|_| self.doom(job.object()))?;
+        self.set_name(job.object(), Name::new(COMPONENTS)).inspect_err(|_| self.reaper_enqueue(job.object()))?;
         Ok(job)
     }
 
@@ -94,7 +94,7 @@ impl<M: Machine> Kernel<M> {
     pub fn component_opens(&mut self, component: u8) -> Result<u32, Status> {
         let process = self.components.get(&component).ok_or(Status::BAD_STATE)?.process;
         let (ours, theirs) = self.channel_create()?;
-        let ours = self.another(Handle { object: ours.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
+        let ours = self.dup_handle(Handle { object: ours.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
         let value = self.give_new(process, theirs, ZX_DEFAULT_CHANNEL_RIGHTS).inspect_err(|_| self.close(ours))?;
         match self.components.get_mut(&component) {
             Some(known) => known.clients = Some(ours),
@@ -220,10 +220,10 @@ mod tests {
     fn programs_reach_it_by_its_endpoint() {
         let mut kernel = system();
         let endpoint = kernel.endpoint_find(b"keys").unwrap();
-        let kept = kernel.another(Handle { object: endpoint.object(), rights: abi::Rights::NONE });
+        let kept = kernel.dup_handle(Handle { object: endpoint.object(), rights: abi::Rights::NONE });
         let send = |kernel: &mut Kernel<FakeMachine>| {
             let event = kernel.event_create().unwrap();
-            let handle = kernel.another(Handle { object: event.object(), rights: abi::Rights::NONE });
+            let handle = kernel.dup_handle(Handle { object: event.object(), rights: abi::Rights::NONE });
             kernel.component_connect(endpoint, handle)
         };
         assert_eq!(send(&mut kernel), Err(Status::UNAVAILABLE));
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(send(&mut kernel), Err(Status::PEER_CLOSED));
         let own = kernel.endpoint_create().unwrap();
         let event = kernel.event_create().unwrap();
-        let handle = kernel.another(Handle { object: event.object(), rights: abi::Rights::NONE });
+        let handle = kernel.dup_handle(Handle { object: event.object(), rights: abi::Rights::NONE });
         assert_eq!(kernel.component_connect(own, handle), Err(Status::NOT_SUPPORTED));
         kernel.close(kept);
         kernel.reap();

@@ -35,7 +35,7 @@ use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
-use crate::machine::{EndpointUse, Machine, MachineBell, MachineRunner, PAGE, Registers, Runs, canonical};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Registers, Runs, canonical};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
@@ -52,7 +52,7 @@ pub struct Vproc {
     endpoint: Id<Endpoint>,
     page: Id<Vmo>,
     /// Interrupts its owner's receive.
-    bell: MachineBell,
+    doorbell: MachineDoorbell,
     runners: BTreeMap<Id<Process>, MachineRunner>,
     /// The runner entered last, and its process if that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
@@ -131,14 +131,14 @@ impl<M: Machine> Kernel<M> {
         page: Id<Vmo>,
     ) -> Result<Id<Vproc>, Status> {
         let machine = self.objects.get(owner)?.machine().ok_or(Status::BAD_STATE)?;
-        let bell = self.machine.bell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
+        let doorbell = self.machine.doorbell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
         let runners = BTreeMap::new();
         let vproc = Vproc {
             owner,
             account,
             endpoint,
             page,
-            bell,
+            doorbell,
             runners,
             last: None,
             stopped: false,
@@ -146,7 +146,7 @@ impl<M: Machine> Kernel<M> {
             due: false,
         };
         let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
-        id.inspect_err(|_| self.machine.bell_destroy(bell))
+        id.inspect_err(|_| self.machine.doorbell_destroy(doorbell))
     }
 
     /// `vproc_start` by a thread (2).
@@ -205,7 +205,7 @@ impl<M: Machine> Kernel<M> {
         let (account, endpoint) = (vproc.account, self.objects.get(vproc.endpoint)?.of_machine());
         let priority = self.objects.get(vproc.owner)?.priority;
         self.accounts.count(account, Counted::Threads, 1)?;
-        let runner = self.with_left(|kernel| kernel.machine.runner_create(aspace, endpoint, priority));
+        let runner = self.retry_with_reaper(|kernel| kernel.machine.runner_create(aspace, endpoint, priority));
         let runner = runner.map_err(|OutOfMemory| {
             self.accounts.uncount(account, Counted::Threads, 1);
             Status::NO_MEMORY
@@ -293,7 +293,7 @@ impl<M: Machine> Kernel<M> {
         self.thread_ran(owner, runtime);
         let Ok(vproc) = self.objects.get_mut(id) else { return };
         vproc.stopped = true;
-        let (endpoint, bell, last) = (vproc.endpoint, vproc.bell, vproc.last.take());
+        let (endpoint, doorbell, last) = (vproc.endpoint, vproc.doorbell, vproc.last.take());
         if let Some((runner, process)) = last {
             process.into_iter().for_each(|process| self.runner_forget(id, process));
             self.runner_end(id, runner);
@@ -302,8 +302,8 @@ impl<M: Machine> Kernel<M> {
             thread.vproc = None;
         }
         self.endpoint_unreachable(endpoint);
-        self.machine.bell_destroy(bell);
-        self.doom(id.object());
+        self.machine.doorbell_destroy(doorbell);
+        self.reaper_enqueue(id.object());
     }
 
     /// A runner in a process was destroyed.
@@ -317,13 +317,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 4: destroys one runner of a stopped virtual processor.
-    pub(crate) fn vproc_let_go(&mut self, id: Id<Vproc>) -> Held {
+    pub(crate) fn vproc_drain(&mut self, id: Id<Vproc>) -> Held {
         self.vproc_unreachable(id);
         let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
         let Some((&process, &runner)) = first else { return Held::Nothing };
         self.runner_forget(id, process);
         self.runner_end(id, runner);
-        self.worked(RUNNER);
+        self.slice_add_work(RUNNER);
         Held::More
     }
 

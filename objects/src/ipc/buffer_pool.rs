@@ -49,7 +49,7 @@ impl BufferPool {
         if fits && self.kept.len() < MOST && self.kept.len() < self.kept.capacity() {
             self.kept.push(buffer);
         } else {
-            self.give_otherwise(buffer);
+            self.give_slow(buffer);
         }
     }
 
@@ -89,7 +89,7 @@ impl BufferPool {
     }
 
     #[inline(never)]
-    fn give_otherwise(&mut self, buffer: Vec<u8>) {
+    fn give_slow(&mut self, buffer: Vec<u8>) {
         if buffer.capacity() <= LARGEST {
             if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.room_exact(MOST).is_ok() {
                 self.kept.push(buffer);

@@ -112,7 +112,7 @@ impl Channel {
     }
 
     /// Takes a handle out of the messages of an end that has no handle any more.
-    pub(crate) fn let_go(&mut self) -> Option<Handle> {
+    pub(crate) fn drain_handle(&mut self) -> Option<Handle> {
         while let Some(message) = self.queue.front_mut() {
             if let Some(handle) = message.handles.pop() {
                 return Some(handle);
@@ -168,20 +168,20 @@ impl<M: Machine> Kernel<M> {
         let to = Channel::own_mut(&mut object.body)?;
         let (waiting, owed) = (to.queue.len(), to.owed + message.cost());
         if !to.callers.is_empty() || waiting >= to.queue.capacity().min(to.counted.places as usize) || owed > to.paid {
-            return self.channel_write_otherwise(peer, message);
+            return self.channel_write_slow(peer, message);
         }
         to.owed = owed;
         to.queue.push_back(message);
         if waiting == 0 {
-            let news = object.change_signals(Signals::NONE, Signals::CHANNEL_READABLE);
-            self.tell(peer.object(), news);
+            let change = object.change_signals(Signals::NONE, Signals::CHANNEL_READABLE);
+            self.notify_change(peer.object(), change);
         }
         Ok(())
     }
 
     /// Slow path: the peer waits for an answer, or the queue must grow, or must be charged for first.
     #[inline(never)]
-    fn channel_write_otherwise(&mut self, peer: Id<Channel>, message: Message) -> Result<(), Status> {
+    fn channel_write_slow(&mut self, peer: Id<Channel>, message: Message) -> Result<(), Status> {
         let to = self.objects.get_mut(peer)?;
         if !to.callers.is_empty()
             && let Some(thread) = message.txid().and_then(|txid| to.callers.remove(&txid))
@@ -196,7 +196,7 @@ impl<M: Machine> Kernel<M> {
         if to.queue.room(1).is_err() {
             return self.channel_refuse(message, Status::NO_MEMORY);
         }
-        if let Err(status) = self.channel_pay(peer, owed) {
+        if let Err(status) = self.channel_raise_charge(peer, owed) {
             return self.channel_refuse(message, status);
         }
         let to = self.objects.get_mut(peer)?;
@@ -273,14 +273,14 @@ impl<M: Machine> Kernel<M> {
             self.channel_note_within(&message.handles, None);
         }
         if too_much {
-            self.channel_paid_back(end);
+            self.channel_lower_charge(end);
         }
         Ok(message)
     }
 
     /// Reduces the charge of an end after messages were read.
     #[inline(never)]
-    fn channel_paid_back(&mut self, end: Id<Channel>) {
+    fn channel_lower_charge(&mut self, end: Id<Channel>) {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         let surplus = channel.paid.saturating_sub(channel.owed + STEP);
         channel.paid -= surplus;
@@ -305,7 +305,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`, `NO_RESOURCES`.
     #[cold]
-    fn channel_pay(&mut self, end: Id<Channel>, owed: u64) -> Result<(), Status> {
+    fn channel_raise_charge(&mut self, end: Id<Channel>, owed: u64) -> Result<(), Status> {
         let channel = self.objects.get(end)?;
         let (counted, messages, paid) = (channel.counted, channel.queue.len() as u64 + 1, channel.paid);
         if !counted.is_enough(owed, messages) {
@@ -359,7 +359,7 @@ impl<M: Machine> Kernel<M> {
             _ => None,
         });
         let Some((charge, Body::Channel(end))) = gone else { return self.close_last(id.object()) };
-        self.held_ends(charge, end.counted);
+        self.uncount_all_held(charge, end.counted);
         self.charge_end(charge);
         let peer = end.peer;
         self.channel_end(end);
@@ -378,8 +378,8 @@ impl<M: Machine> Kernel<M> {
             self.channel_callers_end(id, Status::PEER_CLOSED);
             return self.signal(id.object(), Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
         }
-        let news = object.change_signals(Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
-        self.tell(id.object(), news);
+        let change = object.change_signals(Signals::CHANNEL_WRITABLE, Signals::CHANNEL_PEER_CLOSED);
+        self.notify_change(id.object(), change);
     }
 
     /// Ends the calls that wait for answers through an end.

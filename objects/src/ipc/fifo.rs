@@ -110,8 +110,8 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let object = self.ring_fill(peer, aspace, from, len)?;
         let full = Fifo::own(&object.body)?.inbox.room() == 0;
-        let news = object.change_signals(Signals::NONE, Signals::FIFO_READABLE);
-        self.tell(peer.object(), news);
+        let change = object.change_signals(Signals::NONE, Signals::FIFO_READABLE);
+        self.notify_change(peer.object(), change);
         if full {
             self.signal(end.object(), Signals::FIFO_WRITABLE, Signals::NONE);
         }

@@ -154,9 +154,9 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let vmo = self.vmo_create(size, false)?;
-        self.charge_to(process, vmo).inspect_err(|_| self.doom(vmo.object()))?;
+        self.charge_to(process, vmo).inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
         let region = self.create(Signals::NONE, Body::IobSharedRegion(Box::new(IobSharedRegion { vmo, size })));
-        let region = region.inspect_err(|_| self.doom(vmo.object()))?;
+        let region = region.inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
         self.add_ref(vmo.object());
         Ok(region)
     }
@@ -191,7 +191,7 @@ impl<M: Machine> Kernel<M> {
             }
             Source::Private(size) => {
                 let vmo = self.vmo_create(size, false)?;
-                self.charge_to(process, vmo).inspect_err(|_| self.doom(vmo.object()))?;
+                self.charge_to(process, vmo).inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
                 (vmo, self.objects.get(vmo)?.size)
             }
         };
@@ -200,7 +200,7 @@ impl<M: Machine> Kernel<M> {
             Discipline::IdAllocator => self.vmo_write(vmo, 4, &(size as u32).to_le_bytes()),
             Discipline::None | Discipline::Ring { .. } => Ok(()),
         };
-        begun.inspect_err(|_| self.doom(vmo.object()))?;
+        begun.inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
         Ok(Region { spec, vmo, size })
     }
 
@@ -228,7 +228,7 @@ impl<M: Machine> Kernel<M> {
             Ok(_) => self.iob_hold(&regions, 2),
             Err(_) => {
                 // Regions with other references stay.
-                regions.iter().for_each(|region| self.doom(region.vmo.object()));
+                regions.iter().for_each(|region| self.reaper_enqueue(region.vmo.object()));
             }
         }
         ends
@@ -302,7 +302,7 @@ impl<M: Machine> Kernel<M> {
             execute: false,
         };
         let window = self.vmo_create_reference(region.vmo, false)?;
-        self.charge_to(process, window).inspect_err(|_| self.doom(window.object()))?;
+        self.charge_to(process, window).inspect_err(|_| self.reaper_enqueue(window.object()))?;
         let name = self.objects.get(region.vmo)?.name;
         let vmo = self.objects.get_mut(window)?;
         vmo.name = name;

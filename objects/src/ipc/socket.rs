@@ -26,7 +26,7 @@ const LARGE: usize = 4096;
 /// Bytes that a datagram takes beside its queue entry and its content: the rounding of the heap.
 const DATAGRAM: usize = 32;
 /// Capacity that an empty datagram queue keeps.
-const FEW: usize = 16;
+const MIN_DATAGRAMS: usize = 16;
 
 /// Received data of an end.
 enum Inbox {
@@ -61,7 +61,7 @@ impl Inbox {
             Inbox::Stream(_) => 0,
             // A full queue doubles its capacity.
             Inbox::Datagrams { queue, .. } if queue.len() == queue.capacity() => {
-                DATAGRAM + queue.len().max(FEW) * size_of::<Vec<u8>>()
+                DATAGRAM + queue.len().max(MIN_DATAGRAMS) * size_of::<Vec<u8>>()
             }
             Inbox::Datagrams { .. } => DATAGRAM,
         };
@@ -71,10 +71,10 @@ impl Inbox {
     /// Shrinks a queue whose capacity is much too large.
     fn shrink(&mut self) {
         if let Inbox::Datagrams { queue, .. } = self
-            && queue.capacity() > FEW
+            && queue.capacity() > MIN_DATAGRAMS
             && queue.len() < queue.capacity() / 4
         {
-            queue.shrink_to((queue.capacity() / 2).max(FEW));
+            queue.shrink_to((queue.capacity() / 2).max(MIN_DATAGRAMS));
         }
     }
 }
@@ -231,18 +231,18 @@ impl<M: Machine> Kernel<M> {
     #[inline(always)]
     pub fn socket_send(&mut self, way: Way, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         if !(1..=way.ready).contains(&len) || !way.quiet || len == way.room {
-            return self.socket_send_otherwise((way.end, way.peer), way.datagram, aspace, from, len);
+            return self.socket_send_slow((way.end, way.peer), way.datagram, aspace, from, len);
         }
         let object = self.ring_fill(way.peer, aspace, from, len)?;
-        let news = object.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
-        self.tell(way.peer.object(), news);
+        let change = object.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
+        self.notify_change(way.peer.object(), change);
         Ok(())
     }
 
     /// Slow path of [`Kernel::socket_send`]: there are no bytes, the peer must be charged or its buffer must grow, it
     /// is a datagram socket, or signals of both ends change.
     #[inline(never)]
-    fn socket_send_otherwise(
+    fn socket_send_slow(
         &mut self,
         (end, peer): (Id<Socket>, Id<Socket>),
         datagram: bool,

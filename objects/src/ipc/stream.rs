@@ -24,8 +24,8 @@ use alloc::boxed::Box;
 use abi::{Signals, Status, ZX_STREAM_SEEK_ORIGIN_CURRENT, ZX_STREAM_SEEK_ORIGIN_END, ZX_STREAM_SEEK_ORIGIN_START};
 
 use crate::containers::slab::Key;
-use crate::core::continuation::COPIES;
 use crate::core::continuation::PAGE_WAIT;
+use crate::core::continuation::SLICE_COPY_BYTES;
 use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -247,7 +247,7 @@ impl<M: Machine> Kernel<M> {
             Run::new(at, offset, total(parts).min(end.saturating_sub(offset)).min(most))
         });
         let (vmo, from) = self.vmo_resolve(named, run.at().min(end))?;
-        let left = self.stream_portion(vmo, &run)?.min(end.saturating_sub(run.at()));
+        let left = self.stream_bytes_per_slice(vmo, &run)?.min(end.saturating_sub(run.at()));
         let (copied, why) = each_part(parts, run.done, left, |address, done, len| {
             self.vmo_to_user(vmo, from + done, aspace, address, len)
         });
@@ -289,7 +289,7 @@ impl<M: Machine> Kernel<M> {
         };
         let limit = run.end().min(self.vmo_size(named)?);
         let (vmo, to) = self.vmo_resolve(named, run.at().min(limit))?;
-        let left = self.stream_portion(vmo, &run)?.min(limit.saturating_sub(run.at()));
+        let left = self.stream_bytes_per_slice(vmo, &run)?.min(limit.saturating_sub(run.at()));
         let (copied, why) = each_part(parts, run.done, left, |address, done, len| {
             self.user_to_vmo(vmo, to + done, aspace, address, len)
         });
@@ -353,7 +353,7 @@ impl<M: Machine> Kernel<M> {
             None
         };
         // The added part of a VMO that grows is zero already.
-        if total > 0 && offset > content && self.vmo_content_zero_portion(named, offset.min(size))? {
+        if total > 0 && offset > content && self.vmo_content_zero_slice(named, offset.min(size))? {
             return Ok(None);
         }
         let Some(grown) = grown else {
@@ -366,9 +366,9 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Number of bytes of a run to copy in one slice. A pager-backed VMO waits for all pages of the run at once.
-    fn stream_portion(&self, vmo: Id<Vmo>, run: &Run) -> Result<u64, Status> {
+    fn stream_bytes_per_slice(&self, vmo: Id<Vmo>, run: &Run) -> Result<u64, Status> {
         let left = run.len.saturating_sub(run.done);
-        Ok(if self.objects.get(vmo)?.source().is_some() { left } else { left.min(COPIES) })
+        Ok(if self.objects.get(vmo)?.source().is_some() { left } else { left.min(SLICE_COPY_BYTES) })
     }
 
     /// Sets the position, if the run moves it.
@@ -414,7 +414,7 @@ impl<M: Machine> Kernel<M> {
         // Memory that was never written can be read without limit, but writing it takes memory.
         let most = self.machine.memory().1;
         let (target, _) = self.vmo_resolve(vmo, 0)?;
-        if total(parts) > COPIES && self.objects.get(target)?.source().is_none() {
+        if total(parts) > SLICE_COPY_BYTES && self.objects.get(target)?.source().is_none() {
             return Ok(total(parts).min(most));
         }
         for part in parts {
@@ -446,7 +446,7 @@ impl<M: Machine> Kernel<M> {
         space: Key,
         parts: &[Part],
     ) -> Result<u64, Status> {
-        self.all_portions(|k, run| k.stream_read(id, at, space, parts, run))
+        self.all_slices(|k, run| k.stream_read(id, at, space, parts, run))
     }
 
     /// A complete write.
@@ -457,16 +457,16 @@ impl<M: Machine> Kernel<M> {
         space: Key,
         parts: &[Part],
     ) -> Result<u64, Status> {
-        self.all_portions(|k, run| k.stream_write(id, at, space, parts, run))
+        self.all_slices(|k, run| k.stream_write(id, at, space, parts, run))
     }
 
-    fn all_portions(
+    fn all_slices(
         &mut self,
-        mut portion: impl FnMut(&mut Self, Option<Run>) -> Result<Carried, Status>,
+        mut slice: impl FnMut(&mut Self, Option<Run>) -> Result<Carried, Status>,
     ) -> Result<u64, Status> {
         let mut run = None;
         loop {
-            match portion(self, run)? {
+            match slice(self, run)? {
                 Carried::Over(done) => return Ok(done),
                 Carried::GoesOn(begun) => run = Some(begun),
                 Carried::Begins => {}

@@ -1,6 +1,6 @@
 //! Whose requests for memory count in a plan of [failure injection](crate::containers::failure_injection).
 
-use crate::containers::failure_injection::{Made, Plan, heed, made, plan, refused_all};
+use crate::containers::failure_injection::{Plan, PlanResults, arm, fail_all, made, plan};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
@@ -8,34 +8,34 @@ use crate::machine::Machine;
 
 impl<M: Machine> Kernel<M> {
     /// Sets a plan for a task's threads, or removes it. Returns the results of the previous one.
-    pub fn refusal_plan(&mut self, new: Option<(u64, Plan)>) -> Made {
+    pub fn failure_plan_set(&mut self, new: Option<(u64, Plan)>) -> PlanResults {
         let made = made();
-        self.refusing = new.map(|(koid, _)| koid);
+        self.failure_plan_task = new.map(|(koid, _)| koid);
         if let Some((_, new)) = new {
             plan(new);
         }
-        self.attend();
+        self.update_slow_path();
         made
     }
 
     /// Whether there is a plan.
     #[inline]
-    pub fn is_refusing(&self) -> bool {
-        self.refusing.is_some()
+    pub fn failure_plan_is_set(&self) -> bool {
+        self.failure_plan_task.is_some()
     }
 
     /// Step 2 for an event of the thread with this number.
-    pub fn refusal_heed(&self, thread: u32) {
+    pub fn failure_plan_arm(&self, thread: u32) {
         let counts = |koid| self.thread_at(thread).is_some_and(|thread| self.is_within(thread.object(), koid));
-        heed(self.refusing.is_some_and(counts));
+        arm(self.failure_plan_task.is_some_and(counts));
     }
 
     /// Step 4: runs the reaper, whose requests of the plan's kind are refused.
-    pub fn refusal_of_ends(&mut self, end: impl FnOnce(&mut Self)) {
-        if !self.is_refusing() {
+    pub fn failure_plan_reap(&mut self, end: impl FnOnce(&mut Self)) {
+        if !self.failure_plan_is_set() {
             return end(self);
         }
-        refused_all(|| end(self));
+        fail_all(|| end(self));
     }
 
     /// Whether a thread, its process or one of the jobs above it has this koid.
@@ -57,8 +57,8 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sets whether the machine must report each call first.
-    pub(crate) fn attend(&mut self) {
-        let on = self.trace_is_on() || self.is_refusing() || self.is_left();
-        self.machine.attend(on);
+    pub(crate) fn update_slow_path(&mut self) {
+        let on = self.trace_is_on() || self.failure_plan_is_set() || self.reaper_has_work();
+        self.machine.force_slow_path(on);
     }
 }

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 impl Object {
     /// Whether nobody has anything to do with it any more and nothing hangs on it, so that it need not be taken apart.
     #[inline(always)]
-    fn is_done_with(&self) -> bool {
+    fn can_drop_in_place(&self) -> bool {
         self.handles == 0
             && matches!(self.body, Body::Event(_) | Body::Counter(_) | Body::Debuglog(_))
             && self.is_unneeded()
@@ -21,7 +21,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn close_now(&mut self, handle: Handle) {
         let Ok(object) = self.objects.any_mut(handle.object) else { return };
         object.handles = object.handles.saturating_sub(1);
-        if object.is_done_with() {
+        if object.can_drop_in_place() {
             let charge = object.charge;
             self.objects.slab.drop_entry(handle.object.0);
             self.charge_end(charge);
@@ -39,12 +39,12 @@ impl<M: Machine> Kernel<M> {
         let Ok(object) = self.objects.any(id) else { return };
         if object.refs == 0 && object.handles == 0 {
             match &object.body {
-                _ if object.is_watched() => self.doom(id),
-                Body::Process(_) | Body::Vproc(_) => self.doom(id),
-                Body::Channel(channel) if !channel.is_empty() => self.doom(id),
-                Body::Port(port) if !port.is_empty() => self.doom(id),
-                Body::Pager(pager) if !pager.is_empty() => self.doom(id),
-                _ => self.take_apart(id),
+                _ if object.is_watched() => self.reaper_enqueue(id),
+                Body::Process(_) | Body::Vproc(_) => self.reaper_enqueue(id),
+                Body::Channel(channel) if !channel.is_empty() => self.reaper_enqueue(id),
+                Body::Port(port) if !port.is_empty() => self.reaper_enqueue(id),
+                Body::Pager(pager) if !pager.is_empty() => self.reaper_enqueue(id),
+                _ => self.object_destroy(id),
             }
         }
     }
@@ -72,25 +72,25 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(crate) fn take_apart(&mut self, id: ObjectId) {
+    pub(crate) fn object_destroy(&mut self, id: ObjectId) {
         let Ok(object) = self.objects.any(id) else { return };
         let listed = matches!(object.body, Body::Job(_) | Body::Thread(_) | Body::Process(_) | Body::Vmo(_));
-        if object.is_doomed() {
-            self.doomed.remove(&mut self.objects.slab, id.0);
+        if object.is_on_reap_list() {
+            self.reap_list.remove(&mut self.objects.slab, id.0);
         }
         if listed {
             self.leave_lists(id);
         }
-        self.end_object(id);
+        self.object_free(id);
     }
 
     /// Destroys an object that has no references.
-    fn end_object(&mut self, id: ObjectId) {
+    fn object_free(&mut self, id: ObjectId) {
         let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
         let Some((charge, body)) = taken else { return };
         match &body {
-            Body::Channel(end) => self.held_ends(charge, end.counted),
-            Body::Socket(end) => self.held_ends(charge, end.counted),
+            Body::Channel(end) => self.uncount_all_held(charge, end.counted),
+            Body::Socket(end) => self.uncount_all_held(charge, end.counted),
             _ => {}
         }
         self.charge_end(charge);
@@ -115,7 +115,7 @@ impl<M: Machine> Kernel<M> {
             Body::Vproc(vproc) => self.vproc_end(*vproc),
             _ => {}
         }
-        self.charge_worked(charge);
+        self.kernel_time_charge_destroy(charge);
     }
 
     /// Removes an object that is about to be destroyed from its parent's lists.

@@ -18,7 +18,7 @@ use crate::core::debuglog::Log;
 use crate::core::handle::{Found, Handle, HandleLookaside, HandleValue};
 use crate::core::noun::Noun;
 use crate::core::noun::Variant;
-use crate::core::object::{Doomed, Id, LEFT, ObjectId, Objects};
+use crate::core::object::{DEFERRED_WORK, Id, ObjectId, Objects, ReapList};
 use crate::core::port::Packet;
 use crate::core::wait::Waiters;
 use crate::core::wait::{Interest, Observer};
@@ -38,7 +38,7 @@ use crate::memory::vmar::Nodes;
 use crate::memory::vmo::Ahead;
 use crate::memory::vmo::Unlocked;
 use crate::task::endpoint::Endpoint;
-use crate::task::fair_scheduling::Turns;
+use crate::task::fair_scheduling::FairScheduler;
 use crate::task::futex::Futexes;
 use crate::task::job::Job;
 use crate::task::process::Process;
@@ -68,7 +68,7 @@ pub struct Kernel<M: Machine> {
     /// How far the current call has come, if it needs a continuation.
     pub(crate) progress: Option<Progress>,
     /// Threads whose wait for pages is over and whose calls are to be made again.
-    pub(crate) paged: List<Waiters>,
+    pub(crate) page_ready_queue: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
     /// Address spaces that show a part of another one; usually 0.
     pub(crate) showing: usize,
@@ -95,9 +95,9 @@ pub struct Kernel<M: Machine> {
     pub(crate) handle_lookaside: HandleLookaside,
     /// Handles to close, and objects to check for destruction, at the end of the call: see [`crate::kernel::reaper`].
     pub(crate) closing: Vec<Handle>,
-    pub(crate) doomed: List<Doomed>,
+    pub(crate) reap_list: List<ReapList>,
     pub(crate) reaper: Reaper,
-    /// Work that the current event leaves behind: [`LEFT`], [`WOKEN`](crate::core::object::WOKEN).
+    /// Work that the current event leaves behind: [`DEFERRED_WORK`], [`WOKEN`](crate::core::object::WOKEN).
     pub(crate) unsettled: u8,
     /// An upcall may be due for the calling thread: see [`crate::guest::vproc`].
     pub(crate) upcall: bool,
@@ -105,10 +105,10 @@ pub struct Kernel<M: Machine> {
     pub(crate) accounts: Accounts,
     /// Ticks during which the kernel worked that are already accounted, whether to a job or to none.
     pub(crate) ticks_counted: u64,
-    pub(crate) turns: Turns,
+    pub(crate) scheduler: FairScheduler,
     pub(crate) trace: Trace,
     /// The koid of the task whose memory requests fail by plan (failure injection).
-    pub(crate) refusing: Option<u64>,
+    pub(crate) failure_plan_task: Option<u64>,
     pub(crate) nodes: Nodes,
     pub(crate) root_job: Option<Id<Job>>,
 }
@@ -142,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             sources: Slab::default(),
             wanted: None,
             progress: None,
-            paged: List::default(),
+            page_ready_queue: List::default(),
             aspaces: Slab::default(),
             showing: 0,
             frames: Frames::default(),
@@ -162,16 +162,16 @@ impl<M: Machine> Kernel<M> {
             next_koid: 1024,
             handle_lookaside: HandleLookaside::default(),
             closing: Vec::new(),
-            doomed: List::default(),
+            reap_list: List::default(),
             reaper: Reaper::default(),
             unsettled: 0,
             upcall: false,
             pressure: Pressure::default(),
             accounts: Accounts::default(),
             ticks_counted: 0,
-            turns: Turns::default(),
+            scheduler: FairScheduler::default(),
             trace: Trace::default(),
-            refusing: None,
+            failure_plan_task: None,
             nodes: Nodes::default(),
             root_job: None,
         };
@@ -208,7 +208,7 @@ impl<M: Machine> Kernel<M> {
         Some(Caller { thread: Id::new(ObjectId(key)), process: thread.holder, aspace, machine })
     }
 
-    /// Whether the last event left work behind (see [`Kernel::reap`] and [`Kernel::page_waits_over`]) or ended a wait.
+    /// Whether the last event left work behind (see [`Kernel::reap`] and [`Kernel::page_waits_done`]) or ended a wait.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.unsettled != 0
@@ -218,7 +218,7 @@ impl<M: Machine> Kernel<M> {
     /// then do. Work that this causes sets the flags again.
     #[inline]
     pub fn settling(&mut self) -> bool {
-        core::mem::take(&mut self.unsettled) & LEFT != 0
+        core::mem::take(&mut self.unsettled) & DEFERRED_WORK != 0
     }
 
     /// Gives a process a handle to an object.
@@ -229,7 +229,7 @@ impl<M: Machine> Kernel<M> {
     pub fn give(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
         let receiver = self.objects.get_mut(process)?;
         if !receiver.handles.has_room(1) {
-            return self.give_anew(process, object, rights);
+            return self.give_growing(process, object, rights);
         }
         let value = receiver.handles.fill(Handle { object, rights })?;
         self.add_handle(object);
@@ -239,7 +239,7 @@ impl<M: Machine> Kernel<M> {
     /// Slow path of [`Kernel::give`]: the process's table is full.
     #[cold]
     #[inline(never)]
-    fn give_anew(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
+    fn give_growing(&mut self, process: Id<Process>, object: ObjectId, rights: Rights) -> Result<HandleValue, Status> {
         let value = self.table_add(process, Handle { object, rights })?;
         self.add_handle(object);
         Ok(value)
@@ -265,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         rights: Rights,
     ) -> Result<HandleValue, Status> {
         let given = self.give_charged(process, object, rights);
-        given.inspect_err(|_| self.doom(object.object()))
+        given.inspect_err(|_| self.reaper_enqueue(object.object()))
     }
 
     #[inline(always)]
@@ -306,7 +306,7 @@ impl<M: Machine> Kernel<M> {
         rights: Rights,
     ) -> Result<[HandleValue; 2], Status> {
         let given = self.give_pair_charged(process, pair, rights);
-        given.inspect_err(|_| pair.into_iter().for_each(|id| self.doom(id.object())))
+        given.inspect_err(|_| pair.into_iter().for_each(|id| self.reaper_enqueue(id.object())))
     }
 
     #[inline(always)]
@@ -416,7 +416,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Duplicates a handle that is in no table.
-    pub fn another(&mut self, handle: Handle) -> Handle {
+    pub fn dup_handle(&mut self, handle: Handle) -> Handle {
         self.add_handle(handle.object);
         handle
     }
@@ -517,8 +517,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Numbers of objects, of observers including sole waiters, and of address spaces, for tests and reports.
     pub fn census(&self) -> (usize, usize, usize) {
-        let sole = self.objects.iter().filter(|object| object.sole.is_some()).count();
-        (self.objects.len(), self.observers.len() + sole, self.aspaces.len())
+        let sole_waiter = self.objects.iter().filter(|object| object.sole_waiter.is_some()).count();
+        (self.objects.len(), self.observers.len() + sole_waiter, self.aspaces.len())
     }
 
     /// Number of objects of each type, indexed by `ZX_OBJ_TYPE_*`.

@@ -2,8 +2,8 @@
 //! for `zx_ktrace_read`.
 //!
 //! 1. `KTRACE_ACTION_START` turns it on, for all processes or those of one job and the jobs below. From then on the
-//!    machine reports before each call that there is work ([`Machine::attend`]), by the comparison that every call
-//!    makes anyway. So without tracing there is no cost.
+//!    machine reports before each call that there is work ([`Machine::force_slow_path`]), by the comparison that every
+//!    call makes anyway. So without tracing there is no cost.
 //! 2. At the start of a call ([`Kernel::trace_enter`]), its arguments are recorded, with the first bytes of the memory
 //!    that they point to and the objects of its handles. Names and objects are described once: names as string records,
 //!    objects as kernel object records.
@@ -41,7 +41,7 @@ const BUFFER: u64 = 32;
 /// Number of bytes recorded of structures and arrays.
 const STRUCTURE: u64 = 64;
 /// Number of described objects that are remembered, indexed by the low bits of the koid.
-const TOLD: usize = 512;
+const DESCRIBED: usize = 512;
 
 /// Trace category of calls, as in Zircon.
 const CALLS: &str = "kernel:syscall";
@@ -62,7 +62,7 @@ pub(crate) struct Trace {
     /// Names that have string records.
     names: BTreeMap<&'static str, u16>,
     last_name: u16,
-    told: Vec<u64>,
+    described: Vec<u64>,
     /// The record being built, after the records that must precede it.
     record: Vec<u64>,
     /// Its arguments so far.
@@ -97,18 +97,18 @@ impl Trace {
     }
 
     /// Whether an object was described; marks it as described.
-    fn is_told(&mut self, koid: u64) -> bool {
-        if self.told.is_empty() {
-            self.told.resize(TOLD, 0);
+    fn is_described(&mut self, koid: u64) -> bool {
+        if self.described.is_empty() {
+            self.described.resize(DESCRIBED, 0);
         }
-        let slot = self.told.get_mut((koid % TOLD as u64) as usize);
+        let slot = self.described.get_mut((koid % DESCRIBED as u64) as usize);
         slot.is_none_or(|slot| core::mem::replace(slot, koid) == koid)
     }
 
     /// Forgets all descriptions, because a record that contained some was lost.
     fn forget(&mut self) {
         self.names.clear();
-        self.told.clear();
+        self.described.clear();
     }
 
     fn event(&mut self, call: &TracedCall, time: u64, result: Option<i64>, phase: Phase) {
@@ -148,7 +148,7 @@ impl<M: Machine> Kernel<M> {
         }
         self.trace.job = job.map(|job| self.koid(job.object()));
         self.trace.on = true;
-        self.attend();
+        self.update_slow_path();
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl<M: Machine> Kernel<M> {
     pub fn trace_stop(&mut self) {
         self.trace.on = false;
         self.trace.current = None;
-        self.attend();
+        self.update_slow_path();
     }
 
     /// Drops unread records. Frees the ring if the trace is off.
@@ -217,8 +217,8 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         self.trace_begin();
-        self.trace_tell(process.object());
-        self.trace_tell(thread.object());
+        self.trace_describe(process.object());
+        self.trace_describe(thread.object());
         let (process_koid, thread_koid) = (self.koid(process.object()), self.koid(thread.object()));
         let start = self.machine.now() as u64;
         let call = TracedCall { info, words, process: process_koid, thread: thread_koid, start };
@@ -274,7 +274,7 @@ impl<M: Machine> Kernel<M> {
         let kept =
             (core::mem::take(&mut self.trace.args), self.trace.arg_count, core::mem::take(&mut self.trace.record));
         self.trace_begin();
-        self.trace_tell(process.object());
+        self.trace_describe(process.object());
         let (category, name) = (self.trace.name(TASKS), self.trace.name("process ended"));
         let code = self.trace.name("return_code");
         let (time, koid) = (self.machine.now() as u64, self.koid(process.object()));
@@ -288,7 +288,7 @@ impl<M: Machine> Kernel<M> {
     /// An object was renamed.
     pub(crate) fn trace_renamed(&mut self, object: ObjectId) {
         let koid = self.koid(object);
-        self.trace.told.iter_mut().filter(|told| **told == koid).for_each(|told| *told = 0);
+        self.trace.described.iter_mut().filter(|described| **described == koid).for_each(|described| *described = 0);
     }
 
     fn trace_begin(&mut self) {
@@ -298,7 +298,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Describes an object's type and name, and a thread's process, unless that was done before.
-    fn trace_tell(&mut self, object: ObjectId) {
+    fn trace_describe(&mut self, object: ObjectId) {
         let koid = self.koid(object);
         let Ok(o) = self.objects.any(object) else { return };
         let (kind, mut of) = (o.body.object_type() as u8, None);
@@ -312,7 +312,7 @@ impl<M: Machine> Kernel<M> {
             }
             _ => Default::default(),
         };
-        if self.trace.is_told(koid) {
+        if self.trace.is_described(koid) {
             return;
         }
         let of = of.map(|process| (self.trace.name("process"), self.koid(process.object())));
@@ -360,7 +360,7 @@ impl<M: Machine> Kernel<M> {
             && let Ok(holder) = self.objects.get(process).map(|p| p.holder(process))
             && let Ok(handle) = self.handle(holder, word as u32)
         {
-            self.trace_tell(handle.object);
+            self.trace_describe(handle.object);
             self.trace.arg(arg.name, Value::Koid(self.koid(handle.object)));
         }
     }

@@ -68,7 +68,7 @@ pub struct MachineRunner(pub u32);
 
 /// Interrupts a thread's receive on an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct MachineBell(pub u32);
+pub struct MachineDoorbell(pub u32);
 
 /// The number by which the machine reports a thread's events; below 2^26, chosen by the objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -538,16 +538,16 @@ pub trait Machine {
     }
     /// Current usage, with which tests check that everything is returned.
     fn held(&self) -> Held;
-    /// Whether no work is due before the next call: memory for small allocations is available, and [`Machine::attend`]
-    /// is off.
-    fn calm(&self) -> bool;
-    /// Turns on or off that [`Machine::calm`] returns false.
-    fn attend(&mut self, on: bool);
+    /// Whether no work is due before the next call: memory for small allocations is available, and
+    /// [`Machine::force_slow_path`] is off.
+    fn fast_path_allowed(&self) -> bool;
+    /// Turns on or off that [`Machine::fast_path_allowed`] returns false.
+    fn force_slow_path(&mut self, on: bool);
     /// Ensures that the objects' own small allocations cannot fail until the next call of this method.
     fn heap_reserve(&mut self) -> Result<(), OutOfMemory>;
     /// Whether, although [`Machine::heap_reserve`] fails, enough memory is left for the small allocations of one more
     /// call that keeps next to no memory afterwards.
-    fn heap_rest(&mut self) -> bool;
+    fn heap_last_reserve(&mut self) -> bool;
 
     // --- address spaces ---
 
@@ -630,7 +630,7 @@ pub trait Machine {
     /// Suspends a thread wherever it is.
     fn thread_suspend(&mut self, thread: MachineThread);
     /// Makes a thread whose call was not answered repeat the call, unless it is suspended.
-    fn thread_again(&mut self, thread: MachineThread);
+    fn thread_restart_call(&mut self, thread: MachineThread);
     /// Resumes a suspended thread, or one stopped by an unanswered fault; the faulting instruction is repeated.
     fn thread_resume(&mut self, thread: MachineThread);
     /// The registers of a thread that is stopped or blocked in a call.
@@ -730,12 +730,12 @@ pub trait Machine {
     /// Destroys it. Its address space may have been destroyed before; it has then executed no further instruction.
     fn runner_destroy(&mut self, runner: MachineRunner);
 
-    /// Creates a bell for a thread that has an occupied endpoint slot and no bell yet.
-    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory>;
+    /// Creates a doorbell for a thread that has an occupied endpoint slot and no doorbell yet.
+    fn doorbell_create(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory>;
     /// Interrupts the thread's current receive, or else its next one, once.
-    fn bell_ring(&mut self, bell: MachineBell);
-    /// Destroys a bell. Its thread may have ended before.
-    fn bell_destroy(&mut self, bell: MachineBell);
+    fn doorbell_ring(&mut self, doorbell: MachineDoorbell);
+    /// Destroys a doorbell. Its thread may have ended before.
+    fn doorbell_destroy(&mut self, doorbell: MachineDoorbell);
 
     /// Whether the server is currently handling this thread's call.
     fn thread_calls(&self, thread: MachineThread) -> bool;
@@ -745,9 +745,9 @@ pub trait Machine {
     fn thread_divert(&mut self, thread: MachineThread, registers: &Registers);
 
     /// Maps a page for reading and writing by a thread's vDSO, outside of the range for programs; returns the address.
-    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory>;
+    fn thread_map_page(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory>;
     /// Unmaps such a page.
-    fn thread_hide(&mut self, thread: MachineThread, address: u64);
+    fn thread_unmap_page(&mut self, thread: MachineThread, address: u64);
     /// Reads one of the words that a thread's vDSO keeps for itself in the page of its IPC buffer, at a byte offset.
     /// The program can change it at any time.
     fn thread_word(&self, thread: MachineThread, offset: usize) -> u64;

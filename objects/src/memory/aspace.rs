@@ -11,7 +11,7 @@ use abi::Status;
 
 use crate::containers::slab::Key;
 use crate::containers::slab::Slab;
-use crate::core::continuation::{UNMAPS, WORK};
+use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE, Perm, USER_TOP};
@@ -231,16 +231,16 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`: the job's memory limit.
     #[inline]
-    pub(crate) fn aspace_pays(&mut self, key: Key) -> Result<(), Status> {
+    pub(crate) fn aspace_update_charge(&mut self, key: Key) -> Result<(), Status> {
         let Some(space) = self.aspaces.get(key) else { return Ok(()) };
         let owed = space.mapped * MAPPING + self.machine.aspace_bytes(space.machine);
         // The charge must be neither too low nor much too high.
-        if space.paid.wrapping_sub(owed) <= SPARE { Ok(()) } else { self.aspace_pays_anew(key, owed) }
+        if space.paid.wrapping_sub(owed) <= SPARE { Ok(()) } else { self.aspace_update_charge_slow(key, owed) }
     }
 
     #[cold]
     #[inline(never)]
-    fn aspace_pays_anew(&mut self, key: Key, owed: u64) -> Result<(), Status> {
+    fn aspace_update_charge_slow(&mut self, key: Key, owed: u64) -> Result<(), Status> {
         let Some(space) = self.aspaces.get_mut(key) else { return Ok(()) };
         let (Some(payer), paid, wanted) = (space.payer, space.paid, owed + STEP) else { return Ok(()) };
         if paid > wanted {
@@ -261,7 +261,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn aspace_create(&mut self, machine: Option<Aspace>, shows: Option<Shows>) -> Result<Key, Status> {
         let machine = match machine {
             Some(machine) => machine,
-            None => self.with_left(|kernel| kernel.machine.aspace_create()).map_err(|_| Status::NO_MEMORY)?,
+            None => self.retry_with_reaper(|kernel| kernel.machine.aspace_create()).map_err(|_| Status::NO_MEMORY)?,
         };
         let space = AddressSpace {
             machine,
@@ -320,13 +320,13 @@ impl<M: Machine> Kernel<M> {
 
     /// One step of destroying an address space: first the machine's mappings, then VMARs and mappings, then the address
     /// space itself. Says whether there is more.
-    pub(crate) fn aspace_end_some(&mut self, key: Key) -> bool {
+    pub(crate) fn aspace_reap_step(&mut self, key: Key) -> bool {
         let Some(space) = self.aspaces.get_mut(key) else { return false };
         let (machine, (at, vmar)) = (space.machine, space.ending);
         if at < USER_TOP {
-            let pages = self.machine.unmap_some(machine, at, (USER_TOP - at) / PAGE, UNMAPS);
+            let pages = self.machine.unmap_some(machine, at, (USER_TOP - at) / PAGE, UNMAP_BATCH_PAGES);
             space.ending.0 = at + pages * PAGE;
-            self.worked(UNMAPS / WORK);
+            self.slice_add_work(UNMAP_BATCH_PAGES / PAGES_PER_OBJECT);
             return true;
         }
         if vmar.is_some() {
@@ -337,7 +337,7 @@ impl<M: Machine> Kernel<M> {
             if let Some(space) = self.aspaces.get_mut(key) {
                 space.ending.1 = next;
             }
-            self.worked(STEPS);
+            self.slice_add_work(STEPS);
             return true;
         }
         self.space_hides(key);
@@ -349,6 +349,6 @@ impl<M: Machine> Kernel<M> {
     /// Destroys an address space in which nothing was mapped yet.
     pub(crate) fn aspace_destroy(&mut self, key: Key) {
         self.aspace_ends(key);
-        while self.aspace_end_some(key) {}
+        while self.aspace_reap_step(key) {}
     }
 }

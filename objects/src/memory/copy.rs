@@ -6,8 +6,8 @@
 use abi::Status;
 
 use crate::containers::slab::Key;
-use crate::core::continuation::COPIES;
 use crate::core::continuation::PAGE_WAIT;
+use crate::core::continuation::SLICE_COPY_BYTES;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
@@ -37,7 +37,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_read_to`.
-    pub fn vmo_read_portion(
+    pub fn vmo_read_slice(
         &mut self,
         (id, offset): (Id<Vmo>, u64),
         (aspace, address): (Key, u64),
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
         done: u64,
     ) -> Result<Option<u64>, Status> {
         let (target, at) = self.vmo_to_copy(id, offset.wrapping_add(done), len.saturating_sub(done), Access::Read)?;
-        let part = len.saturating_sub(done).min(COPIES);
+        let part = len.saturating_sub(done).min(SLICE_COPY_BYTES);
         self.vmo_to_user(target, at, aspace, address.wrapping_add(done), part).1?;
         Ok(Some(done + part).filter(|&done| done < len))
     }
@@ -66,11 +66,11 @@ impl<M: Machine> Kernel<M> {
         self.user_to_vmo(target, at, aspace, address, len).1
     }
 
-    /// One slice of [`Kernel::vmo_write_from`], like [`Kernel::vmo_read_portion`].
+    /// One slice of [`Kernel::vmo_write_from`], like [`Kernel::vmo_read_slice`].
     ///
     /// # Errors
     /// As `vmo_write_from`.
-    pub fn vmo_write_portion(
+    pub fn vmo_write_slice(
         &mut self,
         (id, offset): (Id<Vmo>, u64),
         (aspace, address): (Key, u64),
@@ -78,7 +78,7 @@ impl<M: Machine> Kernel<M> {
         done: u64,
     ) -> Result<Option<u64>, Status> {
         let (target, at) = self.vmo_to_copy(id, offset.wrapping_add(done), len.saturating_sub(done), Access::Write)?;
-        let part = len.saturating_sub(done).min(COPIES);
+        let part = len.saturating_sub(done).min(SLICE_COPY_BYTES);
         self.user_to_vmo(target, at, aspace, address.wrapping_add(done), part).1?;
         Ok(Some(done + part).filter(|&done| done < len))
     }

@@ -19,8 +19,8 @@ use abi::{
 
 use crate::containers::growth::OutOfMemory as NoMemory;
 use crate::core::event::Event;
+use crate::core::object::DEFERRED_WORK;
 use crate::core::object::Id;
-use crate::core::object::LEFT;
 use crate::kernel::Kernel;
 use crate::machine::{Frame, Machine, PAGE};
 use crate::memory::vmo::Vmo;
@@ -45,7 +45,7 @@ use Level::{Critical, Imminent, Normal, OutOfMemory, Warning};
 /// Number of pages reclaimed at a time when there are none.
 const BATCH: u64 = 64;
 /// Number of slices of the reaper before a call while memory is short.
-const PORTIONS: u32 = 4;
+const SLICES_IF_SHORT: u32 = 4;
 
 const LEVELS: [Level; 5] = [Normal, Warning, Critical, Imminent, OutOfMemory];
 
@@ -154,7 +154,7 @@ impl<M: Machine> Kernel<M> {
         if new >= Critical {
             // Not now: the current operation must not lose its process half-way.
             self.pressure.relieve = true;
-            self.unsettled |= LEFT;
+            self.unsettled |= DEFERRED_WORK;
         }
     }
 
@@ -165,15 +165,15 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Before a call: if memory is short, runs some slices of the reaper.
-    pub fn left_if_short(&mut self) {
-        let mut portions = 0..PORTIONS;
-        while self.pressure.level >= Warning && portions.next().is_some() && self.left_portion() {}
+    pub fn reap_if_short(&mut self) {
+        let mut portions = 0..SLICES_IF_SHORT;
+        while self.pressure.level >= Warning && portions.next().is_some() && self.reaper_slice() {}
     }
 
     /// The reaper has made progress while memory is to be relieved.
-    pub(crate) fn pressure_look_again(&mut self) {
-        if self.pressure.relieve && !self.is_left() {
-            self.unsettled |= LEFT;
+    pub(crate) fn pressure_recheck(&mut self) {
+        if self.pressure.relieve && !self.reaper_has_work() {
+            self.unsettled |= DEFERRED_WORK;
         }
     }
 
@@ -188,8 +188,8 @@ impl<M: Machine> Kernel<M> {
 
     #[cold]
     fn frame_reclaim(&mut self, id: Id<Vmo>) -> Result<Frame, NoMemory> {
-        self.ahead_settle();
-        let left = self.with_left(|kernel| kernel.machine.frame_alloc());
+        self.ahead_reclaim();
+        let left = self.retry_with_reaper(|kernel| kernel.machine.frame_alloc());
         if left.is_ok() {
             return left;
         }
@@ -214,7 +214,7 @@ impl<M: Machine> Kernel<M> {
             count.saturating_sub(total.saturating_sub(used) / PAGE)
         };
         let possible = |kernel: &mut Self| if missing(kernel) == 0 { Ok(()) } else { Err(NoMemory) };
-        self.with_left(possible).is_ok() || missing(self) <= self.vmo_discardable_pages(id)
+        self.retry_with_reaper(possible).is_ok() || missing(self) <= self.vmo_discardable_pages(id)
     }
 
     /// Ensures that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), possibly after dropping
@@ -226,7 +226,7 @@ impl<M: Machine> Kernel<M> {
 
     #[cold]
     fn heap_reclaim(&mut self) -> Result<(), NoMemory> {
-        if self.with_left(|kernel| kernel.machine.heap_reserve()).is_ok() {
+        if self.retry_with_reaper(|kernel| kernel.machine.heap_reserve()).is_ok() {
             return Ok(());
         }
         // The heap grows in pieces larger than pages.
@@ -242,7 +242,7 @@ impl<M: Machine> Kernel<M> {
     /// frees its memory before the next call of this method. Says whether there was anything to do.
     pub(crate) fn pressure_relieve(&mut self) -> bool {
         // The reaper's remaining work may free enough; this is checked again when that is done.
-        if self.is_left() || !core::mem::take(&mut self.pressure.relieve) {
+        if self.reaper_has_work() || !core::mem::take(&mut self.pressure.relieve) {
             return false;
         }
         self.pressure_check();
@@ -252,7 +252,7 @@ impl<M: Machine> Kernel<M> {
             let missing = enough.saturating_sub(total.saturating_sub(used));
             if self.vmo_reclaim_discardable(missing.div_ceil(PAGE)) != 0 {
                 self.pressure.relieve = true;
-                self.unsettled |= LEFT;
+                self.unsettled |= DEFERRED_WORK;
                 return true;
             }
         }
@@ -261,7 +261,7 @@ impl<M: Machine> Kernel<M> {
         }
         if let Some(job) = self.job_out_of_memory() {
             self.pressure.relieve = true;
-            self.unsettled |= LEFT;
+            self.unsettled |= DEFERRED_WORK;
             self.job_kill(job, ZX_TASK_RETCODE_OOM_KILL);
         }
         true
@@ -292,7 +292,7 @@ mod tests {
     fn world() -> (Kernel<FakeMachine>, Vec<Id<Event>>, Vec<Handle>) {
         let mut kernel = Kernel::new(FakeMachine::new(FRAMES as usize)).unwrap();
         let events: Vec<_> = LEVELS.iter().map(|&level| kernel.pressure_event(level).unwrap()).collect();
-        let hold = |event: &Id<Event>| kernel.another(Handle { object: event.object(), rights: Rights::NONE });
+        let hold = |event: &Id<Event>| kernel.dup_handle(Handle { object: event.object(), rights: Rights::NONE });
         let handles = events.iter().map(hold).collect();
         (kernel, events, handles)
     }
@@ -323,7 +323,7 @@ mod tests {
         // Asked for again, it is the same event; without handles, it is destroyed.
         assert_eq!(kernel.pressure_event(Normal), Ok(events[0]));
         handles.into_iter().for_each(|handle| kernel.close(handle));
-        kernel.doom(vmo.object());
+        kernel.reaper_enqueue(vmo.object());
         kernel.reap();
         assert_eq!(kernel.census(), (1, 0, 0));
     }
@@ -337,10 +337,10 @@ mod tests {
         for offered in [true, false, true] {
             let job = kernel.job_create(root).unwrap();
             kernel.job_set_kill_on_oom(job, offered).unwrap();
-            held.push(kernel.another(Handle { object: job.object(), rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE }));
             // Each has a process with a quarter of the memory.
             let (process, _) = kernel.process_create(job, Name::default()).unwrap();
-            held.push(kernel.another(Handle { object: process.object(), rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE }));
             let vmo = kernel.vmo_create(FRAMES / 4 * PAGE, false).unwrap();
             kernel.vmo_commit(vmo, 0, FRAMES / 4 * PAGE).unwrap();
             kernel.give_new(process, vmo, Rights::NONE).unwrap();
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(dead, [false, false, true]);
         assert_eq!(signalled(&mut kernel, &events), Normal);
         handles.into_iter().chain(held).for_each(|handle| kernel.close(handle));
-        kernel.doom(vmo.object());
+        kernel.reaper_enqueue(vmo.object());
         kernel.reap();
         assert_eq!(kernel.census(), (1, 0, 0));
     }
@@ -398,7 +398,7 @@ mod tests {
         kernel.vmo_read(kept, 0, &mut byte).unwrap();
         assert_eq!(byte, [1]);
         for vmo in [old, new, kept, vmo] {
-            kernel.doom(vmo.object());
+            kernel.reaper_enqueue(vmo.object());
         }
         handles.into_iter().for_each(|handle| kernel.close(handle));
         kernel.reap();
@@ -437,7 +437,7 @@ mod tests {
                 prop_assert!(best <= level && level <= worst, "{:?} with {} free", level, free / PAGE);
             }
             handles.into_iter().for_each(|handle| kernel.close(handle));
-            kernel.doom(vmo.object());
+            kernel.reaper_enqueue(vmo.object());
             kernel.reap();
         }
     }

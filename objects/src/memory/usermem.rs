@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::machine::Access;
 use crate::machine::{Frame, Machine, PAGE, PAGE_SIZE};
 use crate::memory::aspace::Mapping;
-use crate::memory::vmo::Beneath;
+use crate::memory::vmo::AbsentPages;
 
 /// A checked destination for a few bytes: the write needs no second look-up.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ impl<M: Machine> Kernel<M> {
             // The kernel does not access device memory on a program's behalf.
             Some(frame) if frame.is_device() => Err(Status::INVALID_ARGS),
             Some(frame) => {
-                if lasts && matches!(self.objects.get(vmo)?.beneath, Beneath::Zeroes) {
+                if lasts && matches!(self.objects.get(vmo)?.absent_pages, AbsentPages::Zeroes) {
                     self.frames.lookaside.keep(aspace, address, frame, access == Access::Write);
                 }
                 Ok(Some(frame))

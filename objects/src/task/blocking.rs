@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::containers::slab::Key;
-use crate::core::continuation::Going;
+use crate::core::continuation::Continuation;
 use crate::core::noun::linked;
 use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
@@ -24,7 +24,7 @@ pub(crate) enum Wait {
     /// Signals of objects.
     Signals { observers: Vec<Key>, out: Observed },
     /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
-    Sole { object: ObjectId, out: Observed, closed: bool },
+    SoleWaiter { object: ObjectId, out: Observed, closed: bool },
     /// A packet.
     Port { port: Id<Port>, out: u64 },
     /// A wake-up on an address.
@@ -38,7 +38,7 @@ pub(crate) enum Wait {
     /// Pages that a pager supplies.
     Page(Box<PageWait>),
     /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::core::continuation`]).
-    Goes(Box<Going>),
+    Continuation(Box<Continuation>),
     /// A handler's decision about what the thread did.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }

@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::memory::usermem::Place;
 use crate::task::blocking::Wait;
-use crate::task::page_wait::Then;
+use crate::task::page_wait::AfterPageWait;
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
@@ -95,7 +95,7 @@ impl<M: Machine> Kernel<M> {
         match self.deliver(thread, message, buffers) {
             Ok(()) => self.wake(thread, Status::OK),
             Err((PAGE_WAIT, Some(message))) => {
-                self.page_wait_or_wake(thread, Then::Answer(Box::new((message, buffers))));
+                self.page_wait_or_wake(thread, AfterPageWait::Answer(Box::new((message, buffers))));
             }
             Err((status, message)) => {
                 if let Some(message) = message {

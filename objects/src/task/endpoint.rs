@@ -248,7 +248,7 @@ mod tests {
         let (mut kernel, thread) = system();
         let id = kernel.endpoint_create().unwrap();
         let rights = abi::HAFNON_DEFAULT_ENDPOINT_RIGHTS;
-        let handle = kernel.another(crate::core::handle::Handle { object: id.object(), rights });
+        let handle = kernel.dup_handle(crate::core::handle::Handle { object: id.object(), rights });
         assert_eq!(kernel.endpoint_mint(id, thread, 1, CALL), Ok(3));
         assert_eq!(kernel.endpoint_mint(id, thread, 2, CALL), Ok(4));
         assert_eq!(kernel.endpoint_delete(thread, 3), Ok(()));
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(kernel.endpoint_delete(thread, 4), Err(Status::NOT_FOUND));
 
         let id = kernel.endpoint_create().unwrap();
-        let handle = kernel.another(crate::core::handle::Handle { object: id.object(), rights });
+        let handle = kernel.dup_handle(crate::core::handle::Handle { object: id.object(), rights });
         kernel.endpoint_mint(id, thread, 1, CALL).unwrap();
         kernel.thread_kill(thread);
         kernel.reap();
@@ -278,7 +278,7 @@ mod tests {
         let id = kernel.endpoint_find(b"keys").unwrap();
         assert_eq!(kernel.endpoint_find(b"keys"), Ok(id));
         let rights = abi::HAFNON_DEFAULT_ENDPOINT_RIGHTS;
-        let handle = kernel.another(crate::core::handle::Handle { object: id.object(), rights });
+        let handle = kernel.dup_handle(crate::core::handle::Handle { object: id.object(), rights });
         kernel.endpoint_mint(id, thread, 1, CALL).unwrap();
         kernel.machine.endpoints.offered = alloc::vec![("keys", 0)];
         kernel.components_ended(1);

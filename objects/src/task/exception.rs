@@ -303,7 +303,7 @@ impl<M: Machine> Kernel<M> {
     /// `thread_exit`: ends the calling thread, after its debugger, if any, has released it.
     pub fn thread_exit(&mut self, thread: Id<Thread>) {
         if let Ok(t) = self.objects.get_mut(thread) {
-            t.end_told = true;
+            t.end_reported = true;
         }
         if !self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_EXITING, 0, 0), After::Exit) {
             self.thread_kill(thread);

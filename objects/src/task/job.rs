@@ -413,7 +413,7 @@ mod tests {
         }
 
         fn hold(&mut self, object: ObjectId) {
-            let handle = self.kernel.another(Handle { object, rights: Rights::NONE });
+            let handle = self.kernel.dup_handle(Handle { object, rights: Rights::NONE });
             self.held.push(handle);
         }
 

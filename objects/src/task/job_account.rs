@@ -49,7 +49,7 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn job_limit_memory(&mut self, job: Id<Job>, limit: u64) -> Result<(), Status> {
         let account = self.objects.get(job)?.account;
-        self.ahead_settle();
+        self.ahead_reclaim();
         self.accounts.settle();
         self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?.limit = limit;
         Ok(())
@@ -127,7 +127,7 @@ mod tests {
         }
 
         fn hold(&mut self, object: ObjectId) {
-            self.held.push(self.kernel.another(Handle { object, rights: Rights::NONE }));
+            self.held.push(self.kernel.dup_handle(Handle { object, rights: Rights::NONE }));
         }
 
         fn used(&self, what: Counted) -> u64 {
@@ -178,7 +178,7 @@ mod tests {
         world.hold(process.object());
         let thread = world.kernel.thread_create(process, Name::default()).unwrap();
         assert_eq!(world.used(Counted::Threads), 1);
-        world.kernel.doom(thread.object());
+        world.kernel.reaper_enqueue(thread.object());
         world.kernel.reap();
         assert_eq!(world.used(Counted::Threads), 0);
     }

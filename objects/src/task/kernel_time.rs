@@ -3,8 +3,9 @@
 //! Kernel time is not part of any thread's run time. The machine counts timer ticks during which the kernel runs. Each
 //! tick is charged to the job for which the kernel works at that time, and to all jobs above:
 //!
-//! - to the job of the thread whose call or fault was handled, at the end of that event ([`Kernel::worked_for`]): each
-//!   slice of a long call is one event, and the reaper's work directly after an event belongs to it;
+//! - to the job of the thread whose call or fault was handled, at the end of that event
+//!   ([`Kernel::kernel_time_charge_event`]): each slice of a long call is one event, and the reaper's work directly
+//!   after an event belongs to it;
 //! - to the job whose process is being emptied after its end, whichever process ended it;
 //! - to the job that was charged for an object that is being destroyed, whichever process had its last handle;
 //! - to no job, if the work is for none of them: interrupts, timers, pages of VMOs that are freed later.
@@ -21,20 +22,20 @@ use abi::Status;
 impl<M: Machine> Kernel<M> {
     /// An event of a thread, or of none, was handled: charges the ticks since the last one.
     #[inline(always)]
-    pub fn worked_for(&mut self, thread: Option<ThreadKey>) {
+    pub fn kernel_time_charge_event(&mut self, thread: Option<ThreadKey>) {
         if self.machine.own_ticks() != self.ticks_counted {
-            self.worked_for_thread(thread);
+            self.kernel_time_charge_thread(thread);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn worked_for_thread(&mut self, thread: Option<ThreadKey>) {
+    fn kernel_time_charge_thread(&mut self, thread: Option<ThreadKey>) {
         let thread = thread.and_then(|thread| self.thread_at(thread.0));
         let process = thread.and_then(|thread| self.objects.get(thread).ok()).map(|thread| thread.process);
         if let Some(account) = process.and_then(|process| self.objects.get(process).ok()).map(|process| process.account)
         {
-            self.worked_on(account);
+            self.kernel_time_charge(account);
         }
         self.ticks_counted = self.machine.own_ticks();
     }
@@ -43,7 +44,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NOT_SUPPORTED`: the machine does not know.
-    pub fn job_work(&self, job: Id<Job>) -> Result<u64, Status> {
+    pub fn job_kernel_time(&self, job: Id<Job>) -> Result<u64, Status> {
         let tick = self.machine.own_tick().ok_or(Status::NOT_SUPPORTED)?;
         let account = self.accounts.slab.get(self.objects.get(job)?.account).ok_or(Status::INTERNAL)?;
         Ok(account.work.saturating_mul(tick))
@@ -61,7 +62,7 @@ mod tests {
     use abi::Rights;
 
     fn hold(kernel: &mut Kernel<FakeMachine>, job: Id<Job>) -> Id<Job> {
-        kernel.another(Handle { object: job.object(), rights: Rights::NONE });
+        kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE });
         job
     }
 
@@ -85,24 +86,25 @@ mod tests {
         let below = kernel.job_create(a).unwrap();
         hold(&mut kernel, below);
         let (caller, other) = (start(&mut kernel, below), start(&mut kernel, b));
-        let work = |kernel: &Kernel<FakeMachine>| [root, a, below, b].map(|job| kernel.job_work(job).unwrap() / tick);
-        kernel.worked_for(Some(ThreadKey(caller.object().index())));
+        let work =
+            |kernel: &Kernel<FakeMachine>| [root, a, below, b].map(|job| kernel.job_kernel_time(job).unwrap() / tick);
+        kernel.kernel_time_charge_event(Some(ThreadKey(caller.object().index())));
         assert_eq!(work(&kernel), [0; 4]);
         kernel.machine.own_ticks += 3;
-        kernel.worked_for(Some(ThreadKey(caller.object().index())));
-        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        kernel.kernel_time_charge_event(Some(ThreadKey(caller.object().index())));
+        kernel.kernel_time_charge_event(Some(ThreadKey(other.object().index())));
         assert_eq!(work(&kernel), [3, 3, 3, 0]);
         // Charged to no job.
         kernel.machine.own_ticks += 5;
-        kernel.worked_for(None);
+        kernel.kernel_time_charge_event(None);
         kernel.machine.own_ticks += 1;
-        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        kernel.kernel_time_charge_event(Some(ThreadKey(other.object().index())));
         assert_eq!(work(&kernel), [4, 3, 3, 1]);
         // One job kills something in another: the time is charged to the victim's job.
         kernel.machine.own_ticks += 7;
         kernel.job_kill(a, 0);
         kernel.reap();
-        kernel.worked_for(Some(ThreadKey(other.object().index())));
+        kernel.kernel_time_charge_event(Some(ThreadKey(other.object().index())));
         assert_eq!(work(&kernel), [11, 10, 10, 1]);
     }
 }

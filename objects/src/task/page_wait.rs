@@ -9,7 +9,7 @@ use abi::{Status, ZX_TIME_INFINITE};
 use crate::containers::list::List;
 use crate::containers::slab::Key;
 use crate::core::continuation::PAGE_WAIT;
-use crate::core::object::LEFT;
+use crate::core::object::DEFERRED_WORK;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiters;
 use crate::core::wait::Waiting;
@@ -21,7 +21,7 @@ use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
 
 /// A thread's continuation after a wait for pages.
-pub enum Then {
+pub enum AfterPageWait {
     /// A memory access that faulted.
     Fault {
         /// The address.
@@ -57,14 +57,14 @@ pub(crate) struct PageWait {
     request: u64,
     /// The first page that it wants, if it joined an existing request.
     joined: Option<u64>,
-    pub then: Then,
+    pub then: AfterPageWait,
     /// Step 5: the wait is over with this status.
     ready: Option<Status>,
 }
 
 impl<M: Machine> Kernel<M> {
     /// Step 1: records the pages to wait for.
-    pub(crate) fn page_want(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
+    pub(crate) fn page_wait_record(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
         self.wanted = Some(Wanted { source, kind, pages });
     }
 
@@ -77,11 +77,11 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
-    pub fn page_wait(&mut self, thread: Id<Thread>, then: Then) -> Result<Waiting, Status> {
+    pub fn page_wait(&mut self, thread: Id<Thread>, then: AfterPageWait) -> Result<Waiting, Status> {
         let wanted = self.wanted.take();
         let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
         let (Some(Wanted { source: key, kind, pages }), Some(source)) = (wanted, source.filter(|s| !s.detached)) else {
-            self.page_abandon(then);
+            self.page_wait_discard(then);
             return Err(Status::BAD_STATE);
         };
         let first = pages.start;
@@ -93,7 +93,7 @@ impl<M: Machine> Kernel<M> {
             self.page_change_waiters(key, kind, start, joined, |list, kernel| {
                 list.push(&mut kernel.objects.slab, thread.object().key());
             });
-            self.source_tell_now(key);
+            self.source_send_now(key);
         } else if new {
             self.source_finish(key, kind, start, Status::OK);
         }
@@ -124,11 +124,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 4E: a thread no longer waits.
-    pub(crate) fn page_forget(&mut self, thread: Id<Thread>, wait: &PageWait) {
+    pub(crate) fn page_wait_cancel(&mut self, thread: Id<Thread>, wait: &PageWait) {
         let &PageWait { source, kind, request, joined, ready, .. } = wait;
         let place = thread.object().key();
         if ready.is_some() {
-            self.paged.remove(&mut self.objects.slab, place);
+            self.page_ready_queue.remove(&mut self.objects.slab, place);
             return;
         }
         self.page_change_waiters(source, kind, request, joined, |list, kernel| {
@@ -141,29 +141,29 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Drops a continuation that will not run.
-    pub(crate) fn page_abandon(&mut self, then: Then) {
-        if let Then::Answer(answer) = then {
+    pub(crate) fn page_wait_discard(&mut self, then: AfterPageWait) {
+        if let AfterPageWait::Answer(answer) = then {
             self.drop_message(answer.0);
         }
     }
 
     /// A thread's wait on another object is over, and results must be written to its memory before the call returns
     /// `result`. That may start a wait for the memory.
-    pub(crate) fn page_hand(&mut self, thread: Id<Thread>, mut to: Vec<(u64, Vec<u8>)>, result: Status) {
+    pub(crate) fn page_write_results(&mut self, thread: Id<Thread>, mut to: Vec<(u64, Vec<u8>)>, result: Status) {
         let Ok(aspace) = self.aspace_of_thread(thread) else { return };
         let written = to.iter().try_for_each(|(address, bytes)| self.copy_out(aspace, *address, bytes));
         match written {
             Ok(()) => self.wake(thread, result),
             Err(PAGE_WAIT) => {
                 let to = core::mem::take(&mut to);
-                self.page_wait_or_wake(thread, Then::Hand { to, result });
+                self.page_wait_or_wake(thread, AfterPageWait::Hand { to, result });
             }
             Err(status) => self.wake(thread, status),
         }
     }
 
     /// Blocks a thread whose wait on another object is over; if that fails, its call returns.
-    pub(crate) fn page_wait_or_wake(&mut self, thread: Id<Thread>, then: Then) {
+    pub(crate) fn page_wait_or_wake(&mut self, thread: Id<Thread>, then: AfterPageWait) {
         match self.page_wait(thread, then) {
             Ok(Waiting::Blocked) => {}
             Ok(Waiting::Over(status)) | Err(status) => self.wake(thread, status),
@@ -171,44 +171,44 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 6 for continuations that the kernel handles itself.
-    pub fn page_deliver(&mut self, thread: Id<Thread>, then: Then, result: Result<(), Status>) {
+    pub fn page_wait_resume(&mut self, thread: Id<Thread>, then: AfterPageWait, result: Result<(), Status>) {
         match (then, result) {
-            (Then::Hand { to, result }, Ok(())) => self.page_hand(thread, to, result),
-            (Then::Answer(answer), Ok(())) => self.channel_deliver(thread, answer.0, answer.1),
+            (AfterPageWait::Hand { to, result }, Ok(())) => self.page_write_results(thread, to, result),
+            (AfterPageWait::Answer(answer), Ok(())) => self.channel_deliver(thread, answer.0, answer.1),
             (then, Err(status)) => {
-                self.page_abandon(then);
+                self.page_wait_discard(then);
                 self.wake(thread, status);
             }
-            (Then::Fault { .. } | Then::Call { .. }, Ok(())) => {}
+            (AfterPageWait::Fault { .. } | AfterPageWait::Call { .. }, Ok(())) => {}
         }
     }
 
     /// Step 5: all threads of a list are to continue.
-    pub(crate) fn page_ready(&mut self, mut waiters: List<Waiters>, status: Status) {
+    pub(crate) fn page_wait_end(&mut self, mut waiters: List<Waiters>, status: Status) {
         while let Some(place) = waiters.pop(&mut self.objects.slab) {
             let thread = Id::<Thread>::new(ObjectId(place));
             if let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) {
                 wait.ready = Some(status);
             }
-            self.unsettled |= LEFT;
-            self.paged.push(&mut self.objects.slab, place);
+            self.unsettled |= DEFERRED_WORK;
+            self.page_ready_queue.push(&mut self.objects.slab, place);
         }
     }
 
-    /// Whether [`Kernel::page_over`] has a thread to return.
+    /// Whether [`Kernel::page_wait_next`] has a thread to return.
     #[inline]
-    pub fn page_waits_over(&self) -> bool {
-        !self.paged.is_empty()
+    pub fn page_waits_done(&self) -> bool {
+        !self.page_ready_queue.is_empty()
     }
 
     /// Step 6: takes the next thread whose wait is over off the queue; returns its continuation and the result of the
     /// wait.
-    pub fn page_over(&mut self) -> Option<(Id<Thread>, Then, Result<(), Status>)> {
+    pub fn page_wait_next(&mut self) -> Option<(Id<Thread>, AfterPageWait, Result<(), Status>)> {
         loop {
-            let thread = Id::new(ObjectId(self.paged.first()?));
+            let thread = Id::new(ObjectId(self.page_ready_queue.first()?));
             let Some(Wait::Page(wait)) = self.take_wait(thread) else {
                 // A thread in the queue always has such a wait.
-                self.paged.remove(&mut self.objects.slab, thread.object().key());
+                self.page_ready_queue.remove(&mut self.objects.slab, thread.object().key());
                 continue;
             };
             let failure = wait.ready.filter(|&status| status != Status::OK);

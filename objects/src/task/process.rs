@@ -94,7 +94,7 @@ pub struct Process {
     /// Its role in sharing.
     pub(crate) sharing: Sharing,
     /// Index up to which its handle table has been emptied, after its end.
-    let_go: usize,
+    drain_from: usize,
     /// Set from its end until everything is destroyed.
     ending: Option<Ending>,
     /// Its address space; none after its end.
@@ -196,7 +196,7 @@ impl<M: Machine> Kernel<M> {
             state: ProcessState::Created,
             handles: HandleTable::new(u32::from_le_bytes(secret)),
             sharing: Sharing::new(kind, aspace),
-            let_go: 0,
+            drain_from: 0,
             ending: None,
             aspace: Some(aspace),
             root_vmar: Some(vmar),
@@ -302,7 +302,7 @@ impl<M: Machine> Kernel<M> {
             }
             next = self.objects.after(threads, next);
         }
-        self.doom(id.object());
+        self.reaper_enqueue(id.object());
         self.stop_threads(id);
         self.vprocs_leave(id);
         component.into_iter().for_each(|component| self.component_left(component, id));
@@ -311,7 +311,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Stops one thread of an ended process. Says whether there was one.
-    pub(crate) fn process_stop_some(&mut self, id: Id<Process>) -> bool {
+    pub(crate) fn process_stop_one_thread(&mut self, id: Id<Process>) -> bool {
         let thread = self.objects.get(id).ok().and_then(|p| self.objects.after(p.threads, None));
         let Some(thread) = thread else {
             self.process_close_exceptions(id);
@@ -345,16 +345,16 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// One step of emptying an ended process: first its address spaces, then its handles.
-    pub(crate) fn process_let_go(&mut self, id: Id<Process>) -> Held {
+    pub(crate) fn process_drain(&mut self, id: Id<Process>) -> Held {
         let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
         let Some(ending) = &mut p.ending else { return Held::Nothing };
         if p.stopping.is_linked() {
-            self.process_stop_some(id);
+            self.process_stop_one_thread(id);
             return Held::More;
         }
         let (left, ran, job) = (ending.left, ending.ran, p.job);
         if let Some((place, aspace)) = left.aspaces.into_iter().enumerate().find_map(|(i, key)| Some((i, key?))) {
-            if !self.aspace_end_some(aspace)
+            if !self.aspace_reap_step(aspace)
                 && let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id)
                 && let Some(aspace) = ending.left.aspaces.get_mut(place)
             {
@@ -372,12 +372,12 @@ impl<M: Machine> Kernel<M> {
         if let Some(holder) = left.holder
             && let Ok(p) = self.objects.get_mut(holder)
         {
-            if let Some(value) = p.handles.any(&mut p.let_go) {
+            if let Some(value) = p.handles.any(&mut p.drain_from) {
                 return self.take(holder, value).map_or(Held::More, Held::Handle);
             }
             // Frees the table's memory, too.
             let chunks = p.handles.allowed();
-            (p.handles, p.let_go) = (HandleTable::new(0), 0);
+            (p.handles, p.drain_from) = (HandleTable::new(0), 0);
             self.table_gone(holder, chunks);
         }
         if let Ok(p) = self.objects.get_mut(id) {

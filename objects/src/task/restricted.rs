@@ -34,7 +34,8 @@ use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::machine::{
-    DebugRegisters, EndpointUse, Machine, MachineBell, MachineRunner, MachineThread, PAGE, Registers, Runs, canonical,
+    DebugRegisters, EndpointUse, Machine, MachineDoorbell, MachineRunner, MachineThread, PAGE, Registers, Runs,
+    canonical,
 };
 use crate::memory::vmo::{Pin, Vmo};
 use crate::task::endpoint::Endpoint;
@@ -50,7 +51,7 @@ pub(crate) struct Restricted {
     /// The account of the thread's job.
     account: Key,
     endpoint: Id<Endpoint>,
-    bell: MachineBell,
+    doorbell: MachineDoorbell,
     runner: MachineRunner,
     page: Page,
     /// The runner is stopped because the thread is held (6).
@@ -119,7 +120,7 @@ impl<M: Machine> Kernel<M> {
         let frame = self.vmo_pinned_frame(&pin, 0);
         let shown = frame
             .ok_or(OutOfMemory)
-            .and_then(|frame| self.with_left(|kernel| kernel.machine.thread_show(machine, frame)));
+            .and_then(|frame| self.retry_with_reaper(|kernel| kernel.machine.thread_map_page(machine, frame)));
         match shown {
             Ok(address) => Ok(Page { vmo, pin, address }),
             Err(OutOfMemory) => {
@@ -130,14 +131,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn restricted_page_end(&mut self, machine: MachineThread, page: Page) {
-        self.machine.thread_hide(machine, page.address);
+        self.machine.thread_unmap_page(machine, page.address);
         self.vmo_unpin(page.pin);
     }
 
     /// Sets up the parts other than the page. On an error the page is unmapped.
     fn restricted_begin(&mut self, id: Id<Thread>, machine: MachineThread, page: Page) -> Result<(), Status> {
         let made = self.restricted_parts(id, machine);
-        let (account, endpoint, slot, bell, runner) = match made {
+        let (account, endpoint, slot, doorbell, runner) = match made {
             Ok(parts) => parts,
             Err(status) => {
                 self.restricted_page_end(machine, page);
@@ -151,8 +152,16 @@ impl<M: Machine> Kernel<M> {
             self.machine.runner_set_debug(runner, &registers);
         }
         let kicked = core::mem::take(&mut thread.kicked);
-        thread.restricted =
-            Some(Box::new(Restricted { machine, account, endpoint, bell, runner, page, held: false, shows: false }));
+        thread.restricted = Some(Box::new(Restricted {
+            machine,
+            account,
+            endpoint,
+            doorbell,
+            runner,
+            page,
+            held: false,
+            shows: false,
+        }));
         for (word, value) in [(word!(slot), slot.into()), (word!(owed), 0), (word!(kicked), u64::from(kicked))] {
             self.machine.thread_set_word(machine, word, value);
         }
@@ -164,7 +173,7 @@ impl<M: Machine> Kernel<M> {
         &mut self,
         id: Id<Thread>,
         machine: MachineThread,
-    ) -> Result<(Key, Id<Endpoint>, u8, MachineBell, MachineRunner), Status> {
+    ) -> Result<(Key, Id<Endpoint>, u8, MachineDoorbell, MachineRunner), Status> {
         let thread = self.objects.get(id)?;
         let (process, priority) = (thread.process, thread.priority);
         let aspace = self.restricted_aspace(process)?;
@@ -176,16 +185,16 @@ impl<M: Machine> Kernel<M> {
             let receive = EndpointUse { call: false, send: false, receive: true };
             let parts = self.endpoint_mint(endpoint, id, 0, receive).and_then(|slot| {
                 let of = self.objects.get(endpoint)?.of_machine();
-                let made = self.with_left(|kernel| {
-                    let bell = kernel.machine.bell_create(machine)?;
+                let made = self.retry_with_reaper(|kernel| {
+                    let doorbell = kernel.machine.doorbell_create(machine)?;
                     let runner = kernel.machine.runner_create(aspace, of, priority);
-                    let runner = runner.inspect_err(|_| kernel.machine.bell_destroy(bell))?;
+                    let runner = runner.inspect_err(|_| kernel.machine.doorbell_destroy(doorbell))?;
                     kernel.machine.runner_shares(runner, machine);
-                    Ok((bell, runner))
+                    Ok((doorbell, runner))
                 });
-                made.map(|(bell, runner)| (slot, bell, runner)).map_err(|OutOfMemory| Status::NO_MEMORY)
+                made.map(|(doorbell, runner)| (slot, doorbell, runner)).map_err(|OutOfMemory| Status::NO_MEMORY)
             });
-            parts.map(|(slot, bell, runner)| (account, endpoint, slot, bell, runner)).inspect_err(|_| {
+            parts.map(|(slot, doorbell, runner)| (account, endpoint, slot, doorbell, runner)).inspect_err(|_| {
                 self.endpoint_unreachable(endpoint);
                 self.drop_ref(endpoint.object());
             })
@@ -197,7 +206,7 @@ impl<M: Machine> Kernel<M> {
     pub fn restricted_unbind(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let Some(restricted) = thread.restricted.take() else { return };
-        let Restricted { machine, account, endpoint, bell, runner, page, .. } = *restricted;
+        let Restricted { machine, account, endpoint, doorbell, runner, page, .. } = *restricted;
         // It may have been kicked since it was last in restricted mode.
         thread.kicked = self.machine.thread_word(machine, word!(kicked)) != 0;
         for word in [word!(state), word!(owed)] {
@@ -209,7 +218,7 @@ impl<M: Machine> Kernel<M> {
         self.accounts.uncount(account, Counted::Threads, 1);
         self.endpoint_unreachable(endpoint);
         self.drop_ref(endpoint.object());
-        self.machine.bell_destroy(bell);
+        self.machine.doorbell_destroy(doorbell);
         self.restricted_page_end(machine, page);
     }
 
@@ -285,15 +294,15 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: the thread has ended or is ending.
     pub fn restricted_kick(&mut self, id: Id<Thread>) -> Result<(), Status> {
         let thread = self.objects.get_mut(id)?;
-        if thread.has_ended() || thread.end_told {
+        if thread.has_ended() || thread.end_reported {
             return Err(Status::BAD_STATE);
         }
         match &thread.restricted {
             None => thread.kicked = true,
             Some(restricted) => {
-                let (machine, bell) = (restricted.machine, restricted.bell);
+                let (machine, doorbell) = (restricted.machine, restricted.doorbell);
                 self.machine.thread_set_word(machine, word!(kicked), 1);
-                self.machine.bell_ring(bell);
+                self.machine.doorbell_ring(doorbell);
             }
         }
         Ok(())
@@ -379,7 +388,7 @@ mod tests {
         let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
         kernel.process_begin(process, None).unwrap();
         kernel.thread_start(thread, &Registers { rip: 77, ..Registers::default() }).unwrap();
-        kernel.another(Handle { object: thread.object(), rights: abi::Rights::NONE });
+        kernel.dup_handle(Handle { object: thread.object(), rights: abi::Rights::NONE });
         let mut world = World { kernel, thread, vmo: Id::new(thread.object()) };
         world.bind().unwrap();
         world
@@ -388,7 +397,7 @@ mod tests {
     impl World {
         fn bind(&mut self) -> Result<(), Status> {
             self.vmo = self.kernel.vmo_create(PAGE, false)?;
-            let handle = self.kernel.another(Handle { object: self.vmo.object(), rights: abi::Rights::NONE });
+            let handle = self.kernel.dup_handle(Handle { object: self.vmo.object(), rights: abi::Rights::NONE });
             let bound = self.kernel.restricted_bind(self.thread, self.vmo);
             self.kernel.close(handle);
             bound
@@ -421,7 +430,7 @@ mod tests {
             // The thread keeps the run time.
             assert_eq!(world.kernel.thread_runtime(world.thread), Ok(RUNNER_RAN));
             assert_eq!(world.runners(), (0, 0));
-            assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
+            assert!(world.kernel.machine.doorbells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         }
         assert_eq!(world.kernel.restricted_enter(world.thread), Err(Status::BAD_STATE));
         let (vproc, _) = world.kernel.vproc_create(world.thread).unwrap();
@@ -434,7 +443,7 @@ mod tests {
         world.kernel.reap();
         assert_eq!(world.kernel.thread_runtime(world.thread), Ok(2 * RUNNER_RAN));
         assert_eq!(world.runners(), (0, 0));
-        assert!(world.kernel.machine.bells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
+        assert!(world.kernel.machine.doorbells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         assert!(world.kernel.machine.endpoints.minted.is_empty());
     }
 
@@ -466,7 +475,7 @@ mod tests {
         assert_eq!(world.enter(state), Ok(false));
         assert_eq!(world.enter(state), Ok(true));
         world.kernel.restricted_kick(world.thread).unwrap();
-        assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
+        assert_eq!(world.kernel.machine.doorbells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
         world.kernel.thread_kill(world.thread);
         assert_eq!(world.kernel.restricted_kick(world.thread), Err(Status::BAD_STATE));
     }

@@ -24,7 +24,7 @@ use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::account::{Counted, SPACE};
-use crate::core::continuation::UNMAPS;
+use crate::core::continuation::UNMAP_BATCH_PAGES;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
@@ -262,7 +262,7 @@ impl<M: Machine> Kernel<M> {
     /// How many of `pages` pages from an address up can be unmapped or changed in one slice.
     pub(crate) fn space_stretch(&self, aspace: Key, address: u64, pages: u64) -> u64 {
         let Some(space) = self.aspaces.get(aspace) else { return pages };
-        let most = (UNMAPS / (1 + space.shown_in.len() as u32)).max(1);
+        let most = (UNMAP_BATCH_PAGES / (1 + space.shown_in.len() as u32)).max(1);
         let mut stretch = pages;
         each_machine(&self.aspaces, aspace, |space| {
             stretch = self.machine.stretch(space, address, stretch, most);

@@ -396,7 +396,7 @@ mod tests {
             world.play(Op::Kill);
             // Closing the handles destroys everything but the root job: no token has leaked.
             world.kernel.process_kill(world.holder, 0);
-            world.kernel.doom(world.holder.object());
+            world.kernel.reaper_enqueue(world.holder.object());
             world.kernel.reap();
             prop_assert_eq!(world.kernel.census(), (1, 0, 0));
         }

@@ -11,8 +11,8 @@ use crate::containers::list::Link;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::account::Counted;
-use crate::core::continuation::PORTION;
-use crate::core::continuation::Portion;
+use crate::core::continuation::SLICE_NANOS;
+use crate::core::continuation::SliceTimer;
 use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::WOKEN;
@@ -26,10 +26,10 @@ use crate::machine::{DebugRegisters, FpuRegisters, Machine, MachineThread, Prior
 use crate::task::blocking::Wait;
 use crate::task::endpoint::Slots;
 use crate::task::exception::{After, Exception, ExceptionChannel};
-use crate::task::page_wait::Then;
+use crate::task::page_wait::AfterPageWait;
 use crate::task::process::{Process, ProcessState};
 use crate::task::restricted::Restricted;
-use crate::time::deadline::{Due, Whose};
+use crate::time::deadline::{DeadlineKind, Due};
 use crate::time::timer::Timer;
 use abi::SyscallInfo;
 
@@ -90,7 +90,7 @@ pub struct Thread {
     runtime: i64,
     pub(crate) exceptions: Option<ExceptionChannel>,
     /// It is exiting, and the debugger has been notified.
-    pub(crate) end_told: bool,
+    pub(crate) end_reported: bool,
     has_deadline: bool,
     /// The number of its current wait: see [`Due`].
     wait_number: u32,
@@ -158,7 +158,7 @@ impl Thread {
 
     /// Whether it is runnable.
     pub(crate) fn is_ready(&self) -> bool {
-        let waits = self.is_waiting() && !matches!(self.wait, Wait::Goes(_));
+        let waits = self.is_waiting() && !matches!(self.wait, Wait::Continuation(_));
         self.state == ThreadState::Running && !waits && !self.stopped
     }
 
@@ -180,7 +180,7 @@ impl Thread {
 
     /// Whether it is stopped by a page fault that waits for a pager.
     fn at_fault(&self) -> bool {
-        matches!(&self.wait, Wait::Page(wait) if matches!(wait.then, Then::Fault { .. }))
+        matches!(&self.wait, Wait::Page(wait) if matches!(wait.then, AfterPageWait::Fault { .. }))
     }
 
     /// Its current exception.
@@ -197,13 +197,15 @@ impl Thread {
             (ThreadState::Initial, _) => abi::ZX_THREAD_STATE_NEW,
             (ThreadState::Dead, _) => abi::ZX_THREAD_STATE_DEAD,
             (ThreadState::Running, _) if self.is_suspended() => abi::ZX_THREAD_STATE_SUSPENDED,
-            (ThreadState::Running, Wait::None | Wait::Goes(_)) => abi::ZX_THREAD_STATE_RUNNING,
+            (ThreadState::Running, Wait::None | Wait::Continuation(_)) => abi::ZX_THREAD_STATE_RUNNING,
             (ThreadState::Running, Wait::Sleep) => abi::ZX_THREAD_STATE_BLOCKED_SLEEPING,
             (
                 ThreadState::Running,
-                Wait::Signals { out: Observed::Many(_), .. } | Wait::Sole { out: Observed::Many(_), .. },
+                Wait::Signals { out: Observed::Many(_), .. } | Wait::SoleWaiter { out: Observed::Many(_), .. },
             ) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_MANY,
-            (ThreadState::Running, Wait::Signals { .. } | Wait::Sole { .. }) => abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE,
+            (ThreadState::Running, Wait::Signals { .. } | Wait::SoleWaiter { .. }) => {
+                abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE
+            }
             (ThreadState::Running, Wait::Port { .. }) => abi::ZX_THREAD_STATE_BLOCKED_PORT,
             (ThreadState::Running, Wait::Futex { .. }) => abi::ZX_THREAD_STATE_BLOCKED_FUTEX,
             (ThreadState::Running, Wait::Call { .. }) => abi::ZX_THREAD_STATE_BLOCKED_CHANNEL,
@@ -251,7 +253,7 @@ impl<M: Machine> Kernel<M> {
             suspended: false,
             runtime: 0,
             exceptions: None,
-            end_told: false,
+            end_reported: false,
             has_deadline: false,
             wait_number: 0,
             endpoints: None,
@@ -284,7 +286,7 @@ impl<M: Machine> Kernel<M> {
         let aspace = self.aspaces.get(key_of_aspace).ok_or(Status::BAD_STATE)?.machine;
         let name = thread.name;
         let key = ThreadKey(id.object().index());
-        let machine = self.with_left(|kernel| kernel.machine.thread_create(aspace, key, name.as_str()));
+        let machine = self.retry_with_reaper(|kernel| kernel.machine.thread_create(aspace, key, name.as_str()));
         let machine = machine.map_err(|_| Status::NO_MEMORY)?;
         let thread = self.objects.get_mut(id)?;
         thread.machine = Some(machine);
@@ -307,7 +309,7 @@ impl<M: Machine> Kernel<M> {
             self.thread_settle(id);
         } else {
             self.machine.thread_start(machine, registers);
-            self.turn_ready(id, 0);
+            self.turn_thread_ready(id, 0);
         }
         Ok(())
     }
@@ -335,7 +337,7 @@ impl<M: Machine> Kernel<M> {
                 self.restricted_release(id);
                 self.vproc_release(id);
                 self.machine.thread_resume(machine);
-                self.turn_ready(id, noted);
+                self.turn_thread_ready(id, noted);
             }
             _ => {}
         }
@@ -365,12 +367,12 @@ impl<M: Machine> Kernel<M> {
         self.thread_uncount(process);
         let thread = self.objects.get_mut(id).ok()?;
         let machine = thread.machine.take();
-        let (exceptions, end_told) = (thread.exceptions.take(), thread.end_told);
+        let (exceptions, end_reported) = (thread.exceptions.take(), thread.end_reported);
         if thread.traced.is_some() {
             self.trace_woken(id, None);
         }
         self.abandon_wait(id);
-        if was == ThreadState::Running && !end_told {
+        if was == ThreadState::Running && !end_reported {
             self.exception_killed(id);
         }
         if let Some(channel) = exceptions {
@@ -623,7 +625,7 @@ impl<M: Machine> Kernel<M> {
         }
         thread.has_deadline = true;
         let number = thread.wait_number;
-        match self.arm(Whose::Wait, deadline, id.object(), number) {
+        match self.arm(DeadlineKind::Wait, deadline, id.object(), number) {
             Ok(()) => Ok(Waiting::Blocked),
             Err(status) => {
                 self.block_failed(id);
@@ -666,16 +668,16 @@ impl<M: Machine> Kernel<M> {
         }
         match wait {
             Wait::None | Wait::Sleep | Wait::Signals { .. } => {}
-            Wait::Sole { object, .. } => self.sole_end(object),
+            Wait::SoleWaiter { object, .. } => self.sole_waiter_clear(object),
             Wait::Port { port, .. } => self.port_forget_waiter(port, id.object()),
             Wait::Futex { key } => self.futex_forget(key, id),
             Wait::Call { channel, txid, .. } => self.channel_forget_caller(channel, txid),
             Wait::Serial(ref wait) => self.serial_forget(wait, id),
             Wait::Interrupt { interrupt, .. } => self.interrupt_forget_waiter(Id::new(interrupt)),
-            Wait::Page(ref wait) => self.page_forget(id, wait),
-            Wait::Goes(ref going) => {
-                self.drop_ref(going.progress.object);
-                going.progress.with.into_iter().for_each(|with| self.drop_ref(with));
+            Wait::Page(ref wait) => self.page_wait_cancel(id, wait),
+            Wait::Continuation(ref continuation) => {
+                self.drop_ref(continuation.progress.object);
+                continuation.progress.with.into_iter().for_each(|with| self.drop_ref(with));
             }
             Wait::Exception { exception, .. } => self.drop_ref(exception.object()),
         }
@@ -695,22 +697,22 @@ impl<M: Machine> Kernel<M> {
     fn abandon_wait(&mut self, id: Id<Thread>) {
         match self.take_wait(id) {
             Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
-            Some(Wait::Page(wait)) => self.page_abandon(wait.then),
-            Some(Wait::Goes(_)) => self.serial_written(id),
+            Some(Wait::Page(wait)) => self.page_wait_discard(wait.then),
+            Some(Wait::Continuation(_)) => self.serial_written(id),
             _ => {}
         }
     }
 
     /// Ends a thread's wait, if any, with a status.
     pub(crate) fn finish_wait(&mut self, id: Id<Thread>, status: Status) {
-        if self.sole_finish(id, status) {
+        if self.sole_waiter_finish(id, status) {
             return;
         }
         let Some(wait) = self.take_wait(id) else { return };
         let status = match wait {
             Wait::Signals { observers, out } => match self.signals_wait_over(id, observers, out, status) {
                 Ok(status) => status,
-                Err(to) => return self.page_hand(id, to, status),
+                Err(to) => return self.page_write_results(id, to, status),
             },
             Wait::Sleep if status == Status::TIMED_OUT => Status::OK,
             _ => status,
@@ -744,14 +746,14 @@ impl<M: Machine> Kernel<M> {
         self.unsettled |= WOKEN;
         if let Some(machine) = machine {
             self.machine.thread_wake(machine, result);
-            self.turn_ready(id, noted);
+            self.turn_thread_ready(id, noted);
         }
     }
 
     /// Makes [`Kernel::expire`] visit `object` at time `at`.
     #[inline]
-    pub(crate) fn arm(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
-        if self.deadlines.set(whose, at, object, number)? {
+    pub(crate) fn arm(&mut self, kind: DeadlineKind, at: i64, object: ObjectId, number: u32) -> Result<(), Status> {
+        if self.deadlines.set(kind, at, object, number)? {
             self.machine.set_deadline(at);
         }
         Ok(())
@@ -773,19 +775,19 @@ impl<M: Machine> Kernel<M> {
     /// while expired waits and all other threads continue.
     pub fn expire(&mut self) {
         let now = self.machine.now();
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         let mut pauses = false;
         while let Some(due) = self.deadlines.next(now) {
             self.expired(due);
-            if !pauses && self.portion_over(&mut portion) {
+            if !pauses && self.slice_over(&mut slice) {
                 pauses = true;
                 // The pause is not as long as the work took: after a halt of the whole machine it would be as long as
                 // the halt.
-                self.deadlines.pause(self.machine.now().saturating_add(PORTION));
+                self.deadlines.pause(self.machine.now().saturating_add(SLICE_NANOS));
             }
         }
-        let turn = self.turn_over(now);
-        let left = self.left_due(now);
+        let turn = self.turn_check(now);
+        let left = self.reaper_timer(now);
         if let Some(at) = self.deadlines.earliest().into_iter().chain(turn).chain(left).min() {
             self.machine.set_deadline(at);
         }

@@ -57,9 +57,9 @@ impl<M: Machine> Kernel<M> {
         }
         let process = self.objects.get(thread)?.holder;
         if let [item] = items
-            && self.sole_begin(thread.object(), process.object(), item)
+            && self.sole_waiter_set(thread.object(), process.object(), item)
         {
-            return self.block(thread, Wait::Sole { object: item.object, out, closed: false }, deadline);
+            return self.block(thread, Wait::SoleWaiter { object: item.object, out, closed: false }, deadline);
         }
         let mut observers = Vec::new();
         observers.room_exact(items.len())?;
@@ -169,20 +169,20 @@ impl<M: Machine> Kernel<M> {
     /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes
     /// where the thread wants it.
     #[inline]
-    pub(crate) fn sole_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
+    pub(crate) fn sole_waiter_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
-        let Wait::Sole { object, out, closed } = thread.wait else { return false };
+        let Wait::SoleWaiter { object, out, closed } = thread.wait else { return false };
         let (aspace, machine) = (thread.aspace, thread.at_hand());
         if thread.over() {
             self.disarm();
         }
-        self.sole_end(object);
+        self.sole_waiter_clear(object);
         let mut status = status;
         if let (Some(address), Some(aspace)) = (out.place(0), aspace) {
             let found = self.found(object, met(closed)).to_le_bytes();
             match self.copy_out(aspace, address, &found) {
                 Err(PAGE_WAIT) => {
-                    self.page_hand(id, alloc::vec![(address, found.to_vec())], status);
+                    self.page_write_results(id, alloc::vec![(address, found.to_vec())], status);
                     return true;
                 }
                 Err(failure) if status == Status::OK => status = failure,
@@ -194,13 +194,15 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Ends the wait (3C) through a handle that is about to leave its process's table.
-    pub(crate) fn sole_cancel_through(&mut self, process: ObjectId, handle: HandleValue) {
-        let marked = self.objects.handles(process).and_then(|handles| handles.sole(handle));
-        let Some(sole) = marked.and_then(|object| self.objects.any(object).ok()?.sole) else { return };
-        if let Ok(Thread { wait: Wait::Sole { closed, .. }, .. }) = self.objects.get_mut(Id::new(sole.thread)) {
+    pub(crate) fn sole_waiter_cancel_through(&mut self, process: ObjectId, handle: HandleValue) {
+        let marked = self.objects.handles(process).and_then(|handles| handles.sole_waiter(handle));
+        let Some(sole_waiter) = marked.and_then(|object| self.objects.any(object).ok()?.sole_waiter) else { return };
+        if let Ok(Thread { wait: Wait::SoleWaiter { closed, .. }, .. }) =
+            self.objects.get_mut(Id::new(sole_waiter.thread))
+        {
             *closed = true;
         }
-        self.finish_wait(Id::new(sole.thread), Status::CANCELED);
+        self.finish_wait(Id::new(sole_waiter.thread), Status::CANCELED);
     }
 
     /// `port_wait`: returns a packet, or blocks the thread until there is one, which is then written to `out`.
@@ -255,7 +257,7 @@ impl<M: Machine> Kernel<M> {
     /// Ends a thread's wait with a packet, which is written to `out`.
     fn port_deliver(&mut self, thread: Id<Thread>, out: u64, packet: &[u8; PACKET_SIZE]) {
         match self.aspace_of_thread(thread).and_then(|aspace| self.copy_out(aspace, out, packet)) {
-            Err(PAGE_WAIT) => self.page_hand(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
+            Err(PAGE_WAIT) => self.page_write_results(thread, alloc::vec![(out, packet.to_vec())], Status::OK),
             written => self.wake(thread, written.err().unwrap_or(Status::OK)),
         }
     }

@@ -164,7 +164,7 @@ fn sizes_without_end() {
     k.vmo_set_size(vmo, HUGE).unwrap();
     assert!(k.vmo_create_contiguous(HUGE, 12).is_err());
     for id in [clone, to] {
-        k.doom(id.object());
+        k.reaper_enqueue(id.object());
     }
     w.close([held]);
     w.end();
@@ -210,7 +210,7 @@ fn mappings_without_end() {
     let into = [Part { address: base, len: 1 << 20 }; 4096];
     let done = k.stream_read_all(stream, Where::At(0), space, &into);
     assert!(done.is_ok_and(|done| done <= total), "{done:?}");
-    k.doom(stream.object());
+    k.reaper_enqueue(stream.object());
     k.vmo_set_size(vmo, PAGE).unwrap();
     k.vmar_unmap(root, base, len, true).unwrap();
     k.process_kill(process, 0);
@@ -237,8 +237,8 @@ fn regions_in_regions() {
         w.kernel.machine.pace = 200_000;
         let (mut done, mut portions) = (0, 1);
         let part = |w: &mut World, done| match destroy {
-            true => w.kernel.vmar_destroy_portion(outermost, done),
-            false => w.kernel.vmar_unmap_portion(root, (base, PAGE), true, done),
+            true => w.kernel.vmar_destroy_slice(outermost, done),
+            false => w.kernel.vmar_unmap_slice(root, (base, PAGE), true, done),
         };
         while let Some(next) = part(&mut w, done).unwrap() {
             (done, portions) = (next, portions + 1);
@@ -248,7 +248,7 @@ fn regions_in_regions() {
         w.kernel.process_kill(process, 0);
         w.kernel.reap();
         w.close([held]);
-        while w.kernel.left_portion() {}
+        while w.kernel.reaper_slice() {}
         w.end();
     }
 }
@@ -276,7 +276,7 @@ fn what_a_pager_has_without_end() {
     k.vmo_zero(vmo, PAGE, HUGE / 2).unwrap();
     k.vmo_set_size(vmo, PAGE).unwrap();
     for id in [clone, aux] {
-        k.doom(id.object());
+        k.reaper_enqueue(id.object());
     }
     w.close([held]);
     w.close(handles);

@@ -74,8 +74,8 @@ impl World {
     fn carry_out(&mut self) -> usize {
         self.kernel.reap();
         let mut portions = 0;
-        while self.kernel.is_left_to_see() {
-            self.kernel.left_portion();
+        while self.kernel.reaper_has_visible_work() {
+            self.kernel.reaper_slice();
             portions += 1;
             assert!(portions < MANY);
         }

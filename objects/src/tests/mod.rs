@@ -171,7 +171,7 @@ fn messages_survive_their_writer() {
     let (a, b) = w.kernel.channel_create().unwrap();
     let (ours, theirs) = (w.give(a), w.give(b));
     let event = w.kernel.event_create().unwrap();
-    let handle = w.kernel.another(Handle { object: event.object(), rights: Rights::WAIT });
+    let handle = w.kernel.dup_handle(Handle { object: event.object(), rights: Rights::WAIT });
     w.kernel.channel_write(a, Message { data: vec![1, 2, 3], handles: vec![handle] }).unwrap();
     w.close(ours);
     assert!(w.kernel.signals(b.object()).contains(Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED));
@@ -191,7 +191,7 @@ fn a_circle_of_channels_in_channels_is_refused_and_goes() {
         // The peer of each end is sent through the next pair, and the last one through the first.
         let pairs: Vec<_> = (0..length).map(|_| w.kernel.channel_create().unwrap()).collect();
         let mut hold =
-            |id: Id<Channel>| w.kernel.another(Handle { object: id.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
+            |id: Id<Channel>| w.kernel.dup_handle(Handle { object: id.object(), rights: ZX_DEFAULT_CHANNEL_RIGHTS });
         let handles: Vec<_> = pairs.iter().map(|&(near, far)| (hold(near), hold(far))).collect();
         for (n, &(_, far)) in handles.iter().enumerate() {
             let through = pairs[(n + 1) % length].0;
@@ -214,8 +214,8 @@ fn a_long_chain_of_channels_in_channels_ends_in_constant_stack() {
     for _ in 0..100_000 {
         let (a, b) = w.kernel.channel_create().unwrap();
         let (keep, drop) = (Handle { object: b.object(), rights }, Handle { object: a.object(), rights });
-        let drop = w.kernel.another(drop);
-        let keep = w.kernel.another(keep);
+        let drop = w.kernel.dup_handle(drop);
+        let keep = w.kernel.dup_handle(keep);
         w.kernel.channel_write(a, Message { data: Vec::new(), handles: inner.into_iter().collect() }).unwrap();
         w.kernel.close(drop);
         w.kernel.reap();
@@ -435,7 +435,7 @@ fn a_killed_process_ends_every_wait_and_leaves_nothing() {
     w.kernel.port_wait(port, w.threads[1], 600, USER_BASE).unwrap();
     w.kernel.futex_wait(w.threads[2], USER_BASE, 0, None, 700).unwrap();
     let keep = Handle { object: w.process.object(), rights: Rights::NONE };
-    let keep = w.kernel.another(keep);
+    let keep = w.kernel.dup_handle(keep);
     w.kernel.process_kill(w.process, -1024);
     w.kernel.reap();
     assert!(w.kernel.machine.threads.is_empty());
@@ -454,7 +454,7 @@ fn a_killed_process_ends_every_wait_and_leaves_nothing() {
 fn the_last_thread_takes_its_process_along() {
     let mut w = World::new(2);
     let process = w.process;
-    let keep = w.kernel.another(Handle { object: process.object(), rights: Rights::NONE });
+    let keep = w.kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
     w.kernel.thread_kill(w.threads[0]);
     w.kernel.reap();
     assert!(!w.kernel.process_is_dead(process));
@@ -472,10 +472,10 @@ fn a_killed_job_takes_its_tree_along() {
     let inner = w.kernel.job_create(job).unwrap();
     let keep: Vec<Handle> = [job.object(), inner.object()]
         .into_iter()
-        .map(|object: ObjectId| w.kernel.another(Handle { object, rights: Rights::NONE }))
+        .map(|object: ObjectId| w.kernel.dup_handle(Handle { object, rights: Rights::NONE }))
         .collect();
     let (process, _) = w.kernel.process_create(inner, Name::new(b"child")).unwrap();
-    let child = w.kernel.another(Handle { object: process.object(), rights: Rights::NONE });
+    let child = w.kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
     assert!(!w.kernel.signals(job.object()).contains(Signals::JOB_NO_CHILDREN));
     w.kernel.job_kill(job, -1024);
     w.kernel.reap();

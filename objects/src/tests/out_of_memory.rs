@@ -13,7 +13,7 @@ use core::ops::Range;
 
 use abi::{Rights, Status, ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE};
 
-use crate::containers::failure_injection::{Plan, heed, made, plan};
+use crate::containers::failure_injection::{Plan, arm, made, plan};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
@@ -66,7 +66,7 @@ impl World {
 
     /// The state visible to programs, as text.
     fn look(&mut self, keeps: Keeps) -> Vec<String> {
-        let heeded = heed(false);
+        let armed = arm(false);
         let mut seen = vec![format!("{:?}", self.kernel.census())];
         if keeps == Keeps::All {
             seen.push(format!("{} frames", self.kernel.machine.frames_in_use()));
@@ -101,7 +101,7 @@ impl World {
             }
         }
         self.kernel.check_memory();
-        heed(heeded);
+        arm(armed);
         seen
     }
 
@@ -199,9 +199,9 @@ fn starve(scenario: impl Fn(&mut World)) {
     let play = |refuse: Range<u64>| {
         let mut world = World::new();
         plan(Plan { want: None, first: refuse.start, count: refuse.end - refuse.start, on: false });
-        heed(true);
+        arm(true);
         scenario(&mut world);
-        heed(false);
+        arm(false);
         let seen = world.look(Keeps::Content);
         world.end();
         (seen, made())

@@ -133,7 +133,7 @@ impl World {
             }
         };
         let mut held: Vec<_> = [job.object(), holder.object(), process.object()]
-            .map(|object| kernel.another(Handle { object, rights: Rights::NONE }))
+            .map(|object| kernel.dup_handle(Handle { object, rights: Rights::NONE }))
             .into();
         let vmo = kernel.vmo_create(PAGE, false).unwrap();
         let request = MapRequest { vmo, offset: 0, len: PAGE, perm: RW, max: RW, fixed: false };
@@ -142,11 +142,11 @@ impl World {
         let threads = [process, holder].map(|process| {
             let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
             kernel.thread_start(thread, &Registers::default()).unwrap();
-            held.push(kernel.another(Handle { object: thread.object(), rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object: thread.object(), rights: Rights::NONE }));
             thread
         });
         let (near, far) = kernel.eventpair_create().unwrap();
-        let peer = kernel.another(Handle { object: far.object(), rights: Rights::NONE });
+        let peer = kernel.dup_handle(Handle { object: far.object(), rights: Rights::NONE });
         let other = kernel.event_create().unwrap().object();
         let port = kernel.port_create(false).unwrap().object();
         let objects = [near.object(), other, port];
@@ -218,19 +218,19 @@ impl World {
             Way::Job => self.kernel.job_kill(self.job, 1),
             Way::Registers => {
                 let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
-                self.held.push(self.kernel.another(Handle { object: token.object(), rights: Rights::NONE }));
+                self.held.push(self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE }));
                 let elsewhere = Registers { rip: 0x7000, ..Registers::default() };
                 self.kernel.thread_set_registers(thread, &elsewhere).unwrap();
             }
             Way::SuspendedProcess => {
                 let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
-                self.held.push(self.kernel.another(Handle { object: token.object(), rights: Rights::NONE }));
+                self.held.push(self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE }));
                 self.kernel.process_kill(self.process, 1);
             }
             Way::SuspendedSignal => {
                 let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
                 self.signal();
-                let token = self.kernel.another(Handle { object: token.object(), rights: Rights::NONE });
+                let token = self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE });
                 self.kernel.close(token);
             }
             Way::Peer => self.kernel.close(self.peer),
@@ -242,11 +242,11 @@ impl World {
         self.kernel.machine.pace = 1000;
         self.kernel.reap();
         for _ in 0..1000 {
-            if !self.kernel.left_portion() {
+            if !self.kernel.reaper_slice() {
                 break;
             }
         }
-        assert!(!self.kernel.is_left(), "something never ends");
+        assert!(!self.kernel.reaper_has_work(), "something never ends");
         self.kernel.machine.pace = 0;
         self.kernel.check_memory();
     }

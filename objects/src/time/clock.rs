@@ -223,7 +223,7 @@ impl<M: Machine> Kernel<M> {
     fn clock_page<P: Payer>(&mut self, process: Option<Id<P>>) -> Result<Id<Vmo>, Status> {
         let page = self.vmo_create(MAPPED_SIZE, false)?;
         let charged = process.map_or(Ok(()), |process| self.charge_to(process, page));
-        charged.inspect_err(|_| self.doom(page.object()))?;
+        charged.inspect_err(|_| self.reaper_enqueue(page.object()))?;
         self.add_ref(page.object());
         let there = self.vmo_commit(page, 0, MAPPED_SIZE);
         if there.is_err() {

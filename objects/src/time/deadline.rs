@@ -36,7 +36,7 @@ type Heap = BinaryHeap<Reverse<Due>>;
 
 /// The kind of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whose {
+pub(crate) enum DeadlineKind {
     /// The end of a thread's wait.
     Wait,
     /// The time of a timer.
@@ -58,10 +58,10 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// Sets a deadline. Says whether it is now the earliest.
     #[inline]
-    pub fn set(&mut self, whose: Whose, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
-        let heap = match whose {
-            Whose::Wait => &mut self.waits,
-            Whose::Timer => &mut self.timers,
+    pub fn set(&mut self, kind: DeadlineKind, at: i64, object: ObjectId, number: u32) -> Result<bool, Status> {
+        let heap = match kind {
+            DeadlineKind::Wait => &mut self.waits,
+            DeadlineKind::Timer => &mut self.timers,
         };
         heap.room(1)?;
         self.order += 1;
@@ -69,9 +69,9 @@ impl Deadlines {
         // The entry is the first of its kind, and no entry of the other kind comes before it.
         let is_first = first(heap).is_some_and(|first| first.order == self.order);
         Ok(is_first
-            && match whose {
-                Whose::Wait => first(&self.timers).is_none_or(|timer| at < timer.at.max(self.pause)),
-                Whose::Timer => first(&self.waits).is_none_or(|wait| at.max(self.pause) < wait.at),
+            && match kind {
+                DeadlineKind::Wait => first(&self.timers).is_none_or(|timer| at < timer.at.max(self.pause)),
+                DeadlineKind::Timer => first(&self.waits).is_none_or(|wait| at.max(self.pause) < wait.at),
             })
     }
 

@@ -9,7 +9,7 @@ use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
-use crate::time::deadline::Whose;
+use crate::time::deadline::DeadlineKind;
 
 /// A timer.
 pub struct Timer {
@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
             _ => (slack, slack),
         };
         let fires = self.deadlines.timer_set(deadline, deadline.saturating_sub(early), deadline.saturating_add(late));
-        self.arm(Whose::Timer, fires, id.object(), number).inspect_err(|_| self.deadlines.timer_unset(fires))?;
+        self.arm(DeadlineKind::Timer, fires, id.object(), number).inspect_err(|_| self.deadlines.timer_unset(fires))?;
         let timer = self.objects.get_mut(id)?;
         timer.deadline = Some(deadline);
         timer.slack = slack;

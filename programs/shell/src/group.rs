@@ -78,10 +78,12 @@ pub fn set_foreground(group: Option<Arc<Group>>) -> Option<Arc<Group>> {
 /// Kills the foreground when the user wants it, if `init` gave this shell the event; returns whether it did.
 #[cfg(target_os = "fuchsia")]
 pub fn listen() -> bool {
-    use init::given;
+    use init::start_handles;
     use zx::{AsHandleRef, Event, MonotonicInstant, Signals};
 
-    let Some(event) = zx::startup::take(given::KIND, given::INTERRUPT).map(Event::from) else { return false };
+    let Some(event) = zx::startup::take(start_handles::KIND, start_handles::INTERRUPT).map(Event::from) else {
+        return false;
+    };
     let listen = move || {
         while event.wait_one(Signals::USER_0, MonotonicInstant::INFINITE).is_ok() {
             let _ = event.signal(Signals::USER_0, Signals::NONE);

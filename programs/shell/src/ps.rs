@@ -31,7 +31,7 @@ mod here {
     use std::sync::OnceLock;
 
     use crate::state::{Run, Shell};
-    use init::given;
+    use init::start_handles;
     use zx::{AsHandleRef, Info, Job, Process, Rights, TaskInfo, Thread};
 
     struct Row {
@@ -49,7 +49,7 @@ mod here {
     pub fn all() -> Option<&'static Job> {
         static ALL: OnceLock<Option<Job>> = OnceLock::new();
         ALL.get_or_init(|| {
-            let given = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
+            let given = zx::startup::take(start_handles::KIND, start_handles::TASKS).map(Job::from);
             let own = || zx::startup::job_default()?.duplicate(Rights::SAME_RIGHTS).ok();
             given.or_else(own)
         })

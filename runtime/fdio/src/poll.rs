@@ -105,7 +105,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                     let read = entry.events & (READ | POLLRDHUP) != 0;
                     match network.wanted(read, entry.events & WRITE != 0)? {
                         Signals::NONE => {
-                            entry.revents = told_of(&network.events(Signals::NONE)) & (entry.events | UNASKED);
+                            entry.revents = poll_bits(&network.events(Signals::NONE)) & (entry.events | UNASKED);
                         }
                         wanted => {
                             let handle = network.data().raw_handle();
@@ -117,7 +117,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                 Object::Unix(socket) => {
                     let read = entry.events & (READ | POLLRDHUP) != 0;
                     let (watched, events) = socket.watched(read, entry.events & WRITE != 0);
-                    entry.revents = told_of(&events) & (entry.events | UNASKED);
+                    entry.revents = poll_bits(&events) & (entry.events | UNASKED);
                     for one in watched {
                         let wanted = match &one {
                             Watched::Stream(_) => signals_for(entry.events, O_RDWR),
@@ -173,7 +173,7 @@ impl Waited {
     fn told(&self, signals: Signals) -> c_short {
         let description = match self {
             Waited::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
-            Waited::Unix(watched) => return told_of(&watched.events(signals)),
+            Waited::Unix(watched) => return poll_bits(&watched.events(signals)),
             Waited::Description(description) => description,
         };
         match &description.object {
@@ -182,14 +182,14 @@ impl Waited {
                 let writable = if signals.contains(eventfd::WRITABLE) { WRITE } else { 0 };
                 readable | writable
             }
-            Object::Network(network) => told_of(&network.events(signals)),
+            Object::Network(network) => poll_bits(&network.events(signals)),
             _ => events_of(signals, description.flags() & O_ACCMODE),
         }
     }
 }
 
 /// The events of a network socket or UNIX socket as `poll` bits.
-fn told_of(events: &Events) -> c_short {
+fn poll_bits(events: &Events) -> c_short {
     let each = [
         (events.read, READ),
         (events.write, WRITE),

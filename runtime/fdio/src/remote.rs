@@ -25,7 +25,7 @@ const LARGE: usize = DATA_MAX + 256;
 const TOUCH: i64 = 10_000_000;
 
 /// Number of open files with writes that the file system has not been notified of.
-pub static UNTOLD: AtomicUsize = AtomicUsize::new(0);
+pub static UNNOTIFIED: AtomicUsize = AtomicUsize::new(0);
 
 /// A channel to an open description.
 pub struct Remote {
@@ -211,8 +211,8 @@ pub struct RemoteFile {
     buffer: Lock<Buffer>,
     /// Times in nanoseconds: the last write that the file system was notified of; the last write that it was not
     /// notified of (0: none).
-    told: AtomicI64,
-    untold: AtomicI64,
+    notified: AtomicI64,
+    unnotified: AtomicI64,
 }
 
 /// The VMO that the file system reads into ([`Request::Fetch`]).
@@ -228,7 +228,7 @@ impl RemoteFile {
     fn new(remote: Remote, opened: Opened, stream: Option<Handle>) -> RemoteFile {
         let stream = stream.map(Stream::from);
         let buffer = Lock::new(Buffer::Unused);
-        RemoteFile { remote, opened, stream, buffer, told: AtomicI64::new(0), untold: AtomicI64::new(0) }
+        RemoteFile { remote, opened, stream, buffer, notified: AtomicI64::new(0), unnotified: AtomicI64::new(0) }
     }
 
     /// Asks what a channel refers to that this process received (step 5).
@@ -360,7 +360,7 @@ impl RemoteFile {
 
     /// Makes written data persistent.
     pub fn sync(&self) -> Result<()> {
-        self.tell_touched();
+        self.send_touched();
         self.remote.tell(&Request::Sync)
     }
 
@@ -374,7 +374,7 @@ impl RemoteFile {
 
     /// The attributes of the open file.
     pub fn attributes(&self) -> Result<Attributes> {
-        self.tell_touched();
+        self.send_touched();
         match self.remote.attributes(b"", false)? {
             Reached::Done(attributes) => Ok(attributes),
             Reached::Elsewhere { .. } => Err(EIO),
@@ -383,7 +383,7 @@ impl RemoteFile {
 
     /// Changes the attributes of the open file.
     pub fn change(&self, change: Change) -> Result<()> {
-        self.tell_touched();
+        self.send_touched();
         self.remote.tell(&Request::SetAttributes { path: b"", follow: false, change })
     }
 
@@ -431,27 +431,27 @@ impl RemoteFile {
     /// Records a write to the content, and notifies the file system at most once per [`TOUCH`].
     fn touch(&self) {
         let now = namespace::now();
-        if now.saturating_sub(self.told.load(Ordering::Relaxed)) >= TOUCH {
-            if self.untold.swap(0, Ordering::Relaxed) != 0 {
-                UNTOLD.fetch_sub(1, Ordering::Relaxed);
+        if now.saturating_sub(self.notified.load(Ordering::Relaxed)) >= TOUCH {
+            if self.unnotified.swap(0, Ordering::Relaxed) != 0 {
+                UNNOTIFIED.fetch_sub(1, Ordering::Relaxed);
             }
-            self.tell_time(now);
-        } else if self.untold.swap(now, Ordering::Relaxed) == 0 {
-            UNTOLD.fetch_add(1, Ordering::Relaxed);
+            self.send_touch_time(now);
+        } else if self.unnotified.swap(now, Ordering::Relaxed) == 0 {
+            UNNOTIFIED.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Notifies the file system of the last write, if that is pending.
-    pub fn tell_touched(&self) {
-        let at = self.untold.swap(0, Ordering::Relaxed);
+    pub fn send_touched(&self) {
+        let at = self.unnotified.swap(0, Ordering::Relaxed);
         if at != 0 {
-            UNTOLD.fetch_sub(1, Ordering::Relaxed);
-            self.tell_time(at);
+            UNNOTIFIED.fetch_sub(1, Ordering::Relaxed);
+            self.send_touch_time(at);
         }
     }
 
-    fn tell_time(&self, at: i64) {
-        self.told.store(at, Ordering::Relaxed);
+    fn send_touch_time(&self, at: i64) {
+        self.notified.store(at, Ordering::Relaxed);
         if let Ok(bytes) = encode(0, &Request::Touched { at }, &[]) {
             // Other requests report a file system that has ended.
             let _ = self.remote.channel.write(&bytes, []);
@@ -463,14 +463,14 @@ impl RemoteFile {
     /// # Errors
     /// Errors of the kernel.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
-        self.tell_touched();
+        self.send_touched();
         self.remote.again().map(Channel::into_handle)
     }
 }
 
 impl Drop for RemoteFile {
     fn drop(&mut self) {
-        self.tell_touched();
+        self.send_touched();
     }
 }
 

@@ -159,7 +159,7 @@ fn duplicate(handle: u32) -> Option<Handle> {
 /// written.
 #[unsafe(no_mangle)]
 pub extern "C" fn __libc_extensions_fini() {
-    table::tell_touched();
+    table::send_touched();
     for fd in 0..3 {
         if let Ok(description) = table::get(fd)
             && let Object::Log { line, .. } = &description.object

@@ -12,7 +12,7 @@ use crate::c::{
 use crate::namespace::{locate_at, look_up, now};
 use crate::object::Object;
 use crate::path::Node;
-use crate::remote::{Reached, UNTOLD};
+use crate::remote::{Reached, UNNOTIFIED};
 use crate::table;
 
 const NANOS: i64 = 1_000_000_000;
@@ -91,9 +91,9 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
 
 /// The attributes of the file at a path.
 pub fn stat_at(at: c_int, path: &[u8], follow: bool) -> Result<Stat> {
-    if UNTOLD.load(Ordering::Relaxed) > 0 {
+    if UNNOTIFIED.load(Ordering::Relaxed) > 0 {
         // Notify the file system of this process's writes first, so that the result has their time.
-        table::tell_touched();
+        table::send_touched();
     }
     locate_at(at, path)?.reach(
         |path| Ok(stat_of_node(look_up(path)?, path)),

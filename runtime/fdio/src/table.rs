@@ -189,7 +189,7 @@ pub fn give_away(fd: c_int) -> Result<Arc<Description>> {
 }
 
 /// Notifies file systems of all writes whose notification is pending.
-pub fn tell_touched() {
+pub fn send_touched() {
     let open: Vec<Arc<Description>> = {
         let table = TABLE.lock();
         let files = table.slots.iter().filter_map(|slot| match slot {
@@ -200,7 +200,7 @@ pub fn tell_touched() {
     };
     for description in open {
         if let Object::Remote(file) = &description.object {
-            file.tell_touched();
+            file.send_touched();
         }
     }
 }

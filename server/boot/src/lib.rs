@@ -178,11 +178,11 @@ pub mod service {
     pub const MINT: u64 = 6;
     /// See [`MINT`].
     pub const TO_CALL: u64 = 1;
-    /// Request: get the events that [`super::NEWS_BADGE`] announces. Reply: in register 0 one bit for each component
-    /// that has ended since the last request, and [`WAITING`] bits above it one bit for each component that waits to
-    /// become a client.
-    pub const NEWS: u64 = 7;
-    /// See [`NEWS`].
+    /// Request: get the events that [`super::COMPONENT_EVENTS_BADGE`] announces. Reply: in register 0 one bit for each
+    /// component that has ended since the last request, and [`WAITING`] bits above it one bit for each component that
+    /// waits to become a client.
+    pub const COMPONENT_EVENTS: u64 = 7;
+    /// See [`COMPONENT_EVENTS`].
     pub const WAITING: u64 = 32;
     /// Request: take over a component that waits to become a client. Register 0 holds its number; registers 1 to 3 hold
     /// pointers to empty slots of the server for its thread, its address space, and its capability space. Reply: its
@@ -302,8 +302,8 @@ pub const MAX_SOURCES: usize = 128;
 pub const MAX_DEVICES: usize = 256;
 /// Maximum number of I/O port ranges in the boot pages.
 pub const MAX_PORTS: usize = 32;
-/// Badge of the signal to the server's notification that announces events for [`service::NEWS`].
-pub const NEWS_BADGE: u64 = 1 << 27 | 1 << 2;
+/// Badge of the signal to the server's notification that announces events for [`service::COMPONENT_EVENTS`].
+pub const COMPONENT_EVENTS_BADGE: u64 = 1 << 27 | 1 << 2;
 /// Difference between the processor's vector, which a device writes, and the vector that the kernel hands out.
 pub const VECTOR_BASE: u64 = 48;
 

@@ -134,7 +134,7 @@ impl Clock {
     }
 
     /// Must be called when the alarm fires. Afterwards the alarm is off.
-    pub fn rang(&mut self) {
+    pub fn fired(&mut self) {
         self.alarm = NEVER;
     }
 

@@ -112,8 +112,8 @@ impl Sel4 {
     }
 
     /// The components that have ended since the last query, and those that wait to become clients, one bit for each.
-    pub fn news(&self) -> (u64, u64) {
-        let (_, news) = sys::ask_root(service::NEWS, [0; 4]);
-        (news % (1 << service::WAITING), news >> service::WAITING)
+    pub fn component_events(&self) -> (u64, u64) {
+        let (_, component_events) = sys::ask_root(service::COMPONENT_EVENTS, [0; 4]);
+        (component_events % (1 << service::WAITING), component_events >> service::WAITING)
     }
 }

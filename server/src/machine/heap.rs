@@ -46,15 +46,22 @@ struct Heap {
     /// With fewer bytes allocated, the fast path before a call applies; 0 if the slow path is needed.
     ample: usize,
     /// The slow path before each call was requested, so `ample` stays 0.
-    attended: bool,
+    slow_path_forced: bool,
     /// Number of chunks that were missing when the heap last tried to grow.
     starved: usize,
     /// The block that is kept aside.
     spare: Option<NonNull<u8>>,
 }
 
-static HEAP_STATE: Single<Heap> =
-    Single::new(Heap { blocks: Blocks::new(), mapped: 0, used: 0, ample: 0, attended: false, starved: 0, spare: None });
+static HEAP_STATE: Single<Heap> = Single::new(Heap {
+    blocks: Blocks::new(),
+    mapped: 0,
+    used: 0,
+    ample: 0,
+    slow_path_forced: false,
+    starved: 0,
+    spare: None,
+});
 
 /// The global allocator.
 pub struct Allocator;
@@ -71,9 +78,9 @@ pub fn ample() -> bool {
 }
 
 /// Makes [`ample`] return false from now on, or ends that.
-pub fn attend(on: bool) {
+pub fn force_slow_path(on: bool) {
     HEAP_STATE.with(|heap| {
-        heap.attended = on;
+        heap.slow_path_forced = on;
         heap.ample = 0;
     });
 }
@@ -85,7 +92,7 @@ pub fn reserve() -> bool {
 
 /// Whether [`RESERVE`] bytes and the block of [`SPARE`] bytes are still available although [`reserve`] failed: enough
 /// for calls that keep no memory.
-pub fn rest() -> bool {
+pub fn last_reserve() -> bool {
     HEAP_STATE.with(|heap| {
         heap.spare = heap.spare.take().or_else(|| heap.take(SPARE_LAYOUT));
         heap.spare.is_some() && heap.mapped - heap.used > RESERVE
@@ -132,7 +139,7 @@ impl Heap {
         if self.spare.is_none() {
             self.spare = self.take(SPARE_LAYOUT);
         }
-        if self.spare.is_some() && !self.attended && self.starved == 0 {
+        if self.spare.is_some() && !self.slow_path_forced && self.starved == 0 {
             self.ample = self.mapped.saturating_sub(RESERVE * 2);
         }
         self.spare.is_some()

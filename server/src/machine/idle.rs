@@ -5,7 +5,8 @@
 //! of both *idle* instead of destroying them: up to [`IDLE_THREADS`] threads in each address space, for its next
 //! threads; up to [`IDLE_SPACES`] emptied address spaces with one idle thread each, for the next processes; and some
 //! paging structures that belong to no address space. An idle thread is in the state of a new one
-//! ([`Threads::lay_idle`](super::thread::Threads::lay_idle)). Before it goes to another process, its buffer is zeroed.
+//! ([`Threads::make_idle`](super::thread::Threads::make_idle)). Before it goes to another process, its buffer is
+//! zeroed.
 //!
 //! The server frees all of it when memory is short ([`Sel4::with_all`]), and does not count it as in use.
 
@@ -131,7 +132,7 @@ impl Sel4 {
         let Some(aspace) = self.threads.aspace(thread) else { return };
         let place = self.program(Aspace(aspace)).and_then(|program| program.idle.iter().position(Option::is_none));
         match place {
-            Some(place) if self.threads.lay_idle(thread) => {
+            Some(place) if self.threads.make_idle(thread) => {
                 if let Some(program) = self.program(Aspace(aspace)) {
                     program.idle[place] = Some(thread);
                 }

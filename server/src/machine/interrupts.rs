@@ -166,7 +166,7 @@ impl Interrupts {
     }
 
     /// The interrupts in a badge.
-    pub fn told(badge: u64) -> impl Iterator<Item = Irq> {
+    pub fn of_badge(badge: u64) -> impl Iterator<Item = Irq> {
         (0..LINES).filter(move |line| badge & bit(*line) != 0).map(|line| Irq(line as u32))
     }
 

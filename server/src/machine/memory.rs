@@ -19,7 +19,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use objects::containers::failure_injection::{Want, refused};
+use objects::containers::failure_injection::{MemoryRequest, should_fail};
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::{Frame, Held};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, STRIP_LEAVES, leaf_slot, loose_slots};
@@ -214,7 +214,7 @@ impl Memory {
 
     /// Allocates a page of zeroes.
     pub fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
-        granted(Want::Frame)?;
+        fail_if_planned(MemoryRequest::Frame)?;
         let (part, used_before) = self.part_alloc(Kind::Pages)?;
         if used_before {
             zero_page(Self::address(Frame(part)));
@@ -303,7 +303,7 @@ impl Memory {
 
     /// Allocates memory for kernel objects.
     pub fn unit_alloc(&mut self) -> Result<Unit, OutOfMemory> {
-        granted(Want::Unit)?;
+        fail_if_planned(MemoryRequest::Unit)?;
         self.part_alloc(Kind::Units).map(|(part, _)| Unit(part))
     }
 
@@ -474,7 +474,7 @@ impl Memory {
 
     /// Allocates a chunk. If there is none, reclaims a chunk without parts in use.
     fn chunk_take(&mut self) -> Result<u32, OutOfMemory> {
-        granted(Want::Chunk)?;
+        fail_if_planned(MemoryRequest::Chunk)?;
         CHUNKS.with(|chunks| chunks.take()).or_else(|| self.chunk_reclaim()).ok_or(OutOfMemory)
     }
 
@@ -538,8 +538,8 @@ impl Memory {
 
 /// Fails if a test plan refuses this memory.
 #[inline]
-fn granted(want: Want) -> Result<(), OutOfMemory> {
-    if refused(want) { Err(OutOfMemory) } else { Ok(()) }
+fn fail_if_planned(want: MemoryRequest) -> Result<(), OutOfMemory> {
+    if should_fail(want) { Err(OutOfMemory) } else { Ok(()) }
 }
 
 /// Zeroes a page of the window.

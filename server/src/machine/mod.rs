@@ -56,7 +56,7 @@ use core::ptr;
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::{
     Aspace, Cache, Conversion, DebugRegisters, DeviceError, DeviceFrame, EndpointError, EndpointUse, FpuRegisters,
-    Frame, Held, Irq, IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineBell, MachineEndpoint, MachineRunner,
+    Frame, Held, Irq, IrqKey, IrqSource, KEPT, KEPT_END, Machine, MachineDoorbell, MachineEndpoint, MachineRunner,
     MachineThread, MsiBlock, PAGE, PAGE_SIZE, Perm, PortWidth, Power, Priority, Registers, Runs, ThreadKey, USER_TOP,
 };
 use server_boot::cspace::{IRQ_LINK, IRQ_TIMER, root_slot};
@@ -70,7 +70,7 @@ use endpoints::Endpoints;
 use idle::{IDLE_SPACES, IDLE_THREADS};
 use interrupts::Interrupts;
 use memory::Memory;
-use objects::containers::failure_injection::{Want, refused};
+use objects::containers::failure_injection::{MemoryRequest, should_fail};
 use random::Random;
 use runners::Runners;
 use serial::Link;
@@ -81,7 +81,7 @@ pub const SIGNAL_TIMER: u64 = 1;
 /// Notification bit: the host link has bytes, or room.
 pub const SIGNAL_LINK: u64 = 2;
 /// Notification bit: the root task has events.
-pub const SIGNAL_NEWS: u64 = server_boot::NEWS_BADGE & !thread::NOTIFICATION;
+pub const SIGNAL_COMPONENTS: u64 = server_boot::COMPONENT_EVENTS_BADGE & !thread::NOTIFICATION;
 
 /// Maximum number of the server's own pages in an address space: IPC buffers, and pages that the vDSO uses. They are
 /// mapped from [`KEPT`] on.
@@ -167,8 +167,8 @@ impl Sel4 {
             machine.link.open(boot.link as u16);
         }
         let slot = machine.memory.slot_alloc()?;
-        sys::mint_notification(slot, server_boot::NEWS_BADGE).map_err(|_| OutOfMemory)?;
-        machine.interrupts.own_notification(SIGNAL_NEWS, slot);
+        sys::mint_notification(slot, server_boot::COMPONENT_EVENTS_BADGE).map_err(|_| OutOfMemory)?;
+        machine.interrupts.own_notification(SIGNAL_COMPONENTS, slot);
         if let Some(seconds) = serial::date() {
             machine.clock.set_date(seconds);
         }
@@ -184,8 +184,8 @@ impl Sel4 {
     }
 
     /// Programs' interrupts in a badge.
-    pub fn interrupts_told(badge: u64) -> impl Iterator<Item = Irq> {
-        Interrupts::told(badge)
+    pub fn interrupts_of_badge(badge: u64) -> impl Iterator<Item = Irq> {
+        Interrupts::of_badge(badge)
     }
 
     /// A program's interrupt arrived: returns its key, if it is still watched.
@@ -194,8 +194,8 @@ impl Sel4 {
     }
 
     /// Handles the alarm's interrupt.
-    pub fn timer_rang(&mut self) {
-        self.clock.rang();
+    pub fn timer_fired(&mut self) {
+        self.clock.fired();
         sys::irq_ack(root_slot(IRQ_TIMER));
     }
 
@@ -239,7 +239,7 @@ impl Sel4 {
 
     #[cold]
     fn heap_refill(&mut self) -> Result<(), OutOfMemory> {
-        if refused(Want::Reserve) {
+        if should_fail(MemoryRequest::Reserve) {
             return Err(OutOfMemory);
         }
         if heap::starved() {
@@ -414,12 +414,12 @@ impl Machine for Sel4 {
     }
 
     #[inline(always)]
-    fn calm(&self) -> bool {
+    fn fast_path_allowed(&self) -> bool {
         heap::ample()
     }
 
-    fn attend(&mut self, on: bool) {
-        heap::attend(on);
+    fn force_slow_path(&mut self, on: bool) {
+        heap::force_slow_path(on);
     }
 
     #[inline(always)]
@@ -427,8 +427,8 @@ impl Machine for Sel4 {
         if heap::ample() { Ok(()) } else { self.heap_refill() }
     }
 
-    fn heap_rest(&mut self) -> bool {
-        !refused(Want::Reserve) && heap::rest()
+    fn heap_last_reserve(&mut self) -> bool {
+        !should_fail(MemoryRequest::Reserve) && heap::last_reserve()
     }
 
     fn aspace_create(&mut self) -> Result<Aspace, OutOfMemory> {
@@ -547,8 +547,8 @@ impl Machine for Sel4 {
         self.threads.suspend(thread);
     }
 
-    fn thread_again(&mut self, thread: MachineThread) {
-        self.threads.again(thread);
+    fn thread_restart_call(&mut self, thread: MachineThread) {
+        self.threads.restart_call(thread);
     }
 
     fn thread_resume(&mut self, thread: MachineThread) {
@@ -715,12 +715,12 @@ impl Machine for Sel4 {
         self.end_runner(runner);
     }
 
-    fn bell_create(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
-        self.with_all(|machine| machine.make_bell(thread))
+    fn doorbell_create(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory> {
+        self.with_all(|machine| machine.make_doorbell(thread))
     }
 
-    fn bell_ring(&mut self, bell: MachineBell) {
-        self.ring_bell(bell);
+    fn doorbell_ring(&mut self, doorbell: MachineDoorbell) {
+        self.ring_doorbell(doorbell);
     }
 
     fn thread_calls(&self, thread: MachineThread) -> bool {
@@ -735,16 +735,16 @@ impl Machine for Sel4 {
         self.threads.divert(thread, registers);
     }
 
-    fn bell_destroy(&mut self, bell: MachineBell) {
-        self.end_bell(bell);
+    fn doorbell_destroy(&mut self, doorbell: MachineDoorbell) {
+        self.destroy_doorbell(doorbell);
     }
 
-    fn thread_show(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+    fn thread_map_page(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
         let aspace = self.threads.aspace(thread).ok_or(OutOfMemory)?;
         self.with_all(|machine| machine.hidden_map(Aspace(aspace), frame)).map(|(address, _)| address)
     }
 
-    fn thread_hide(&mut self, thread: MachineThread, address: u64) {
+    fn thread_unmap_page(&mut self, thread: MachineThread, address: u64) {
         self.threads.aspace(thread).into_iter().for_each(|aspace| self.hidden_unmap(Aspace(aspace), address));
     }
 

@@ -19,7 +19,7 @@ use crate::machine::log::{Level, line};
 use crate::machine::record;
 use crate::machine::serial::console_init;
 use crate::machine::thread::{FAULT, NOTIFICATION, YIELD, done};
-use crate::machine::{SIGNAL_LINK, SIGNAL_NEWS, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
+use crate::machine::{SIGNAL_COMPONENTS, SIGNAL_LINK, SIGNAL_TIMER, Sel4, bootfile, heap, sys};
 
 static VDSO: &[u8] = include_bytes!(env!("HAFNON_VDSO"));
 static USERBOOT: &[u8] = include_bytes!(env!("HAFNON_USERBOOT"));
@@ -151,7 +151,7 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, boo
     record::call(received.info.label() as u32, key.0);
     let answer = server.call(key, received.info.label() as u32, &received.mr);
     let (answer, left) = server.settle_call(key, received.info.label() as u32, answer);
-    server.kernel.worked_for(Some(key));
+    server.kernel.kernel_time_charge_event(Some(key));
     trace(server, key, received, &answer);
     let reply = match answer {
         Answer::Done(result) => Some(done(result)),
@@ -165,25 +165,25 @@ fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, boo
 fn signals(server: &mut Server<Sel4>, signals: u64) {
     server.kernel.machine.set_caller(None);
     if signals & SIGNAL_TIMER != 0 {
-        server.kernel.machine.timer_rang();
+        server.kernel.machine.timer_fired();
         server.timer();
     }
     if signals & SIGNAL_LINK != 0 {
         server.kernel.machine.link_interrupt();
         server.serial();
     }
-    if signals & SIGNAL_NEWS != 0 {
-        let (ended, waiting) = server.kernel.machine.news();
+    if signals & SIGNAL_COMPONENTS != 0 {
+        let (ended, waiting) = server.kernel.machine.component_events();
         server.components_ended(ended);
         server.components_join(waiting);
     }
-    for irq in Sel4::interrupts_told(signals) {
+    for irq in Sel4::interrupts_of_badge(signals) {
         if let Some(key) = server.kernel.machine.interrupt_came(irq) {
             let timestamp = server.kernel.machine.now();
             server.interrupt(key, timestamp);
         }
     }
-    server.kernel.worked_for(None);
+    server.kernel.kernel_time_charge_event(None);
 }
 
 #[inline(never)]
@@ -210,7 +210,7 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
         sel4::Fault::Other(_) => return None,
     };
     let answer = server.fault(key, fault);
-    server.kernel.worked_for(Some(key));
+    server.kernel.kernel_time_charge_event(Some(key));
     trace(server, key, &received, &answer);
     match answer {
         Answer::Resume => Some(sel4::Fault::RETRY),

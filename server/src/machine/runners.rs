@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, DebugRegisters, EndpointUse, Machine, MachineBell, MachineEndpoint, MachineRunner, MachineThread, Priority,
-    Registers, Runs,
+    Aspace, DebugRegisters, EndpointUse, Machine, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread,
+    Priority, Registers, Runs,
 };
 
 use super::Sel4;
@@ -30,14 +30,14 @@ struct Runner {
 }
 
 /// A notification that is bound to a thread.
-struct Bell {
+struct Doorbell {
     unit: Unit,
-    /// The capability to signal it, with [`RANG`] as badge.
+    /// The capability to signal it, with [`DOORBELL_BADGE`] as badge.
     slot: u64,
 }
 
-/// The badge that is received when a bell was rung. Messages of runners have badge 0.
-const RANG: u64 = 1;
+/// The badge that is received when a doorbell was rung. Messages of runners have badge 0.
+const DOORBELL_BADGE: u64 = 1;
 
 /// A list of entries with numbers.
 struct Numbered<T> {
@@ -89,11 +89,11 @@ impl<T> Numbered<T> {
     }
 }
 
-/// All runners and bells.
+/// All runners and doorbells.
 #[derive(Default)]
 pub struct Runners {
     runners: Numbered<Runner>,
-    bells: Numbered<Bell>,
+    doorbells: Numbered<Doorbell>,
 }
 
 impl Runners {
@@ -194,27 +194,27 @@ impl Sel4 {
         }
     }
 
-    pub(super) fn make_bell(&mut self, thread: MachineThread) -> Result<MachineBell, OutOfMemory> {
-        self.runners.bells.room()?;
+    pub(super) fn make_doorbell(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory> {
+        self.runners.doorbells.room()?;
         let tcb = self.threads.tcb_of_native(thread).ok_or(OutOfMemory)?;
         let slot = self.memory.slot_alloc()?;
-        let made = self.memory.unit_object(Object::Notification).and_then(|(unit, bell)| {
-            sys::bind_bell(tcb, bell, slot, RANG).map_err(|_| {
+        let made = self.memory.unit_object(Object::Notification).and_then(|(unit, doorbell)| {
+            sys::bind_doorbell(tcb, doorbell, slot, DOORBELL_BADGE).map_err(|_| {
                 self.memory.unit_free(unit);
                 OutOfMemory
             })?;
-            Ok(Bell { unit, slot })
+            Ok(Doorbell { unit, slot })
         });
-        let bell = made.inspect_err(|_| self.memory.slot_free(slot))?;
-        Ok(MachineBell(self.runners.bells.add(bell)))
+        let doorbell = made.inspect_err(|_| self.memory.slot_free(slot))?;
+        Ok(MachineDoorbell(self.runners.doorbells.add(doorbell)))
     }
 
-    pub(super) fn ring_bell(&self, bell: MachineBell) {
-        self.runners.bells.get(bell.0).into_iter().for_each(|bell| sys::signal(bell.slot));
+    pub(super) fn ring_doorbell(&self, doorbell: MachineDoorbell) {
+        self.runners.doorbells.get(doorbell.0).into_iter().for_each(|doorbell| sys::signal(doorbell.slot));
     }
 
-    pub(super) fn end_bell(&mut self, bell: MachineBell) {
-        if let Some(gone) = self.runners.bells.take(bell.0) {
+    pub(super) fn destroy_doorbell(&mut self, doorbell: MachineDoorbell) {
+        if let Some(gone) = self.runners.doorbells.take(doorbell.0) {
             self.memory.unit_free(gone.unit);
             self.memory.slot_free(gone.slot);
         }

@@ -266,9 +266,9 @@ pub fn runner_configure(
 }
 
 /// Binds a notification to a thread, and mints a badged capability for signalling it into an empty slot.
-pub fn bind_bell(tcb: u64, bell: u64, to: u64, badge: u64) -> Result<()> {
-    path(to).mint_from(path(bell), Rights::WRITE, CapData::badge(badge))?;
-    Tcb::new(tcb).bind_notification(Notification::new(bell))
+pub fn bind_doorbell(tcb: u64, doorbell: u64, to: u64, badge: u64) -> Result<()> {
+    path(to).mint_from(path(doorbell), Rights::WRITE, CapData::badge(badge))?;
+    Tcb::new(tcb).bind_notification(Notification::new(doorbell))
 }
 
 /// Sets a thread's priority.

@@ -87,7 +87,7 @@ pub struct Thread {
     /// Its kernel objects. None for a component's thread, which the server did not make.
     made_of: Option<ThreadObjects>,
     /// A component's thread that has not been answered yet.
-    untold: bool,
+    unanswered: bool,
     tcb: u64,
     cnode: u64,
     /// It is suspended.
@@ -110,7 +110,7 @@ impl Thread {
     fn new(made_of: Option<ThreadObjects>, (tcb, cnode): (u64, u64), buffer: Buffer, aspace: u32) -> Thread {
         Thread {
             made_of,
-            untold: false,
+            unanswered: false,
             tcb,
             cnode,
             suspended: false,
@@ -182,7 +182,7 @@ impl Threads {
         let number = self.number()?;
         let joined = sys::join(parts.cnode, number.into()).map_err(|_| OutOfMemory);
         let mut thread = Thread::new(None, (parts.tcb, parts.cnode), buffer, aspace);
-        (thread.native, thread.untold) = (true, true);
+        (thread.native, thread.unanswered) = (true, true);
         self.add(number, joined.map(|()| thread), key)
     }
 
@@ -230,7 +230,7 @@ impl Threads {
         match gone.made_of {
             Some(objects) => memory.thread_objects_free(objects),
             None => {
-                if gone.untold {
+                if gone.unanswered {
                     sys::answer(gone.tcb, done(NO_MEMORY));
                 }
                 sys::leave(gone.tcb, gone.cnode);
@@ -241,7 +241,7 @@ impl Threads {
 
     /// Ends a thread but keeps its kernel objects, reset, for [`Threads::reuse`]. Returns false, without any change, if
     /// that is impossible.
-    pub fn lay_idle(&mut self, number: MachineThread) -> bool {
+    pub fn make_idle(&mut self, number: MachineThread) -> bool {
         self.answer_late();
         let Some(thread) = self.list.get_mut(number.0 as usize).and_then(Option::as_mut) else { return false };
         if thread.native || !sys::reset(thread.tcb) {
@@ -295,7 +295,7 @@ impl Threads {
     /// answered with `rdi`.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
         let Some(thread) = self.get_mut(thread) else { return };
-        if core::mem::take(&mut thread.untold) {
+        if core::mem::take(&mut thread.unanswered) {
             sys::answer(thread.tcb, done(registers.rdi as i64));
         } else {
             sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
@@ -312,7 +312,7 @@ impl Threads {
     }
 
     /// Makes a thread repeat the call that it is in (5D). A suspended thread repeats it when it is resumed.
-    pub fn again(&mut self, thread: MachineThread) {
+    pub fn restart_call(&mut self, thread: MachineThread) {
         if let Some(thread) = self.get(thread).filter(|thread| !thread.suspended) {
             sys::resume(thread.tcb);
         }

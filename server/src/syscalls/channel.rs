@@ -21,8 +21,8 @@ use crate::user::{In, InOut, Out};
 
 mod handles;
 
-pub use handles::consume_unmade;
-use handles::{FEW, Source, consume, take, take_few};
+pub use handles::consume_refused;
+use handles::{INLINE_HANDLES, Source, consume, take, take_inline};
 
 /// Creates a channel and returns both ends.
 pub fn channel_create<M: Machine>(
@@ -143,7 +143,7 @@ pub fn channel_write<M: Machine>(
     num_handles: u32,
 ) -> Answer {
     // Fast path for most messages: bytes from one buffer, and few handles.
-    if options == 0 && num_handles as usize <= FEW {
+    if options == 0 && num_handles as usize <= INLINE_HANDLES {
         return match write_plain(cx, value, bytes, num_bytes as usize, (handles, num_handles as usize)) {
             Ok(()) => Answer::Done(0),
             Err(status) => written(cx, Err(status)),
@@ -173,7 +173,7 @@ fn write_plain<M: Machine>(
             return Err(status);
         }
     };
-    let handles = if handles == 0 { Vec::new() } else { take_few(cx, channel, values, handles)? };
+    let handles = if handles == 0 { Vec::new() } else { take_inline(cx, channel, values, handles)? };
     cx.kernel.channel_write(channel, Message { data, handles })
 }
 

@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::String;
 
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
-use objects::containers::failure_injection::{Made, Plan, Want};
-use objects::core::continuation::{GOES_ON, Progress};
+use objects::containers::failure_injection::{MemoryRequest, Plan, PlanResults};
+use objects::core::continuation::{CALL_CONTINUES, Progress};
 use objects::core::debuglog::{Level, Speaker};
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
@@ -27,25 +27,25 @@ pub fn debug_write<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) ->
         cx.kernel.log(Level::Debug, who, &data);
         return Ok(Waiting::Over(Status::OK));
     }
-    let written = write_portion(cx, bytes, len);
-    if !matches!(written, Err(GOES_ON) | Ok(Waiting::Blocked)) {
+    let written = write_slice(cx, bytes, len);
+    if !matches!(written, Err(CALL_CONTINUES) | Ok(Waiting::Blocked)) {
         cx.kernel.serial_written(cx.thread);
     }
     written
 }
 
-fn write_portion<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
+fn write_slice<M: Machine>(cx: &mut Cx<'_, M>, bytes: In<u8>, len: usize) -> Result<Waiting, Status> {
     let (thread, process) = (cx.thread, cx.process.object());
     let mut done = cx.progress.take().map_or(0, |progress| progress.done as usize);
-    let portion = len.saturating_sub(done).min(WRITES);
-    let data = cx.read_bytes(bytes.nth(done), portion)?;
-    let taken = cx.kernel.serial_write_portion(thread, &data);
+    let slice = len.saturating_sub(done).min(WRITES);
+    let data = cx.read_bytes(bytes.nth(done), slice)?;
+    let taken = cx.kernel.serial_write_slice(thread, &data);
     done += taken;
     if done >= len {
         return Ok(Waiting::Over(Status::OK));
     }
-    if taken == portion {
-        return Err(cx.kernel.goes_on(Progress::new(process, Rights::NONE, done as u64)));
+    if taken == slice {
+        return Err(cx.kernel.continue_call(Progress::new(process, Rights::NONE, done as u64)));
     }
     let rest = cx.read_bytes(bytes.nth(done), len - done)?;
     cx.kernel.serial_write_rest(thread, rest)
@@ -86,8 +86,8 @@ pub fn debug_send_command<M: Machine>(
     let mut words = command.split_ascii_whitespace();
     let answer = match words.next() {
         Some("census") => {
-            cx.when_nothing_is_left()?;
-            cx.kernel.ahead_settle();
+            cx.await_reaper()?;
+            cx.kernel.ahead_reclaim();
             let (objects, observers, spaces) = cx.kernel.census();
             let Held { frames, units, slots } = cx.kernel.machine.held();
             format!(
@@ -96,16 +96,16 @@ pub fn debug_send_command<M: Machine>(
             )
         }
         Some("types") => {
-            cx.when_nothing_is_left()?;
+            cx.await_reaper()?;
             let counts = cx.kernel.census_of_types();
             let counts = counts.iter().enumerate().filter(|(_, count)| **count != 0);
             counts.fold(String::from("types:"), |text, (code, count)| format!("{text} {code} {count},"))
         }
         Some("link") => return cx.kernel.serial_claim(cx.process),
         Some("refuse") => {
-            cx.when_nothing_is_left()?;
+            cx.await_reaper()?;
             let (taken, free) = cx.kernel.machine.heap();
-            let Made { made, refused } = cx.kernel.refusal_plan(plan(words)?);
+            let PlanResults { made, refused } = cx.kernel.failure_plan_set(plan(words)?);
             format!("refuse: made {made}, refused {refused}, heap {}", taken.saturating_sub(free))
         }
         _ => return Err(Status::NOT_SUPPORTED),
@@ -117,7 +117,7 @@ pub fn debug_send_command<M: Machine>(
 /// Parses the words after `refuse`: the task, and its plan.
 fn plan<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Option<(u64, Plan)>, Status> {
     let Some(kind) = words.next() else { return Ok(None) };
-    let (want, _) = *Want::ALL.iter().find(|(_, name)| *name == kind).ok_or(Status::INVALID_ARGS)?;
+    let (want, _) = *MemoryRequest::ALL.iter().find(|(_, name)| *name == kind).ok_or(Status::INVALID_ARGS)?;
     let mut number = || words.next().and_then(|word| word.parse().ok()).ok_or(Status::INVALID_ARGS);
     let (first, count, koid) = (number()?, number()?, number()?);
     let on = match words.next() {

@@ -57,14 +57,14 @@ pub fn futex_wake<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> 
 /// Wakes many threads, in slices.
 #[inline(never)]
 fn wake_many<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> Result<(), Status> {
-    let mut work = cx.work_of_process();
+    let mut work = cx.sliced_call_on_process();
     let left = match work.done {
         0 => cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody)?,
         _ => cx.kernel.futex_wake_more(cx.aspace, word.0, work.kept[0] as u32)?,
     };
     work.kept[0] = left.into();
     let done = work.done + u64::from(AT_ONCE);
-    cx.worked(&work, (left != 0).then_some(done))
+    cx.end_slice(&work, (left != 0).then_some(done))
 }
 
 /// Wakes one thread and makes it the owner.
@@ -101,7 +101,7 @@ fn requeue<M: Machine>(
     new_owner: HandleValue,
     first_owner: NewOwner,
 ) -> Result<(), Status> {
-    let mut work = cx.work_of_process();
+    let mut work = cx.sliced_call_on_process();
     let what = |owner| Requeue { from: word.0, to: to.0, owner };
     let left = if work.done == 0 {
         let owner = requeue_owner(cx, word, expected, to, new_owner)?;
@@ -114,7 +114,7 @@ fn requeue<M: Machine>(
     };
     (work.kept[0], work.kept[1]) = (left.wakes.into(), left.moves.into());
     let done = work.done + u64::from(AT_ONCE);
-    cx.worked(&work, (left.wakes != 0 || left.moves != 0).then_some(done))
+    cx.end_slice(&work, (left.wakes != 0 || left.moves != 0).then_some(done))
 }
 
 /// Wakes some threads and moves others to another futex.

@@ -1,8 +1,8 @@
 //! Handles.
 
 use abi::{Rights, Status, ZX_RIGHT_SAME_RIGHTS};
-use objects::core::continuation::Portion;
 use objects::core::continuation::Progress;
+use objects::core::continuation::SliceTimer;
 use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::machine::Machine;
 
@@ -31,7 +31,7 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
     }
     let mut done = cx.progress.take().map_or(0, |progress| progress.done);
     cx.wait_in(values.0, count * size_of::<u32>())?;
-    let mut portion = Portion::default();
+    let mut slice = SliceTimer::default();
     while ((done & !BAD) as usize) < count {
         let value = cx.read(values.nth((done & !BAD) as usize))?;
         if handle_close(cx, value).is_err() {
@@ -42,9 +42,9 @@ pub fn handle_close_many<M: Machine>(cx: &mut Cx<'_, M>, values: In<u32>, count:
         if done.is_multiple_of(64) {
             cx.kernel.reap();
         }
-        if cx.kernel.portion_over(&mut portion) {
+        if cx.kernel.slice_over(&mut slice) {
             let progress = Progress::new(cx.process.object(), Rights::NONE, done);
-            return Err(cx.kernel.goes_on(progress));
+            return Err(cx.kernel.continue_call(progress));
         }
     }
     if done & BAD == 0 { Ok(()) } else { Err(Status::BAD_HANDLE) }

@@ -110,18 +110,18 @@ pub fn iob_allocate_id<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let mut work = cx.work_on::<Iob>(value, Rights::WRITE)?;
+    let mut work = cx.sliced_call::<Iob>(value, Rights::WRITE)?;
     if work.done == 0 {
         cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
     }
     let part = Part { address: blob.0, len: size as u64 };
     let [checked, at, copied, ..] = work.kept;
     let mut blob = Blob { checked, at, copied };
-    let number = cx.kernel.iob_allocate_id_portion(work.object, index, cx.aspace, part, &mut blob)?;
+    let number = cx.kernel.iob_allocate_id_slice(work.object, index, cx.aspace, part, &mut blob)?;
     (work.kept[0], work.kept[1], work.kept[2]) = (blob.checked, blob.at, blob.copied);
     match number {
         Some(number) => cx.write(out, number),
-        None => cx.worked(&work, Some(1)),
+        None => cx.end_slice(&work, Some(1)),
     }
 }
 

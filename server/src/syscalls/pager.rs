@@ -65,9 +65,9 @@ pub fn pager_create_vmo<M: Machine>(
 /// Detaches a VMO from its pager: no more requests are sent.
 pub fn pager_detach_vmo<M: Machine>(cx: &mut Cx<'_, M>, pager: HandleValue, vmo: HandleValue) -> Result<(), Status> {
     let rights = Rights::ATTACH_VMO | Rights::MANAGE_VMO;
-    let (work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, rights), (vmo, Rights::WRITE))?;
-    let goes_on = cx.kernel.pager_detach_vmo_portion(work.object, vmo, work.done == 0)?;
-    cx.worked(&work, goes_on.then_some(1))
+    let (work, vmo) = cx.sliced_call_on_two::<Pager, Vmo>((pager, rights), (vmo, Rights::WRITE))?;
+    let more = cx.kernel.pager_detach_vmo_slice(work.object, vmo, work.done == 0)?;
+    cx.end_slice(&work, more.then_some(1))
 }
 
 /// Moves pages into a VMO.
@@ -85,7 +85,7 @@ pub fn pager_supply_pages<M: Machine>(
         Some(pager) => cx.kernel.objects.typed(pager).map_err(|_| Status::BAD_STATE)?,
         None => cx.get::<Pager>(pager, Rights::MANAGE_VMO)?,
     };
-    let both = cx.work_on_both::<Vmo, Vmo>((vmo, Rights::WRITE), (aux, Rights::READ | Rights::WRITE));
+    let both = cx.sliced_call_on_two::<Vmo, Vmo>((vmo, Rights::WRITE), (aux, Rights::READ | Rights::WRITE));
     let (mut work, aux) = match both {
         Ok(both) => both,
         Err(status) => {
@@ -96,8 +96,8 @@ pub fn pager_supply_pages<M: Machine>(
         }
     };
     work.kept[0] = pager.object().to_word();
-    let goes_on = cx.kernel.pager_supply_portion(pager, work.object, (offset, length), (aux, aux_offset), work.done)?;
-    cx.worked(&work, goes_on)
+    let more = cx.kernel.pager_supply_slice(pager, work.object, (offset, length), (aux, aux_offset), work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Operates on a range of a VMO: fails requests, marks pages dirty, begins or ends a writeback.
@@ -110,9 +110,9 @@ pub fn pager_op_range<M: Machine>(
     length: u64,
     data: u64,
 ) -> Result<(), Status> {
-    let (work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
-    let goes_on = cx.kernel.pager_op_range_portion(work.object, op, vmo, (offset, length), data, work.done)?;
-    cx.worked(&work, goes_on)
+    let (work, vmo) = cx.sliced_call_on_two::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::WRITE))?;
+    let more = cx.kernel.pager_op_range_slice(work.object, op, vmo, (offset, length), data, work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Lists the dirty ranges of a VMO.
@@ -128,12 +128,12 @@ pub fn pager_query_dirty_ranges<M: Machine>(
     actual: Out<usize>,
     avail: Out<usize>,
 ) -> Result<(), Status> {
-    let (mut work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    let (mut work, vmo) = cx.sliced_call_on_two::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
     let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()) as u64;
     let [mut found, at, start, end, zero, ..] = work.kept;
     let mut query = DirtyQuery { has_begun: work.done != 0, at, start, end, zero: zero != 0 };
     let mut told = Vec::new();
-    let goes_on = cx.kernel.pager_query_dirty_ranges(work.object, vmo, (offset, length), &mut query, |range| {
+    let more = cx.kernel.pager_query_dirty_ranges(work.object, vmo, (offset, length), &mut query, |range| {
         told.room(1)?;
         told.push(range);
         Ok(())
@@ -146,7 +146,7 @@ pub fn pager_query_dirty_ranges<M: Machine>(
     }
     let DirtyQuery { at, start, end, zero, .. } = query;
     (work.kept[0], work.kept[1], work.kept[2], work.kept[3], work.kept[4]) = (found, at, start, end, zero.into());
-    cx.worked(&work, goes_on.then_some(work.done + 1))?;
+    cx.end_slice(&work, more.then_some(work.done + 1))?;
     cx.write_optional(actual, found.min(room) as usize)?;
     cx.write_optional(avail, found as usize)
 }
@@ -160,7 +160,7 @@ pub fn pager_query_vmo_stats<M: Machine>(
     buffer: Out<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let (mut work, vmo) = cx.work_on_both::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
+    let (mut work, vmo) = cx.sliced_call_on_two::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
     if options & !ZX_PAGER_RESET_VMO_STATS != 0 {
         return Err(Status::INVALID_ARGS);
     }
@@ -173,13 +173,13 @@ pub fn pager_query_vmo_stats<M: Machine>(
         _ if work.done != 0 => work.kept[0] != 0,
         _ => {
             cx.kernel.check_out(cx.aspace, out.0, size_of::<zx_pager_vmo_stats_t>())?;
-            cx.kernel.pager_forget_modified(work.object, vmo)?
+            cx.kernel.pager_reset_modified(work.object, vmo)?
         }
     };
     if modified && options & ZX_PAGER_RESET_VMO_STATS != 0 {
         work.kept[0] = modified.into();
-        let goes_on = cx.kernel.pager_protect_portion(vmo, work.done)?;
-        cx.worked(&work, goes_on)?;
+        let more = cx.kernel.pager_protect_slice(vmo, work.done)?;
+        cx.end_slice(&work, more)?;
     }
     let stats = zx_pager_vmo_stats_t { modified: if modified { ZX_PAGER_VMO_STATS_MODIFIED } else { 0 } };
     cx.write(out, stats)

@@ -84,12 +84,12 @@ pub fn port_cancel<M: Machine>(
     source: HandleValue,
     key: u64,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Port>(value, Rights::WRITE)?;
+    let work = cx.sliced_call::<Port>(value, Rights::WRITE)?;
     if work.done == 0 {
         cx.get_any(source, Rights::WAIT)?;
     }
-    let goes_on = cx.kernel.port_cancel(work.object, (cx.process.object(), source), key, work.done)?;
-    cx.worked(&work, goes_on)
+    let more = cx.kernel.port_cancel(work.object, (cx.process.object(), source), key, work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Cancels all waits that were set up with this key.
@@ -102,7 +102,7 @@ pub fn port_cancel_key<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let work = cx.work_on::<Port>(value, Rights::WRITE)?;
-    let goes_on = cx.kernel.port_cancel_key(work.object, key, work.done)?;
-    cx.worked(&work, goes_on)
+    let work = cx.sliced_call::<Port>(value, Rights::WRITE)?;
+    let more = cx.kernel.port_cancel_key(work.object, key, work.done)?;
+    cx.end_slice(&work, more)
 }

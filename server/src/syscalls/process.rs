@@ -4,7 +4,7 @@ use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_
 use alloc::vec::Vec;
 use objects::containers::growth::Grows;
 use objects::containers::slab::Key;
-use objects::core::continuation::COPIES;
+use objects::core::continuation::SLICE_COPY_BYTES;
 use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::machine::{Machine, canonical};
 use objects::memory::vmar::Vmar;
@@ -14,7 +14,7 @@ use objects::task::thread::{Thread, ThreadState};
 
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::syscalls::thread::{initial, read_name};
 use crate::user::{In, Out};
 
@@ -39,7 +39,7 @@ pub fn process_create<M: Machine>(
         0 => cx.kernel.process_create(job, name),
         _ => cx.kernel.process_create_prototype(job, name),
     };
-    let made = cx.or_when_less_is_left(made)?;
+    let made = cx.or_retry_after_reaper(made)?;
     hand_out(cx, made, out_process, out_vmar)
 }
 
@@ -62,7 +62,7 @@ pub fn process_create_shared<M: Machine>(
     let shared = cx.get::<Process>(shared_proc, Rights::MANAGE_PROCESS | Rights::GET_PROPERTY)?;
     check_handles(cx, [out_process, out_vmar])?;
     let made = cx.kernel.process_create_shared(shared, name);
-    let made = cx.or_when_less_is_left(made)?;
+    let made = cx.or_retry_after_reaper(made)?;
     hand_out(cx, made, out_process, out_vmar)
 }
 
@@ -155,18 +155,18 @@ fn space_of<M: Machine>(
     value: HandleValue,
     rights: Rights,
     len: usize,
-) -> Result<(Work<Process>, Key), Status> {
+) -> Result<(SlicedCall<Process>, Key), Status> {
     if len == 0 || len > 64 * 1024 * 1024 {
         return Err(Status::INVALID_ARGS);
     }
-    let work = cx.work_on::<Process>(value, rights)?;
+    let work = cx.sliced_call::<Process>(value, rights)?;
     let space = cx.kernel.objects.get(work.object)?.aspace.ok_or(Status::BAD_STATE)?;
     Ok((work, space))
 }
 
 /// The end of the next slice of such a copy.
-fn portion_end(done: usize, len: usize) -> usize {
-    len.min(done.saturating_add(COPIES as usize))
+fn slice_limit(done: usize, len: usize) -> usize {
+    len.min(done.saturating_add(SLICE_COPY_BYTES as usize))
 }
 
 /// Reads a process's memory, up to the end of the mapping that the address is in.
@@ -185,7 +185,7 @@ pub fn process_read_memory<M: Machine>(
     let len = within_mapping(cx, space, address, len)?;
     let mut bytes = Vec::new();
     let mut done = work.done as usize;
-    let end = portion_end(done, len);
+    let end = slice_limit(done, len);
     while done < end {
         let part = (end - done).min(MAX_COPY);
         bytes.room(part)?;
@@ -194,7 +194,7 @@ pub fn process_read_memory<M: Machine>(
         cx.write_bytes(Out::new(buffer.0.wrapping_add(done as u64)), &bytes)?;
         done += part;
     }
-    cx.worked(&work, (done < len).then_some(done as u64))?;
+    cx.end_slice(&work, (done < len).then_some(done as u64))?;
     cx.write(actual, done)
 }
 
@@ -216,14 +216,14 @@ pub fn process_write_memory<M: Machine>(
         return Err(Status::ACCESS_DENIED);
     }
     let mut done = work.done as usize;
-    let end = portion_end(done, len);
+    let end = slice_limit(done, len);
     while done < end {
         let part = (end - done).min(MAX_COPY);
         let bytes = cx.read_bytes(In::new(buffer.0.wrapping_add(done as u64)), part)?;
         cx.kernel.copy_out_forced(cx.process, space, (address + done) as u64, &bytes)?;
         done += part;
     }
-    cx.worked(&work, (done < len).then_some(done as u64))?;
+    cx.end_slice(&work, (done < len).then_some(done as u64))?;
     cx.write(actual, done)
 }
 

@@ -27,7 +27,7 @@ use objects::task::process::Process;
 use objects::task::thread::Thread;
 
 use crate::cx::Cx;
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::user::{In, Out};
 
 /// Checks that a value of `needed` bytes fits.
@@ -91,7 +91,7 @@ pub fn object_get_property<M: Machine>(
 /// Reads a property that is a word.
 fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> Result<u64, Status> {
     if property == HAFNON_PROP_JOB_MEMORY_USED {
-        cx.kernel.ahead_settle();
+        cx.kernel.ahead_reclaim();
     }
     let objects = &cx.kernel.objects;
     Ok(match property {
@@ -165,7 +165,7 @@ fn set_content_size<M: Machine>(
     size: usize,
 ) -> Result<(), Status> {
     let work = if cx.progress.is_some() {
-        cx.work_on::<Vmo>(value, Rights::NONE)?
+        cx.sliced_call::<Vmo>(value, Rights::NONE)?
     } else {
         let handle = cx.get_any(value, Rights::SET_PROPERTY)?;
         fits(size, size_of::<u64>())?;
@@ -174,12 +174,12 @@ fn set_content_size<M: Machine>(
             return Err(Status::ACCESS_DENIED);
         }
         let content = cx.read(In::<u64>::new(from.0))?;
-        let mut work = Work::begins(vmo, handle.rights);
+        let mut work = SlicedCall::begins(vmo, handle.rights);
         work.kept[0] = content;
         work
     };
-    let goes_on = cx.kernel.vmo_set_content_size_portion(work.object, work.kept[0])?;
-    cx.worked(&work, goes_on.then_some(work.done + 1))
+    let more = cx.kernel.vmo_set_content_size_slice(work.object, work.kept[0])?;
+    cx.end_slice(&work, more.then_some(work.done + 1))
 }
 
 /// Sets a property.

@@ -14,7 +14,7 @@ use objects::memory::usermem::Place;
 use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::user::{In, InOut, Out};
 
 /// What a run moves, in the saved form; 0 for a call that has no run.
@@ -78,7 +78,7 @@ fn read<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let work = cx.work_on::<Stream>(value, Rights::READ)?;
+    let work = cx.sliced_call::<Stream>(value, Rights::READ)?;
     let parts = parts(cx, vectors.input(), count)?;
     let actual = cx.place_optional(actual)?;
     let carried = cx.kernel.stream_read(work.object, at, cx.aspace, &parts, run(&work))?;
@@ -86,7 +86,7 @@ fn read<M: Machine>(
 }
 
 /// The run that a continued call is in the middle of.
-fn run(work: &Work<Stream>) -> Option<Run> {
+fn run(work: &SlicedCall<Stream>) -> Option<Run> {
     let [moves, offset, len, ..] = work.kept;
     let moves = match moves {
         NOTHING => Moves::Nothing,
@@ -98,7 +98,12 @@ fn run(work: &Work<Stream>) -> Option<Run> {
 }
 
 /// Returns the number of bytes that a finished read or write has transferred; a call that continues keeps its run.
-fn over<M: Machine>(cx: &mut Cx<'_, M>, mut work: Work<Stream>, carried: Carried, actual: Place) -> Result<(), Status> {
+fn over<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    mut work: SlicedCall<Stream>,
+    carried: Carried,
+    actual: Place,
+) -> Result<(), Status> {
     let done = match carried {
         Carried::Over(done) => return cx.fill(actual, done as usize),
         Carried::Begins => work.done + 1,
@@ -112,7 +117,7 @@ fn over<M: Machine>(cx: &mut Cx<'_, M>, mut work: Work<Stream>, carried: Carried
             done
         }
     };
-    cx.worked(&work, Some(done))
+    cx.end_slice(&work, Some(done))
 }
 
 /// Reads at the stream's position.
@@ -147,7 +152,7 @@ fn write<M: Machine>(
     (vectors, count): (In<zx_iovec_t>, usize),
     actual: Out<usize>,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Stream>(value, Rights::WRITE)?;
+    let work = cx.sliced_call::<Stream>(value, Rights::WRITE)?;
     let parts = parts(cx, vectors, count)?;
     let actual = cx.place_optional(actual)?;
     let at = match at {

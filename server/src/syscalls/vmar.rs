@@ -9,7 +9,7 @@ use abi::{
     ZX_VMAR_OP_MAP_RANGE, ZX_VMAR_OP_PREFETCH, ZX_VMAR_OP_ZERO,
 };
 use objects::Id;
-use objects::core::continuation::SHORT;
+use objects::core::continuation::UNSLICED_BYTES;
 use objects::core::handle::HandleValue;
 use objects::machine::{Machine, PAGE, Perm};
 use objects::memory::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
@@ -17,7 +17,7 @@ use objects::memory::vmo::Vmo;
 use objects::time::clock::{Clock, MAPPED_SIZE};
 
 use crate::cx::Cx;
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::user::{InOut, Out};
 
 pub use super::iob::vmar_map_iob;
@@ -236,7 +236,7 @@ pub fn map_common<M: Machine>(
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
     }
     let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
-    let in_portions = matches!(place, Place::Over(_)) && rounded > SHORT && !fixed;
+    let in_portions = matches!(place, Place::Over(_)) && rounded > UNSLICED_BYTES && !fixed;
     let address = match place {
         Place::Over(offset) if in_portions => {
             map_over(cx, (vmar, vmar_rights), offset, vmo_rights, (request, content_only))?
@@ -274,12 +274,12 @@ fn map_over<M: Machine>(
     vmo_rights: Rights,
     (request, content_only): (MapRequest, bool),
 ) -> Result<u64, Status> {
-    let mut work = Work::begins(vmar, rights);
+    let mut work = SlicedCall::begins(vmar, rights);
     work.with = Some(request.vmo.object());
     work.kept[0] = vmo_rights.bits().into();
     let done = cx.progress.take().map_or(0, |progress| progress.done);
-    let (address, goes_on) = cx.kernel.vmar_map_over_portion(vmar, offset, (request, content_only), done)?;
-    cx.worked(&work, goes_on)?;
+    let (address, more) = cx.kernel.vmar_map_over_slice(vmar, offset, (request, content_only), done)?;
+    cx.end_slice(&work, more)?;
     Ok(address)
 }
 
@@ -297,7 +297,7 @@ pub fn map_on<M: Machine>(
     out: Out<usize>,
 ) -> Result<(), Status> {
     let progress = cx.progress;
-    let Work { object: vmar, with, rights, done, kept } = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    let SlicedCall { object: vmar, with, rights, done, kept } = cx.sliced_call::<Vmar>(value, Rights::NONE)?;
     let Some(vmo) = with else { return prefault(cx, vmar, done) };
     cx.progress = progress;
     let vmo = (cx.kernel.objects.typed(vmo)?, Rights::from_bits_retain(kept[0] as u32));
@@ -306,8 +306,8 @@ pub fn map_on<M: Machine>(
 
 /// Maps pages of a mapping in advance from an address on, one slice. The call's progress is the address.
 fn prefault<M: Machine>(cx: &mut Cx<'_, M>, vmar: Id<Vmar>, from: u64) -> Result<(), Status> {
-    let goes_on = cx.kernel.vmar_prefault(vmar, from);
-    cx.worked(&Work::begins(vmar, Rights::NONE), goes_on)
+    let more = cx.kernel.vmar_prefault(vmar, from);
+    cx.end_slice(&SlicedCall::begins(vmar, Rights::NONE), more)
 }
 
 /// Maps a mappable clock.
@@ -342,12 +342,12 @@ pub fn vmar_unmap<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
-    if len as u64 <= SHORT && cx.progress.is_none() {
+    if len as u64 <= UNSLICED_BYTES && cx.progress.is_none() {
         let (vmar, rights) = cx.get_with_rights::<Vmar>(value, Rights::NONE)?;
         let (range, with_vmars) = ((address as u64, len as u64), rights.contains(Rights::OP_CHILDREN));
-        return match cx.kernel.vmar_unmap_portion(vmar, range, with_vmars, 0)? {
+        return match cx.kernel.vmar_unmap_slice(vmar, range, with_vmars, 0)? {
             None => Ok(()),
-            goes_on => cx.worked(&Work::begins(vmar, rights), goes_on),
+            more => cx.end_slice(&SlicedCall::begins(vmar, rights), more),
         };
     }
     unmap_long(cx, value, address, len)
@@ -356,10 +356,10 @@ pub fn vmar_unmap<M: Machine>(
 /// As [`vmar_unmap`], for a long range, or a call that continues.
 #[inline(never)]
 fn unmap_long<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, address: usize, len: usize) -> Result<(), Status> {
-    let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
+    let work = cx.sliced_call::<Vmar>(value, Rights::NONE)?;
     let (range, with_vmars) = ((address as u64, len as u64), work.rights.contains(Rights::OP_CHILDREN));
-    let goes_on = cx.kernel.vmar_unmap_portion(work.object, range, with_vmars, work.done)?;
-    cx.worked(&work, goes_on)
+    let more = cx.kernel.vmar_unmap_slice(work.object, range, with_vmars, work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Changes the permissions of mappings.
@@ -370,7 +370,7 @@ pub fn vmar_protect<M: Machine>(
     address: usize,
     len: usize,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Vmar>(value, rights_for(asked(options)))?;
+    let work = cx.sliced_call::<Vmar>(value, rights_for(asked(options)))?;
     let perm = perm(options)?;
     if options & !PERMS != 0 {
         return Err(Status::INVALID_ARGS);
@@ -379,8 +379,8 @@ pub fn vmar_protect<M: Machine>(
         cx.may(abi::ZX_POL_VMAR_WX)?;
     }
     let (range, with_vmars) = ((address as u64, len as u64), work.rights.contains(Rights::OP_CHILDREN));
-    let goes_on = cx.kernel.vmar_protect_portion(work.object, range, perm, with_vmars, work.done)?;
-    cx.worked(&work, goes_on)
+    let more = cx.kernel.vmar_protect_slice(work.object, range, perm, with_vmars, work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Operates on the memory that is mapped in a range.
@@ -393,8 +393,8 @@ pub fn vmar_op_range<M: Machine>(
     buffer: InOut<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Vmar>(value, Rights::NONE)?;
-    let Work { object: vmar, rights, done, .. } = work;
+    let work = cx.sliced_call::<Vmar>(value, Rights::NONE)?;
+    let SlicedCall { object: vmar, rights, done, .. } = work;
     let (op, needed) = match op {
         ZX_VMAR_OP_COMMIT => (RangeOp::Commit, Rights::WRITE),
         ZX_VMAR_OP_DECOMMIT => (RangeOp::Decommit, Rights::WRITE),
@@ -412,13 +412,13 @@ pub fn vmar_op_range<M: Machine>(
         return Err(Status::INVALID_ARGS);
     }
     let range = (address as u64, len as u64);
-    let goes_on = cx.kernel.vmar_op_range_portion(vmar, op, range, rights.contains(Rights::OP_CHILDREN), done)?;
-    cx.worked(&work, goes_on)
+    let more = cx.kernel.vmar_op_range_slice(vmar, op, range, rights.contains(Rights::OP_CHILDREN), done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Destroys a VMAR with everything in it.
 pub fn vmar_destroy<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<(), Status> {
-    let work = cx.work_on::<Vmar>(value, Rights::OP_CHILDREN)?;
-    let goes_on = cx.kernel.vmar_destroy_portion(work.object, work.done)?;
-    cx.worked(&work, goes_on)
+    let work = cx.sliced_call::<Vmar>(value, Rights::OP_CHILDREN)?;
+    let more = cx.kernel.vmar_destroy_slice(work.object, work.done)?;
+    cx.end_slice(&work, more)
 }

@@ -10,14 +10,14 @@ use abi::{
     ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED, zx_vmo_lock_state_t,
 };
 use objects::Id;
-use objects::core::continuation::COPIES;
+use objects::core::continuation::SLICE_COPY_BYTES;
 use objects::core::handle::{Handle, HandleValue, INVALID};
 use objects::device::bti::Bti;
 use objects::machine::{Cache, Machine, PAGE};
 use objects::memory::vmo::{CloneKind, Vmo};
 
 use crate::cx::Cx;
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::syscalls::resource::{need_pages, need_system};
 use crate::user::{In, InOut, Out};
 
@@ -57,11 +57,11 @@ pub fn vmo_read<M: Machine>(
     offset: u64,
     size: usize,
 ) -> Result<(), Status> {
-    if size as u64 > COPIES {
-        let work = cx.work_on::<Vmo>(value, Rights::READ)?;
+    if size as u64 > SLICE_COPY_BYTES {
+        let work = cx.sliced_call::<Vmo>(value, Rights::READ)?;
         let (from, to) = ((work.object, offset), (cx.aspace, buffer.0));
-        let goes_on = cx.kernel.vmo_read_portion(from, to, size as u64, work.done)?;
-        return cx.worked(&work, goes_on);
+        let more = cx.kernel.vmo_read_slice(from, to, size as u64, work.done)?;
+        return cx.end_slice(&work, more);
     }
     let vmo = cx.get::<Vmo>(value, Rights::READ)?;
     cx.kernel.vmo_read_to(vmo, offset, cx.aspace, buffer.0, size as u64)
@@ -75,11 +75,11 @@ pub fn vmo_write<M: Machine>(
     offset: u64,
     size: usize,
 ) -> Result<(), Status> {
-    if size as u64 > COPIES {
-        let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
+    if size as u64 > SLICE_COPY_BYTES {
+        let work = cx.sliced_call::<Vmo>(value, Rights::WRITE)?;
         let (to, from) = ((work.object, offset), (cx.aspace, buffer.0));
-        let goes_on = cx.kernel.vmo_write_portion(to, from, size as u64, work.done)?;
-        return cx.worked(&work, goes_on);
+        let more = cx.kernel.vmo_write_slice(to, from, size as u64, work.done)?;
+        return cx.end_slice(&work, more);
     }
     let vmo = cx.get::<Vmo>(value, Rights::WRITE)?;
     cx.kernel.vmo_write_from(vmo, offset, cx.aspace, buffer.0, size as u64)
@@ -94,14 +94,14 @@ pub fn vmo_get_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, out: Out
 
 /// Resizes a VMO.
 pub fn vmo_set_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
-    let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
+    let work = cx.sliced_call::<Vmo>(value, Rights::WRITE)?;
     let (vmo, rights) = (work.object, work.rights);
     // The handle of a VMO that is not resizable has no such right either; it gets another error.
     if cx.kernel.objects.get(vmo)?.resizable && !rights.contains(Rights::RESIZE) {
         return Err(Status::ACCESS_DENIED);
     }
-    let goes_on = cx.kernel.vmo_set_size_portion(vmo, size)?;
-    cx.worked(&work, goes_on.then_some(work.done + 1))
+    let more = cx.kernel.vmo_set_size_slice(vmo, size)?;
+    cx.end_slice(&work, more.then_some(work.done + 1))
 }
 
 /// Returns the size of a VMO's content.
@@ -113,9 +113,9 @@ pub fn vmo_get_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, o
 
 /// Sets the size of a VMO's content.
 pub fn vmo_set_stream_size<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, size: u64) -> Result<(), Status> {
-    let work = cx.work_on::<Vmo>(value, Rights::WRITE)?;
-    let goes_on = cx.kernel.vmo_set_content_size_portion(work.object, size)?;
-    cx.worked(&work, goes_on.then_some(work.done + 1))
+    let work = cx.sliced_call::<Vmo>(value, Rights::WRITE)?;
+    let more = cx.kernel.vmo_set_content_size_slice(work.object, size)?;
+    cx.end_slice(&work, more.then_some(work.done + 1))
 }
 
 /// Operates on a range of a VMO's pages.
@@ -128,28 +128,28 @@ pub fn vmo_op_range<M: Machine>(
     buffer: InOut<u8>,
     buffer_size: usize,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Vmo>(value, Rights::NONE)?;
-    let Work { object: vmo, rights, done, .. } = work;
+    let work = cx.sliced_call::<Vmo>(value, Rights::NONE)?;
+    let SlicedCall { object: vmo, rights, done, .. } = work;
     let need = |right| if rights.contains(right) { Ok(()) } else { Err(Status::ACCESS_DENIED) };
     match op {
         ZX_VMO_OP_COMMIT => {
             need(Rights::WRITE)?;
-            match cx.kernel.vmo_commit_portion(vmo, offset, size, done) {
+            match cx.kernel.vmo_commit_slice(vmo, offset, size, done) {
                 // The range was within the VMO when the call began, so the result is as if the pages had been committed
                 // and then cut off.
-                Err(Status::OUT_OF_RANGE) if cx.again => Ok(()),
-                committed => cx.worked(&work, committed?),
+                Err(Status::OUT_OF_RANGE) if cx.restarted => Ok(()),
+                committed => cx.end_slice(&work, committed?),
             }
         }
         ZX_VMO_OP_DECOMMIT => {
             need(Rights::WRITE)?;
-            let goes_on = cx.kernel.vmo_decommit_portion(vmo, offset, size, done)?;
-            cx.worked(&work, goes_on)
+            let more = cx.kernel.vmo_decommit_slice(vmo, offset, size, done)?;
+            cx.end_slice(&work, more)
         }
         ZX_VMO_OP_ZERO => {
             need(Rights::WRITE)?;
-            let goes_on = cx.kernel.vmo_zero_portion(vmo, offset, size, done)?;
-            cx.worked(&work, goes_on)
+            let more = cx.kernel.vmo_zero_slice(vmo, offset, size, done)?;
+            cx.end_slice(&work, more)
         }
         // Caches are coherent on this processor and pages are never evicted, so only the checks remain.
         ZX_VMO_OP_CACHE_SYNC
@@ -164,12 +164,12 @@ pub fn vmo_op_range<M: Machine>(
             match offset.checked_add(size) {
                 Some(end) if end <= limit => {}
                 // As for a commit: the range was within the VMO when the call began.
-                Some(_) if cx.again && op == ZX_VMO_OP_PREFETCH => return Ok(()),
+                Some(_) if cx.restarted && op == ZX_VMO_OP_PREFETCH => return Ok(()),
                 _ => return Err(Status::OUT_OF_RANGE),
             }
             if op == ZX_VMO_OP_PREFETCH {
-                let goes_on = cx.kernel.vmo_require_portion(vmo, offset, size, done)?;
-                return cx.worked(&work, goes_on);
+                let more = cx.kernel.vmo_require_slice(vmo, offset, size, done)?;
+                return cx.end_slice(&work, more);
             }
             if size == 0 && op < ZX_VMO_OP_ZERO { Err(Status::INVALID_ARGS) } else { Ok(()) }
         }
@@ -221,7 +221,7 @@ pub fn vmo_create_child<M: Machine>(
     if resizable && no_write {
         return Err(Status::INVALID_ARGS);
     }
-    let work = cx.work_on::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
+    let work = cx.sliced_call::<Vmo>(value, Rights::DUPLICATE | Rights::READ)?;
     let (parent, parent_rights) = (work.object, work.rights);
     let copy = match options & !(ZX_VMO_CHILD_RESIZABLE | ZX_VMO_CHILD_NO_WRITE) {
         ZX_VMO_CHILD_SNAPSHOT => Some(CloneKind::Snapshot),
@@ -232,8 +232,8 @@ pub fn vmo_create_child<M: Machine>(
         _ => return Err(Status::INVALID_ARGS),
     };
     if copy.is_some() {
-        let goes_on = cx.kernel.vmo_clone_portion(parent, offset, size, work.done)?;
-        cx.worked(&work, goes_on)?;
+        let more = cx.kernel.vmo_clone_protect_slice(parent, offset, size, work.done)?;
+        cx.end_slice(&work, more)?;
     }
     // A reference shows the same memory, so a caller that may not resize the parent gets no resizable reference. A copy
     // is the caller's own.
@@ -312,9 +312,9 @@ pub fn vmo_transfer_data<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let (work, from) = cx.work_on_both::<Vmo, Vmo>((to, Rights::WRITE), (from, Rights::READ | Rights::WRITE))?;
-    let goes_on = cx.kernel.vmo_transfer_portion((work.object, offset), len, (from, from_offset), work.done)?;
-    cx.worked(&work, goes_on)
+    let (work, from) = cx.sliced_call_on_two::<Vmo, Vmo>((to, Rights::WRITE), (from, Rights::READ | Rights::WRITE))?;
+    let more = cx.kernel.vmo_transfer_slice((work.object, offset), len, (from, from_offset), work.done)?;
+    cx.end_slice(&work, more)
 }
 
 /// Creates a VMO with physically contiguous memory.

@@ -5,7 +5,7 @@ use abi::{
     ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
 };
 use objects::Id;
-use objects::core::continuation::Portion;
+use objects::core::continuation::SliceTimer;
 use objects::core::handle::HandleValue;
 use objects::core::port::Port;
 use objects::guest::vproc::Vproc;
@@ -84,7 +84,7 @@ pub fn vproc_map<M: Machine>(
     count: usize,
 ) -> Result<(), Status> {
     let begins = cx.progress.is_none();
-    let (mut work, with) = cx.work_on_both::<Vmar, Vmo>((value, Rights::NONE), (vmo, Rights::MAP))?;
+    let (mut work, with) = cx.sliced_call_on_two::<Vmar, Vmo>((value, Rights::NONE), (vmo, Rights::MAP))?;
     if begins {
         work.kept[0] = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?.1.bits().into();
         if count > RUNS {
@@ -96,15 +96,15 @@ pub fn vproc_map<M: Machine>(
         return Err(Status::NOT_SUPPORTED);
     }
     let max = perm_of(work.rights & Rights::from_bits_retain(work.kept[0] as u32));
-    let (mut portion, mut done) = (Portion::default(), work.done);
+    let (mut slice, mut done) = (SliceTimer::default(), work.done);
     while (done / STEPS) < count as u64 {
         let run = cx.read(runs.nth((done / STEPS) as usize))?;
         done = match map_some(cx, (work.object, with), &run, max, done % STEPS)? {
             Some(pages) => done / STEPS * STEPS + pages,
             None => (done / STEPS + 1) * STEPS,
         };
-        if cx.kernel.portion_over(&mut portion) {
-            return cx.worked(&work, Some(done).filter(|done| (done / STEPS) < count as u64));
+        if cx.kernel.slice_over(&mut slice) {
+            return cx.end_slice(&work, Some(done).filter(|done| (done / STEPS) < count as u64));
         }
     }
     Ok(())

@@ -15,8 +15,8 @@ use cuts::Lot;
 
 use crate::ext4::{Ext4, Now, device::Device};
 use crate::fat::Fat;
-use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
+use crate::test_disk::{Memory, write_all};
 
 /// Maximum number of disk accesses of a call.
 const MOST: u64 = 100_000;

@@ -25,7 +25,7 @@ struct State {
     changed: bool,
     failures: u64,
     /// The last failure was reported to a description.
-    told: bool,
+    reported: bool,
 }
 
 /// State of the open nodes of a tree.
@@ -41,8 +41,8 @@ impl Failures {
     pub fn opened(&mut self, node: Node) -> Cell<u64> {
         let state = self.open.entry(node).or_default();
         state.descriptions += 1;
-        let untold = state.failures > 0 && !state.told;
-        Cell::new(state.failures - u64::from(untold))
+        let unreported = state.failures > 0 && !state.reported;
+        Cell::new(state.failures - u64::from(unreported))
     }
 
     /// Unregisters a description.
@@ -75,7 +75,7 @@ impl Failures {
                 state.changed = false;
                 if lost {
                     state.failures += 1;
-                    state.told = false;
+                    state.reported = false;
                 }
             }
         }
@@ -86,21 +86,21 @@ impl Failures {
     /// # Errors
     /// `Damaged`: earlier writes may be lost.
     pub fn check(&mut self, node: Node, known: &Cell<u64>) -> Result<()> {
-        if self.tell(node, known) { Err(Error::Damaged) } else { Ok(()) }
+        if self.report(node, known) { Err(Error::Damaged) } else { Ok(()) }
     }
 
     /// Whether all failures were reported to a description.
-    pub fn is_told(&self, node: Node, known: &Cell<u64>) -> bool {
+    pub fn is_reported(&self, node: Node, known: &Cell<u64>) -> bool {
         self.open.get(&node).is_none_or(|state| state.failures == known.get())
     }
 
     /// Marks all failures as reported to a description, by whatever error it gets; returns whether there was a failure
     /// to report.
-    pub fn tell(&mut self, node: Node, known: &Cell<u64>) -> bool {
+    pub fn report(&mut self, node: Node, known: &Cell<u64>) -> bool {
         match self.open.get_mut(&node) {
             Some(state) if state.failures > known.get() => {
                 known.set(state.failures);
-                state.told = true;
+                state.reported = true;
                 true
             }
             _ => false,

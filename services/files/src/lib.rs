@@ -16,15 +16,15 @@ mod damage;
 pub mod ext4;
 pub mod failures;
 pub mod fat;
-#[cfg(any(test, feature = "judge"))]
-pub mod judged;
 pub mod locks;
 pub mod memory;
+#[cfg(any(test, feature = "judge"))]
+pub mod power_cut_images;
 #[cfg(test)]
-mod played;
-#[cfg(test)]
-mod portions;
+mod slices;
 pub mod system;
+#[cfg(test)]
+mod test_disk;
 pub mod walk;
 
 #[cfg(target_os = "fuchsia")]

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use file_protocol::{Answer, Error, Request, Result, decode, encode, transaction};
-use service::{Client, Clients, End, Ends, Event, Ledger, Program, Turns};
+use service::{Client, Clients, End, Ends, Event, FairQueue, Ledger, Program};
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
 
 use crate::failures::Failures;
@@ -148,7 +148,7 @@ pub struct Service<F, M> {
     locks: Locks,
     waiting: Waiting,
     sockets: Sockets,
-    turns: Turns<Step>,
+    fair_queue: FairQueue<Step>,
     /// The buffer of the last fetch, kept for the next one.
     fetched: Vec<u8>,
     /// Creates a tree, if the limit allows one more.
@@ -180,7 +180,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             locks: Locks::default(),
             waiting: Waiting::default(),
             sockets: Sockets::default(),
-            turns: Turns::default(),
+            fair_queue: FairQueue::default(),
             fetched: Vec::new(),
             make,
             next: CLIENTS,
@@ -211,18 +211,18 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 listens = self.watch(&clients.0, CLIENTS).is_ok();
             }
             let mut deadline = match () {
-                () if !self.turns.is_empty() => MonotonicInstant::ZERO,
+                () if !self.fair_queue.is_empty() => MonotonicInstant::ZERO,
                 () if more && !listens => MonotonicInstant::after(AGAIN),
                 () => MonotonicInstant::INFINITE,
             };
             for _ in 0..BATCH {
                 match self.port.wait(deadline) {
-                    Ok(packet) if packet.key == CLIENTS => (listens, more) = (false, self.told(clients)),
+                    Ok(packet) if packet.key == CLIENTS => (listens, more) = (false, self.init_events(clients)),
                     Ok(packet) => {
                         if let Some(connection) = self.connections.get(&packet.key) {
-                            self.turns.push(connection.program, Step::Message(packet.key));
+                            self.fair_queue.push(connection.program, Step::Message(packet.key));
                         } else if let Some(program) = self.sockets.stands(packet.key) {
-                            self.turns.push(program, Step::Leave(packet.key));
+                            self.fair_queue.push(program, Step::Leave(packet.key));
                         }
                     }
                     Err(Status::TIMED_OUT) => break,
@@ -231,7 +231,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 deadline = MonotonicInstant::ZERO;
             }
             for _ in 0..STEPS {
-                let Some((program, step)) = self.turns.pop() else { break };
+                let Some((program, step)) = self.fair_queue.pop() else { break };
                 self.step(program, step, &mut buffer);
                 // A slice takes longer than a request, so the port is read before the next one.
                 if matches!(step, Step::Long(_) | Step::Work(_)) {
@@ -257,28 +257,28 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 if self.ending.get_mut(&key).is_some_and(|system| system.end(PARTS)) {
                     self.ending.remove(&key);
                 } else {
-                    self.turns.push_long(program, Step::End(key));
+                    self.fair_queue.push_long(program, Step::End(key));
                 }
             }
             Step::Leave(key) => self.sockets.leave(key),
             Step::Leaving(key) => {
-                if !self.sockets.let_go(key, PARTS) {
-                    self.turns.push_long(program, Step::Leaving(key));
+                if !self.sockets.free_backlog_some(key, PARTS) {
+                    self.fair_queue.push_long(program, Step::Leaving(key));
                 }
             }
         }
     }
 
     /// Handles events from `init`; returns whether more can come.
-    fn told(&mut self, clients: &Clients) -> bool {
+    fn init_events(&mut self, clients: &Clients) -> bool {
         for _ in 0..EVENTS {
             match clients.next() {
                 Ok(Event::Client(client)) => self.client(client),
                 Ok(Event::Ended(program)) => {
                     let its = self.connections.iter().filter(|(_, connection)| connection.program == program);
-                    its.for_each(|(key, _)| self.turns.push_long(program, Step::Cut(*key)));
+                    its.for_each(|(key, _)| self.fair_queue.push_long(program, Step::Cut(*key)));
                     for key in self.sockets.of(program) {
-                        self.turns.push_long(program, Step::Leave(key));
+                        self.fair_queue.push_long(program, Step::Leave(key));
                     }
                 }
                 Err(Status::SHOULD_WAIT) => break,
@@ -314,7 +314,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         if self.trees.get(&key).is_some_and(|tree| tree.open == 0 && !tree.stays)
             && let Some(tree) = self.trees.remove(&key)
         {
-            self.turns.push_long(tree.program, Step::End(key));
+            self.fair_queue.push_long(tree.program, Step::End(key));
             self.ending.insert(key, tree.system);
         }
     }
@@ -352,7 +352,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let Some(Connection { end, open, program, .. }) = self.connections.remove(&key) else { return };
         self.waiting.remove((open.tree, open.node), key);
         if self.sockets.ended((open.tree, open.node), key) {
-            self.turns.push_long(program, Step::Leaving(key));
+            self.fair_queue.push_long(program, Step::Leaving(key));
         }
         drop(end);
         self.ledger.give(program, 1);
@@ -389,7 +389,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let message = &buffer[..size.bytes];
         let transaction = transaction(message).ok_or(Status::INVALID_ARGS)?;
         let tree = self.trees.get(&open.tree);
-        let told = tree.is_some_and(|tree| tree.failures.is_told(open.node, &open.failures));
+        let told = tree.is_some_and(|tree| tree.failures.is_reported(open.node, &open.failures));
         let done = match decode::<Request<'_>>(message) {
             Ok((request, data)) => {
                 let handle = handles.into_iter().flatten().next();
@@ -404,7 +404,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             tree.settle();
             if told && matches!(done, Some(Err(Error::Damaged))) {
                 // This answer reports the failures that occurred meanwhile.
-                tree.failures.tell(open.node, &open.failures);
+                tree.failures.report(open.node, &open.failures);
             }
         }
         self.schedule(open.tree);

@@ -5,8 +5,8 @@
 
 pub mod config;
 pub mod frames;
-pub mod given;
+pub mod in_flight;
 pub mod program;
+pub mod start_handles;
 pub mod stdin;
-pub mod under_way;
 pub mod words;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use init::program;
-use init::{config, frames, given};
+use init::{config, frames, start_handles};
 use processargs::{HandleInfo, PA_FD, PA_NS_DIR, PA_RESOURCE, PA_USER0};
 use zx::{AsHandleRef, Event, Handle, Job, MonotonicInstant, Process, Rights, Signals, Socket, Status, Vmo};
 
@@ -18,7 +18,7 @@ use crate::services::Names;
 use crate::tasks::Tasks;
 use crate::trace::{self, Tracer};
 
-const _: () = assert!(given::KIND == PA_USER0 as u32);
+const _: () = assert!(start_handles::KIND == PA_USER0 as u32);
 
 /// Receives a copy of a program's standard output.
 pub type Observer = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -234,7 +234,7 @@ impl Runner {
     fn extras(&self, path: &str, connection: &Connection) -> zx::Result<Vec<(HandleInfo, Handle)>> {
         let mut extras = Vec::new();
         if self.trusted.iter().any(|trusted| trusted == path) {
-            extras.push((HandleInfo::with_arg(PA_USER0, given::TASKS), self.tasks.all()?.into()));
+            extras.push((HandleInfo::with_arg(PA_USER0, start_handles::TASKS), self.tasks.all()?.into()));
         }
         let (programs, resource) = &self.endpoints;
         if let Some(resource) = resource
@@ -242,12 +242,12 @@ impl Runner {
         {
             let base = abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE;
             let endpoints = resource.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "endpoints")?;
-            extras.push((HandleInfo::with_arg(PA_USER0, given::ENDPOINTS), endpoints.into()));
+            extras.push((HandleInfo::with_arg(PA_USER0, start_handles::ENDPOINTS), endpoints.into()));
         }
         if connection.shell {
             let event = Event::create()?;
             extras.push((
-                HandleInfo::with_arg(PA_USER0, given::INTERRUPT),
+                HandleInfo::with_arg(PA_USER0, start_handles::INTERRUPT),
                 event.duplicate_handle(Rights::BASIC | Rights::SIGNAL)?,
             ));
             self.tasks.set_shell(Some(event));

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
-use service::{Client, Clients, End, Ends, Event, Ledger, Program, Turns};
+use service::{Client, Clients, End, Ends, Event, FairQueue, Ledger, Program};
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
@@ -73,7 +73,7 @@ struct Service {
     controls: HashMap<u64, Control>,
     client_ledger: Ledger,
     control_ledger: Ledger,
-    turns: Turns<Step>,
+    fair_queue: FairQueue<Step>,
     last: u64,
 }
 
@@ -97,7 +97,7 @@ pub fn run() -> Result<(), String> {
         controls: HashMap::new(),
         client_ledger: Ledger::new(CLIENTS_MAX, CLIENTS_OF_PROGRAM),
         control_ledger: Ledger::new(CONTROLS_MAX, CONTROLS_OF_PROGRAM),
-        turns: Turns::default(),
+        fair_queue: FairQueue::default(),
         last: 0,
     };
     service.serve().map_err(|status| format!("the service ends: {status}"))
@@ -126,7 +126,7 @@ impl Service {
                 deadline = MonotonicInstant::ZERO;
             }
             for _ in 0..REQUESTS {
-                match self.turns.pop() {
+                match self.fair_queue.pop() {
                     Some((_, Step::Message(number))) => self.control(number),
                     Some((_, Step::Cut(number))) => self.cut(number),
                     None => break,
@@ -136,7 +136,7 @@ impl Service {
                 Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
                 None => MonotonicInstant::INFINITE,
             };
-            if !self.turns.is_empty() {
+            if !self.fair_queue.is_empty() {
                 deadline = MonotonicInstant::ZERO;
             }
         }
@@ -149,10 +149,10 @@ impl Service {
     fn packet(&mut self, packet: u64) -> Result<(), Status> {
         let number = packet >> 2;
         match packet & 3 {
-            CLIENTS => return self.told(),
+            CLIENTS => return self.init_events(),
             CONTROL => {
                 if let Some(control) = self.controls.get(&number) {
-                    self.turns.push(control.program, Step::Message(number));
+                    self.fair_queue.push(control.program, Step::Message(number));
                 }
             }
             READABLE => self.stack.readable(number),
@@ -163,14 +163,14 @@ impl Service {
     }
 
     /// Handles events from `init`.
-    fn told(&mut self) -> Result<(), Status> {
+    fn init_events(&mut self) -> Result<(), Status> {
         self.listens = false;
         for _ in 0..EVENTS {
             match self.clients.next() {
                 Ok(Event::Client(client)) => self.new_client(client),
                 Ok(Event::Ended(program)) => {
                     let its = self.controls.iter().filter(|(_, control)| control.program == program);
-                    its.for_each(|(number, _)| self.turns.push_long(program, Step::Cut(*number)));
+                    its.for_each(|(number, _)| self.fair_queue.push_long(program, Step::Cut(*number)));
                 }
                 Err(Status::SHOULD_WAIT) => break,
                 Err(status) => return Err(status),

@@ -218,7 +218,7 @@ pub struct Flow {
     /// The end of the client's data was sent.
     pub sent_end: bool,
     /// The client was told that no more data comes.
-    pub told_end: bool,
+    pub end_reported: bool,
 }
 
 /// The state of a datagram socket.

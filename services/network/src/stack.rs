@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
-use service::{Ledger, Program, Turns};
+use service::{FairQueue, Ledger, Program};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
@@ -70,7 +70,7 @@ pub struct Stack<W: World> {
     pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
     pub(crate) ports: Ports,
     /// Sockets with events.
-    turns: Turns<Id>,
+    fair_queue: FairQueue<Id>,
     /// When connections that wait for a place in a listener's queue time out.
     pub(crate) asking: BTreeSet<(Instant, Id)>,
     /// smoltcp sockets that are removed after they have sent a last packet, a reset.
@@ -111,7 +111,7 @@ impl<W: World> Stack<W> {
             sockets: HashMap::new(),
             flows: HashMap::new(),
             ports: Ports::new((seed >> 32) as u16),
-            turns: Turns::default(),
+            fair_queue: FairQueue::default(),
             asking: BTreeSet::new(),
             dying: Vec::new(),
             orphans: VecDeque::new(),
@@ -206,7 +206,7 @@ impl<W: World> Stack<W> {
         if let Some(socket) = self.sockets.get_mut(&id)
             && !std::mem::replace(&mut socket.touched, true)
         {
-            self.turns.push(socket.program, id);
+            self.fair_queue.push(socket.program, id);
         }
     }
 
@@ -427,9 +427,9 @@ impl<W: World> Stack<W> {
     /// One turn for each queued socket, as long as there are steps; then one frame of each smoltcp socket, then the
     /// received frames. Returns whether anything was done.
     pub(crate) fn round(&mut self, steps: &mut usize) -> bool {
-        let mut any = !self.turns.is_empty();
-        for _ in 0..self.turns.len().min(*steps) {
-            let Some((_, id)) = self.turns.pop() else { break };
+        let mut any = !self.fair_queue.is_empty();
+        for _ in 0..self.fair_queue.len().min(*steps) {
+            let Some((_, id)) = self.fair_queue.pop() else { break };
             *steps -= 1;
             self.turn(id);
         }
@@ -465,7 +465,7 @@ impl<W: World> Stack<W> {
         match (&socket.body, socket.kind) {
             (_, Kind::Datagram) => self.pump_datagrams(id),
             _ if socket.closing => self.abort(id),
-            (Body::Flow(Flow { way: Way::Waits(_), .. }), _) => self.ask_again(id),
+            (Body::Flow(Flow { way: Way::Waits(_), .. }), _) => self.retry_connect(id),
             _ => self.pump_flow(id),
         }
     }

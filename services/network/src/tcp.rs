@@ -82,7 +82,7 @@ impl<W: World> Stack<W> {
         let tcp = self.set.add(tcp);
         self.flows.insert((local, to), id);
         let phase = Phase::Connecting(self.now);
-        let flow = Flow { way: Way::Packets(tcp), peer: to, phase, sent_end: false, told_end: false };
+        let flow = Flow { way: Way::Packets(tcp), peer: to, phase, sent_end: false, end_reported: false };
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         socket.body = Body::Flow(flow);
         if !wait {
@@ -111,7 +111,7 @@ impl<W: World> Stack<W> {
             Place::None => Err(Error::Refused),
             Place::Taken(listener) => {
                 let phase = Phase::Connecting(self.now);
-                let flow = Flow { way: Way::Waits(listener), peer: to, phase, sent_end: false, told_end: false };
+                let flow = Flow { way: Way::Waits(listener), peer: to, phase, sent_end: false, end_reported: false };
                 if let Some(socket) = self.sockets.get_mut(&id) {
                     socket.body = Body::Flow(flow);
                 }
@@ -148,7 +148,7 @@ impl<W: World> Stack<W> {
 
     /// The turn of a connection that waits for a place: there may be one, it may have timed out, or the listener may be
     /// gone.
-    pub(crate) fn ask_again(&mut self, id: Id) {
+    pub(crate) fn retry_connect(&mut self, id: Id) {
         let Some(Socket { body: Body::Flow(Flow { phase: Phase::Connecting(since), peer, .. }), local, .. }) =
             self.sockets.get(&id)
         else {
@@ -187,7 +187,7 @@ impl<W: World> Stack<W> {
         let listening = self.sockets.get(&listener).ok_or(Error::Refused)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
         let flow = |other, peer, phase| {
-            Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, told_end: false })
+            Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, end_reported: false })
         };
         let body = flow(id, local, Phase::Waiting(listener));
         // The listener's program is charged, within its limit of sockets.
@@ -248,7 +248,7 @@ impl<W: World> Stack<W> {
         }
         let handle = self.set.add(tcp);
         let phase = Phase::Arriving(listener);
-        let flow = Flow { way: Way::Packets(handle), peer: from, phase, sent_end: false, told_end: false };
+        let flow = Flow { way: Way::Packets(handle), peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
         let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
             self.set.remove(handle);
@@ -320,8 +320,8 @@ impl<W: World> Stack<W> {
             }
         }
         let peer_ended = matches!(tcp.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
-        if peer_ended && !tcp.can_recv() && !flow.told_end {
-            flow.told_end = true;
+        if peer_ended && !tcp.can_recv() && !flow.end_reported {
+            flow.end_reported = true;
             end.finish();
         }
         // Data to send.
@@ -384,7 +384,7 @@ impl<W: World> Stack<W> {
         if flow.phase == Phase::Orphan {
             return self.remove(id);
         }
-        if !(flow.sent_end && flow.told_end) {
+        if !(flow.sent_end && flow.end_reported) {
             *error = Some(Error::Reset);
             end.tell(0, ERROR);
             end.cut();

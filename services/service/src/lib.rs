@@ -19,13 +19,13 @@
 mod clients;
 #[cfg(target_os = "fuchsia")]
 mod ends;
+mod fair_queue;
 mod ledger;
 pub mod message;
-mod turns;
 
 #[cfg(target_os = "fuchsia")]
 pub use clients::{Client, Clients, Event, uses};
 #[cfg(target_os = "fuchsia")]
 pub use ends::{End, Ends, memory, socket, socket_for};
+pub use fair_queue::FairQueue;
 pub use ledger::{Ledger, Program};
-pub use turns::Turns;

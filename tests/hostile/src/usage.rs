@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use abi::hafnon_info_job_usage_t;
 use conformance::check::{Failure, Outcome};
-use init::given;
+use init::start_handles;
 use zx::{AsHandleRef, Handle, Info, Job, Rights, Status};
 
 /// How long the destruction of ended objects may take.
@@ -37,7 +37,7 @@ struct Counts {
 ///
 /// # Errors The program may not.
 pub fn root() -> Result<Job, Failure> {
-    let root = zx::startup::take(given::KIND, given::TASKS).map(Job::from);
+    let root = zx::startup::take(start_handles::KIND, start_handles::TASKS).map(Job::from);
     root.ok_or_else(|| "this program may not look at all tasks".to_owned().into())
 }
 

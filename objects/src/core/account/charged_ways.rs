@@ -47,7 +47,7 @@ impl World {
         let job = kernel.job_create(top).unwrap();
         let (process, root) = kernel.process_create(job, Name::default()).unwrap();
         let held: Vec<Handle> = [job.object(), process.object(), root.object()]
-            .map(|object| kernel.another(Handle { object, rights: Rights::NONE }))
+            .map(|object| kernel.dup_handle(Handle { object, rights: Rights::NONE }))
             .into();
         let space = kernel.objects.get(root).unwrap().aspace.unwrap();
         let give = |kernel: &mut Kernel<FakeMachine>, vmo: Id<Vmo>| {
@@ -138,7 +138,7 @@ fn ways() -> Vec<(&'static str, u64, Take)> {
         }),
         ("VMOs that have ended, whose pager has not taken the packet that says so", 256, |w, n| {
             let vmo = w.kernel.pager_create_vmo(w.pager, (w.port, n), PAGE, false, false)?;
-            let handle = w.kernel.another(Handle { object: vmo.object(), rights: Rights::NONE });
+            let handle = w.kernel.dup_handle(Handle { object: vmo.object(), rights: Rights::NONE });
             w.kernel.close(handle);
             Ok(())
         }),
@@ -206,8 +206,8 @@ fn a_source_without_a_pager_is_charged_to_its_vmo() {
     let pager = w.kernel.take(w.process, w.pager_handle).unwrap();
     w.kernel.close(pager);
     w.kernel.reap();
-    while w.kernel.is_left() {
-        w.kernel.left_portion();
+    while w.kernel.reaper_has_work() {
+        w.kernel.reaper_slice();
     }
     let without = w.used() - before;
     assert!(without + 1024 >= with_pager, "{with_pager} bytes were charged, {without} are");

@@ -54,7 +54,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// Bytes of credit that an account draws at a time.
 const BATCH: u64 = 16 * PAGE;
 /// Room in bytes below a limit that allows speculative allocations.
-const EASE: u64 = 256 * PAGE;
+const AMPLE_ROOM: u64 = 256 * PAGE;
 /// Maximum number of accounts with credit.
 const HOLDERS: usize = 8;
 
@@ -141,7 +141,7 @@ impl Accounts {
     }
 
     /// The kernel has worked so many ticks for an account and those above it.
-    fn add_work(&mut self, first: Key, ticks: u64) {
+    fn add_kernel_time(&mut self, first: Key, ticks: u64) {
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
             account.work = account.work.saturating_add(ticks);
@@ -212,16 +212,16 @@ impl Accounts {
     #[inline]
     fn has_room(&mut self, key: Key, bytes: u64) -> bool {
         // Usage may be above the limit already.
-        bytes == 0 || self.slab.get(key).is_some_and(|account| account.can_take(bytes)) || self.makes_room(key, bytes)
+        bytes == 0 || self.slab.get(key).is_some_and(|account| account.can_take(bytes)) || self.reclaim_room(key, bytes)
     }
 
     /// Steps 1 and 4 for a later charge.
     #[inline(never)]
-    fn makes_room(&mut self, key: Key, bytes: u64) -> bool {
+    fn reclaim_room(&mut self, key: Key, bytes: u64) -> bool {
         self.return_credit(key);
-        if !self.seems_to_have_room(key, bytes) {
+        if !self.has_room_with_credit(key, bytes) {
             self.settle();
-            return self.seems_to_have_room(key, bytes);
+            return self.has_room_with_credit(key, bytes);
         }
         if bytes <= BATCH && self.take_from_all(key, 0, bytes + BATCH) {
             self.hold(key);
@@ -230,13 +230,13 @@ impl Accounts {
     }
 
     /// The same, counting all credit as charged.
-    fn seems_to_have_room(&self, key: Key, bytes: u64) -> bool {
+    fn has_room_with_credit(&self, key: Key, bytes: u64) -> bool {
         self.upwards(Some(key)).all(|account| account.used.saturating_add(bytes) <= account.limit)
     }
 
     /// Reduces an object's charge.
     #[inline]
-    pub fn charge_less(&mut self, object: &mut Object, bytes: u64) {
+    pub fn lower_charge(&mut self, object: &mut Object, bytes: u64) {
         if let Some(account) = object.charge.account {
             let bytes = bytes.min(object.charge.bytes);
             object.charge.bytes -= bytes;
@@ -254,11 +254,11 @@ impl Accounts {
             account.users += objects;
             return Ok(());
         }
-        self.enter_otherwise(key, objects, bytes)
+        self.enter_slow(key, objects, bytes)
     }
 
     #[inline(never)]
-    fn enter_otherwise(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
+    fn enter_slow(&mut self, key: Key, objects: u64, bytes: u64) -> Result<(), Status> {
         self.take_more(key, bytes)?;
         if let Some(account) = self.slab.get_mut(key) {
             account.users += objects;
@@ -276,11 +276,11 @@ impl Accounts {
             account.users -= 1;
             return;
         }
-        self.quit_otherwise(key, bytes);
+        self.quit_slow(key, bytes);
     }
 
     #[inline(never)]
-    fn quit_otherwise(&mut self, key: Key, bytes: u64) {
+    fn quit_slow(&mut self, key: Key, bytes: u64) {
         self.give(key, bytes);
         self.leave(key);
     }
@@ -359,9 +359,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether the account that pays for an object, and those above it, are well below their limits.
-    pub(crate) fn charges_at_ease(&self, id: ObjectId) -> bool {
+    pub(crate) fn has_ample_room(&self, id: ObjectId) -> bool {
         let Ok(object) = self.objects.any(id) else { return false };
-        self.accounts.upwards(object.charge.account).all(|account| account.limit.saturating_sub(account.used) >= EASE)
+        self.accounts
+            .upwards(object.charge.account)
+            .all(|account| account.limit.saturating_sub(account.used) >= AMPLE_ROOM)
     }
 
     /// Checks that an object can be charged for `bytes` more.
@@ -389,7 +391,7 @@ impl<M: Machine> Kernel<M> {
     #[inline]
     pub(crate) fn discharge(&mut self, id: ObjectId, bytes: u64) {
         if let Ok(object) = self.objects.any_mut(id) {
-            self.accounts.charge_less(object, bytes);
+            self.accounts.lower_charge(object, bytes);
         }
     }
 
@@ -442,19 +444,19 @@ impl<M: Machine> Kernel<M> {
 
     /// Charges the ticks since the last check to an account, if it still exists.
     #[inline]
-    pub(crate) fn worked_on(&mut self, account: Key) {
+    pub(crate) fn kernel_time_charge(&mut self, account: Key) {
         let ticks = self.machine.own_ticks();
         if ticks != self.ticks_counted && self.accounts.slab.get(account).is_some() {
-            self.accounts.add_work(account, ticks.wrapping_sub(self.ticks_counted));
+            self.accounts.add_kernel_time(account, ticks.wrapping_sub(self.ticks_counted));
             self.ticks_counted = ticks;
         }
     }
 
     /// Accounts kernel time for destroying a charged object.
     #[inline]
-    pub(crate) fn charge_worked(&mut self, charge: Charge) {
+    pub(crate) fn kernel_time_charge_destroy(&mut self, charge: Charge) {
         if let Some(account) = charge.account {
-            self.worked_on(account);
+            self.kernel_time_charge(account);
         }
     }
 

@@ -89,14 +89,14 @@ impl<M: Machine> Kernel<M> {
             places: held.places.saturating_sub(messages + PLACES),
         };
         if let Ok(object) = self.objects.any(id) {
-            self.held_ends(object.charge, less);
+            self.uncount_all_held(object.charge, less);
         }
         Held { bytes: held.bytes - less.bytes, places: held.places - less.places }
     }
 
     /// Uncounts everything of an object that is destroyed.
     #[inline]
-    pub(crate) fn held_ends(&mut self, charge: Charge, held: Held) {
+    pub(crate) fn uncount_all_held(&mut self, charge: Charge, held: Held) {
         if let Some(account) = charge.account {
             for (what, less) in held.counts().into_iter().filter(|(_, less)| *less > 0) {
                 self.accounts.uncount(account, what, less);

@@ -27,7 +27,7 @@ fn world(depth: usize) -> World {
         job = kernel.job_create(job).unwrap();
         let (process, _) = kernel.process_create(job, Name::default()).unwrap();
         for object in [job.object(), process.object()] {
-            held.push(kernel.another(Handle { object, rights: Rights::NONE }));
+            held.push(kernel.dup_handle(Handle { object, rights: Rights::NONE }));
         }
         jobs.push(job);
         processes.push(process);

@@ -21,7 +21,7 @@ fn world() -> World {
     kernel.thread_start(thread, &Registers::default()).unwrap();
     let (vproc, _) = kernel.vproc_create(thread).unwrap();
     let rights = abi::HAFNON_DEFAULT_VPROC_RIGHTS;
-    let handle = kernel.another(Handle { object: vproc.object(), rights });
+    let handle = kernel.dup_handle(Handle { object: vproc.object(), rights });
     World { kernel, thread, vproc, handle }
 }
 
@@ -29,7 +29,7 @@ impl World {
     fn domain(&mut self) -> Id<Process> {
         let job = self.kernel.root_job().unwrap();
         let (process, _) = self.kernel.process_create(job, Name::new(b"d")).unwrap();
-        self.kernel.another(Handle { object: process.object(), rights: abi::Rights::NONE });
+        self.kernel.dup_handle(Handle { object: process.object(), rights: abi::Rights::NONE });
         process
     }
 
@@ -60,10 +60,10 @@ fn one_of_the_runners_runs() {
     world.kernel.vproc_stop(world.vproc, world.thread).unwrap();
     assert_eq!(world.runners(), (2, 0));
     world.kernel.vproc_event(world.vproc).unwrap();
-    assert_eq!(world.kernel.machine.bells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
+    assert_eq!(world.kernel.machine.doorbells.values().collect::<alloc::vec::Vec<_>>(), [&1]);
     world.kernel.close(world.handle);
     world.kernel.reap();
-    assert_eq!((world.runners(), world.kernel.machine.bells.len()), ((0, 0), 0));
+    assert_eq!((world.runners(), world.kernel.machine.doorbells.len()), ((0, 0), 0));
     assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
     let (again, _) = world.kernel.vproc_create(world.thread).unwrap();
     assert_ne!(again, world.vproc);
@@ -102,7 +102,7 @@ fn runners_time_is_their_owners() {
     let process = world.kernel.objects.get(world.thread).unwrap().process;
     let job = world.kernel.root_job().unwrap();
     for object in [world.thread.object(), process.object()] {
-        world.kernel.another(Handle { object, rights: abi::Rights::NONE });
+        world.kernel.dup_handle(Handle { object, rights: abi::Rights::NONE });
     }
     let ran = |world: &mut World, runners| {
         let kernel = &mut world.kernel;

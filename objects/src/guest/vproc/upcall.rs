@@ -1,11 +1,11 @@
 //! Events of a virtual processor, and the upcalls that report them to its owner (`docs/virtual-processors.md`).
 //!
 //! 1. An event is a kick, or a packet in a bound port. It is marked as pending in the page. If events are disabled
-//!    there, the bell interrupts the owner's receive, and that is all. Otherwise an upcall is due.
+//!    there, the doorbell interrupts the owner's receive, and that is all. Otherwise an upcall is due.
 //! 2. If the owner is in no system call and not held, the upcall happens at once. If the owner is making the current
-//!    call, it happens when the result is known ([`Kernel::vproc_answered`]). If the owner is blocked in a call or
-//!    stopped, it happens when the owner becomes ready again. [`Kernel::turn_ready`] detects that without an extra
-//!    check: a thread for which an upcall is due counts as noted in no turn.
+//!    call, it happens when the result is known ([`Kernel::upcall_at_return`]). If the owner is blocked in a call or
+//!    stopped, it happens when the owner becomes ready again. [`Kernel::turn_thread_ready`] detects that without an
+//!    extra check: a thread for which an upcall is due counts as noted in no turn.
 //! 3. The upcall: the owner is stopped, its registers go to the page's save area, events are disabled, and the owner
 //!    continues at the entry vector. If it is resuming a state at user level, between enabling events and the jump, the
 //!    save area holds that state and stays unchanged.
@@ -41,19 +41,19 @@ impl<M: Machine> Kernel<M> {
     /// Step 1, also `vproc_kick`.
     ///
     /// # Errors
-    /// `BAD_STATE`: its owner has ended. `NO_MEMORY`: the page cannot be committed again; the bell is rung anyway.
+    /// `BAD_STATE`: its owner has ended. `NO_MEMORY`: the page cannot be committed again; the doorbell is rung anyway.
     pub fn vproc_event(&mut self, id: Id<Vproc>) -> Result<(), Status> {
         let vproc = self.objects.get(id)?;
         if vproc.stopped {
             return Err(Status::BAD_STATE);
         }
-        let (page, bell, owner) = (vproc.page, vproc.bell, vproc.owner);
+        let (page, doorbell, owner) = (vproc.page, vproc.doorbell, vproc.owner);
         let noted = self.vmo_write(page, place!(pending), 1u64.as_bytes());
         if noted.is_ok() && self.vproc_events(page).enabled == 1 {
             self.objects.get_mut(id)?.due = true;
             self.vproc_owner_ready(owner);
         } else {
-            self.machine.bell_ring(bell);
+            self.machine.doorbell_ring(doorbell);
         }
         noted
     }
@@ -71,7 +71,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::ALREADY_BOUND);
         }
         self.objects.get_mut(port)?.vproc = Some(id.object());
-        self.port_tells(port);
+        self.port_notify_vproc(port);
         Ok(())
     }
 
@@ -99,29 +99,29 @@ impl<M: Machine> Kernel<M> {
         }
         let (true, Some(machine)) = (ready, machine) else { return };
         if self.machine.thread_calls(machine) {
-            self.upcall_asked(owner);
+            self.upcall_request(owner);
         } else if self.vproc_is_due(id) {
             self.vproc_upcall(id, owner);
         }
     }
 
     /// Requests a check for a due upcall at the end of a thread's call.
-    pub(crate) fn upcall_asked(&mut self, owner: Id<Thread>) {
+    pub(crate) fn upcall_request(&mut self, owner: Id<Thread>) {
         if self.objects.get(owner).is_ok_and(|thread| thread.vproc.is_some()) {
             self.unsettled |= WOKEN;
             self.upcall = true;
         }
     }
 
-    /// Whether [`Kernel::vproc_answered`] must be called.
+    /// Whether [`Kernel::upcall_at_return`] must be called.
     #[inline]
-    pub fn upcall_is_asked(&mut self) -> bool {
+    pub fn upcall_is_requested(&mut self) -> bool {
         core::mem::take(&mut self.upcall)
     }
 
     /// Step 2, when the result of a thread's call is known, or is known to come later. Says whether an upcall was made:
     /// the thread then has the result already.
-    pub fn vproc_answered(&mut self, key: u32, result: Option<i64>) -> bool {
+    pub fn upcall_at_return(&mut self, key: u32, result: Option<i64>) -> bool {
         let Some(owner) = self.thread_at(key) else { return false };
         let Ok(thread) = self.objects.get_mut(owner) else { return false };
         let (Some(id), Some(machine)) = (thread.vproc.map(Id::new), thread.machine()) else { return false };
@@ -141,14 +141,14 @@ impl<M: Machine> Kernel<M> {
     fn vproc_is_due(&mut self, id: Id<Vproc>) -> bool {
         let Ok(vproc) = self.objects.get_mut(id) else { return false };
         let due = core::mem::take(&mut vproc.due) && !vproc.stopped;
-        let (page, bell) = (vproc.page, vproc.bell);
+        let (page, doorbell) = (vproc.page, vproc.doorbell);
         if !due {
             return false;
         }
         let events = self.vproc_events(page);
         let can = events.enabled == 1 && canonical(events.entry_ip);
         if events.pending != 0 && !can {
-            self.machine.bell_ring(bell);
+            self.machine.doorbell_ring(doorbell);
         }
         events.pending != 0 && can
     }
@@ -156,7 +156,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 3 for an owner that is neither stopped nor blocked in a call.
     fn vproc_upcall(&mut self, id: Id<Vproc>, owner: Id<Thread>) {
         let Ok(vproc) = self.objects.get(id) else { return };
-        let (page, bell) = (vproc.page, vproc.bell);
+        let (page, doorbell) = (vproc.page, vproc.doorbell);
         let Some(machine) = self.objects.get(owner).ok().and_then(Thread::machine) else { return };
         let found = self.machine.thread_interrupt(machine);
         let found = self.with_stack_pointer(owner, found);
@@ -170,7 +170,7 @@ impl<M: Machine> Kernel<M> {
         let entry =
             Registers { rip: events.entry_ip, rsp: events.entry_sp, rflags: FLAGS | found.rflags & TRAP, ..found };
         if told.is_err() {
-            self.machine.bell_ring(bell);
+            self.machine.doorbell_ring(doorbell);
         }
         self.machine.thread_divert(machine, if told.is_ok() { &entry } else { &found });
     }
@@ -231,10 +231,10 @@ mod tests {
             self.kernel.vproc_event(self.vproc).unwrap();
         }
 
-        /// The owner's instruction pointer, and how often the bell was rung.
+        /// The owner's instruction pointer, and how often the doorbell was rung.
         fn at(&mut self) -> (u64, u32) {
             let machine = self.kernel.objects.get(self.owner).unwrap().machine().unwrap();
-            let rings = self.kernel.machine.bells.values().sum();
+            let rings = self.kernel.machine.doorbells.values().sum();
             (self.kernel.machine.threads[&machine.0].registers.rip, rings)
         }
     }
@@ -302,12 +302,12 @@ mod tests {
         world.kernel.machine.caller = machine;
         world.event();
         assert_eq!(world.at(), (77, 0));
-        assert!(world.kernel.is_unsettled() && world.kernel.upcall_is_asked());
+        assert!(world.kernel.is_unsettled() && world.kernel.upcall_is_requested());
         let key = world.owner.object().index();
-        assert!(world.kernel.vproc_answered(key, Some(-3)));
+        assert!(world.kernel.upcall_at_return(key, Some(-3)));
         assert_eq!(world.at(), (ENTRY, 0));
         assert_eq!(world.kernel.machine.threads[&machine.unwrap().0].woken, [-3]);
-        assert!(!world.kernel.vproc_answered(key, Some(0)));
+        assert!(!world.kernel.upcall_at_return(key, Some(0)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use abi::Status;
 
 use super::{Discipline, Iob, Region};
 use crate::containers::slab::Key;
-use crate::core::continuation::COPIES;
+use crate::core::continuation::SLICE_COPY_BYTES;
 use crate::core::object::Id;
 use crate::ipc::stream::Part;
 use crate::kernel::Kernel;
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
     /// for this end. `IO_DATA_INTEGRITY`: the region's header was overwritten and is invalid. `NO_MEMORY`: the region
     /// is full, or there is no memory for the blob. `INVALID_ARGS`: the blob's buffer is invalid.
     /// [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
-    pub fn iob_allocate_id_portion(
+    pub fn iob_allocate_id_slice(
         &mut self,
         id: Id<Iob>,
         index: u32,
@@ -64,17 +64,17 @@ impl<M: Machine> Kernel<M> {
             blob.at = head - part.len;
             self.blob_header(&region, number, blob.at)?;
         }
-        let mut portion = self.portion();
+        let mut slice = self.slice_begin();
         while blob.copied < part.len {
-            let (address, len) = (part.address.wrapping_add(blob.copied), COPIES.min(part.len - blob.copied));
+            let (address, len) = (part.address.wrapping_add(blob.copied), SLICE_COPY_BYTES.min(part.len - blob.copied));
             let copied = self.user_to_vmo(region.vmo, blob.at + blob.copied, aspace, address, len).1;
             if let Err(status) = copied {
                 self.blob_undo(&region, part.len, blob.at);
                 return Err(status);
             }
             blob.copied += len;
-            self.worked(COPY);
-            if blob.copied < part.len && self.portion_over(&mut portion) {
+            self.slice_add_work(COPY);
+            if blob.copied < part.len && self.slice_over(&mut slice) {
                 return Ok(None);
             }
         }
@@ -91,13 +91,13 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 1. Says whether everything is checked.
     fn blob_check(&mut self, aspace: Key, part: Part, blob: &mut Blob) -> Result<bool, Status> {
-        let mut portion = self.portion();
+        let mut slice = self.slice_begin();
         while blob.checked < part.len {
             let at = part.address.checked_add(blob.checked).ok_or(Status::INVALID_ARGS)?;
             let mapping =
                 self.mapping_at(aspace, at).filter(|mapping| mapping.perm.read).ok_or(Status::INVALID_ARGS)?;
             blob.checked = blob.checked.saturating_add(mapping.end() - at);
-            if self.portion_over(&mut portion) {
+            if self.slice_over(&mut slice) {
                 return Ok(false);
             }
         }
@@ -144,7 +144,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn iob_allocate_id(&mut self, id: Id<Iob>, index: u32, aspace: Key, part: Part) -> Result<u32, Status> {
         let mut blob = Blob::default();
         loop {
-            if let Some(number) = self.iob_allocate_id_portion(id, index, aspace, part, &mut blob)? {
+            if let Some(number) = self.iob_allocate_id_slice(id, index, aspace, part, &mut blob)? {
                 return Ok(number);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::containers::name::Name;
-use crate::core::continuation::COPIES;
+use crate::core::continuation::SLICE_COPY_BYTES;
 use crate::fake::FakeMachine;
 use crate::machine::{Perm, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
@@ -125,14 +125,14 @@ proptest! {
             prop_assert_eq!((s.seek, v.content_size), (position, content.len() as u64));
             prop_assert!(v.content_size <= v.size);
         }
-        kernel.doom(stream.object());
+        kernel.reaper_enqueue(stream.object());
         kernel.reap();
         prop_assert!(kernel.objects.get(vmo).is_err(), "the stream let go of its VMO");
     }
 }
 
 /// A length that takes three slices.
-const LONG: u64 = 2 * COPIES + 5000;
+const LONG: u64 = 2 * SLICE_COPY_BYTES + 5000;
 
 /// A process with memory in which each word is its own offset, a second buffer for reads, and streams over a file.
 struct Files {
@@ -142,19 +142,19 @@ struct Files {
     streams: [Id<Stream>; 2],
 }
 
-const INTO: u64 = USER_BASE + 4 * COPIES;
+const INTO: u64 = USER_BASE + 4 * SLICE_COPY_BYTES;
 
 impl Files {
     fn new(resizable: bool, size: u64) -> Files {
         let mut kernel = Kernel::new(FakeMachine::new(4000)).unwrap();
         let job = kernel.root_job().unwrap();
         let (process, root) = kernel.process_create(job, Name::default()).unwrap();
-        let buffer = kernel.vmo_create(8 * COPIES, false).unwrap();
+        let buffer = kernel.vmo_create(8 * SLICE_COPY_BYTES, false).unwrap();
         let rw = Perm { read: true, write: true, execute: false };
-        let request = MapRequest { vmo: buffer, offset: 0, len: 8 * COPIES, perm: rw, max: rw, fixed: false };
+        let request = MapRequest { vmo: buffer, offset: 0, len: 8 * SLICE_COPY_BYTES, perm: rw, max: rw, fixed: false };
         kernel.vmar_map(root, Place::At(0), request).unwrap();
         let space = kernel.objects.get(process).unwrap().aspace.unwrap();
-        let words: Vec<u8> = (0..4 * COPIES / 8).flat_map(|word| (word * 8).to_le_bytes()).collect();
+        let words: Vec<u8> = (0..4 * SLICE_COPY_BYTES / 8).flat_map(|word| (word * 8).to_le_bytes()).collect();
         kernel.copy_out(space, USER_BASE, &words).unwrap();
         let file = kernel.vmo_create(size, resizable).unwrap();
         let both = ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE;
@@ -173,16 +173,16 @@ impl Files {
     }
 
     /// Runs all remaining slices.
-    fn rest(&mut self, carried: Carried, mut portion: impl FnMut(&mut Files, Option<Run>) -> Carried) -> u64 {
+    fn rest(&mut self, carried: Carried, mut slice: impl FnMut(&mut Files, Option<Run>) -> Carried) -> u64 {
         match carried {
             Carried::Over(done) => done,
             Carried::GoesOn(run) => {
-                let next = portion(self, Some(run));
-                self.rest(next, portion)
+                let next = slice(self, Some(run));
+                self.rest(next, slice)
             }
             Carried::Begins => {
-                let next = portion(self, None);
-                self.rest(next, portion)
+                let next = slice(self, None);
+                self.rest(next, slice)
             }
         }
     }
@@ -228,9 +228,9 @@ fn two_that_append_do_not_write_over_each_other() {
 
 #[test]
 fn two_that_read_at_the_position_read_each_byte_once() {
-    let mut files = Files::new(false, 8 * COPIES);
-    let written = files.write(1, Where::Position, 0, 4 * COPIES, None);
-    files.rest(written, |files, run| files.write(1, Where::Position, 0, 4 * COPIES, run));
+    let mut files = Files::new(false, 8 * SLICE_COPY_BYTES);
+    let written = files.write(1, Where::Position, 0, 4 * SLICE_COPY_BYTES, None);
+    files.rest(written, |files, run| files.write(1, Where::Position, 0, 4 * SLICE_COPY_BYTES, run));
     files.kernel.vmo_set_content_size(files.file, LONG + 100).unwrap();
     let first = files.read(0, LONG, None);
     goes_on(first);
@@ -245,34 +245,34 @@ fn what_is_cut_off_meanwhile_is_not_written_again() {
         let mut files = Files::new(true, 0);
         let first = goes_on(files.write(0, at, 0, LONG, None));
         files.kernel.vmo_set_content_size(files.file, 16).unwrap();
-        assert_eq!(files.write(0, at, 0, LONG, first), Carried::Over(COPIES));
-        assert_eq!((files.content(), files.position(0)), (16, COPIES));
+        assert_eq!(files.write(0, at, 0, LONG, first), Carried::Over(SLICE_COPY_BYTES));
+        assert_eq!((files.content(), files.position(0)), (16, SLICE_COPY_BYTES));
         let first = goes_on(files.write(0, Where::At(0), 0, LONG, None));
         files.kernel.vmo_set_size(files.file, 0).unwrap();
-        assert_eq!(files.write(0, Where::At(0), 0, LONG, first), Carried::Over(COPIES));
-        assert_eq!((files.content(), files.position(0)), (0, COPIES));
+        assert_eq!(files.write(0, Where::At(0), 0, LONG, first), Carried::Over(SLICE_COPY_BYTES));
+        assert_eq!((files.content(), files.position(0)), (0, SLICE_COPY_BYTES));
     }
 }
 
 #[test]
 fn a_read_ends_where_the_content_ends_by_then() {
-    let mut files = Files::new(false, 8 * COPIES);
+    let mut files = Files::new(false, 8 * SLICE_COPY_BYTES);
     let first = goes_on(files.read(0, LONG, None));
     assert_eq!(files.position(0), LONG);
-    files.kernel.vmo_set_content_size(files.file, COPIES + 7).unwrap();
-    assert_eq!(files.read(0, LONG, first), Carried::Over(COPIES + 7));
-    assert_eq!(files.position(0), COPIES + 7);
+    files.kernel.vmo_set_content_size(files.file, SLICE_COPY_BYTES + 7).unwrap();
+    assert_eq!(files.read(0, LONG, first), Carried::Over(SLICE_COPY_BYTES + 7));
+    assert_eq!(files.position(0), SLICE_COPY_BYTES + 7);
 }
 
 #[test]
 fn a_buffer_that_ends_in_a_later_portion() {
     let mut files = Files::new(true, 0);
-    let from = 8 * COPIES - (COPIES + PAGE);
+    let from = 8 * SLICE_COPY_BYTES - (SLICE_COPY_BYTES + PAGE);
     let written = files.write(0, Where::End, from, LONG, None);
     goes_on(written);
     assert_eq!(files.content(), LONG);
-    assert_eq!(files.rest(written, |files, run| files.write(0, Where::End, from, LONG, run)), COPIES + PAGE);
-    assert_eq!((files.content(), files.position(0)), (COPIES + PAGE, COPIES + PAGE));
+    assert_eq!(files.rest(written, |files, run| files.write(0, Where::End, from, LONG, run)), SLICE_COPY_BYTES + PAGE);
+    assert_eq!((files.content(), files.position(0)), (SLICE_COPY_BYTES + PAGE, SLICE_COPY_BYTES + PAGE));
 }
 
 #[test]
@@ -287,45 +287,45 @@ fn nothing_is_kept_of_one_whose_buffer_is_none() {
 
 #[test]
 fn content_becomes_larger_by_zeroes_in_portions_that_others_may_write_into() {
-    let mut files = Files::new(false, 16 * COPIES);
-    for at in [0, 6 * COPIES, 15 * COPIES] {
+    let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
+    for at in [0, 6 * SLICE_COPY_BYTES, 15 * SLICE_COPY_BYTES] {
         assert_eq!(files.write(0, Where::At(at), 8, PAGE, None), Carried::Over(PAGE));
     }
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();
-    assert_eq!(files.kernel.vmo_set_content_size_portion(files.file, 16 * COPIES), Ok(true));
+    assert_eq!(files.kernel.vmo_set_content_size_slice(files.file, 16 * SLICE_COPY_BYTES), Ok(true));
     let zeroed = files.content();
     assert_eq!(files.words(0, 1), [0]);
-    assert_eq!(files.words(6 * COPIES, 1), [8], "it is not its turn");
+    assert_eq!(files.words(6 * SLICE_COPY_BYTES, 1), [8], "it is not its turn");
     assert_eq!(files.write(1, Where::At(zeroed), 16, 16, None), Carried::Over(16));
-    files.kernel.vmo_set_content_size(files.file, 16 * COPIES).unwrap();
+    files.kernel.vmo_set_content_size(files.file, 16 * SLICE_COPY_BYTES).unwrap();
     assert_eq!(files.words(zeroed, 3), [16, 24, 0]);
-    assert_eq!(files.words(6 * COPIES, 1), [0]);
-    assert_eq!(files.words(15 * COPIES, 1), [0]);
+    assert_eq!(files.words(6 * SLICE_COPY_BYTES, 1), [0]);
+    assert_eq!(files.words(15 * SLICE_COPY_BYTES, 1), [0]);
 }
 
 #[test]
 fn what_is_zeroed_before_a_write_is_zeroed_in_portions() {
-    let mut files = Files::new(false, 16 * COPIES);
-    assert_eq!(files.write(0, Where::At(6 * COPIES), 8, PAGE, None), Carried::Over(PAGE));
+    let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
+    assert_eq!(files.write(0, Where::At(6 * SLICE_COPY_BYTES), 8, PAGE, None), Carried::Over(PAGE));
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();
-    let begun = files.write(0, Where::At(15 * COPIES), 24, 16, None);
+    let begun = files.write(0, Where::At(15 * SLICE_COPY_BYTES), 24, 16, None);
     assert_eq!(begun, Carried::Begins);
-    assert_eq!(files.rest(begun, |files, run| files.write(0, Where::At(15 * COPIES), 24, 16, run)), 16);
-    assert_eq!((files.words(6 * COPIES, 1), files.words(15 * COPIES, 2)), (vec![0], vec![24, 32]));
-    assert_eq!(files.content(), 15 * COPIES + 16);
+    assert_eq!(files.rest(begun, |files, run| files.write(0, Where::At(15 * SLICE_COPY_BYTES), 24, 16, run)), 16);
+    assert_eq!((files.words(6 * SLICE_COPY_BYTES, 1), files.words(15 * SLICE_COPY_BYTES, 2)), (vec![0], vec![24, 32]));
+    assert_eq!(files.content(), 15 * SLICE_COPY_BYTES + 16);
 }
 
 /// A write longer than its readable part, into a file that is large enough already.
 #[test]
 fn pages_are_made_for_bytes_that_are_there_only() {
-    for len in [COPIES / 2, 1 << 40] {
-        let mut files = Files::new(true, 16 * COPIES);
+    for len in [SLICE_COPY_BYTES / 2, 1 << 40] {
+        let mut files = Files::new(true, 16 * SLICE_COPY_BYTES);
         let size = files.kernel.vmo_size(files.file).unwrap();
-        let at = size - len.min(8 * COPIES);
+        let at = size - len.min(8 * SLICE_COPY_BYTES);
         let parts = [Part { address: USER_BASE, len: 16 }, Part { address: 0, len }];
         let wrote = files.kernel.stream_write_all(files.streams[0], Where::At(at), files.space, &parts);
         assert_eq!(wrote, Ok(16));
         let pages = files.kernel.objects.get(files.file).unwrap().pages().unwrap().len();
-        assert!(pages <= COPIES / PAGE, "{pages} pages were made");
+        assert!(pages <= SLICE_COPY_BYTES / PAGE, "{pages} pages were made");
     }
 }

@@ -17,15 +17,15 @@ use abi::{
 
 use super::{Kind, Pager, Source};
 use crate::containers::slab::Key;
-use crate::core::continuation::Portion;
-use crate::core::continuation::{MAKES, WORK};
+use crate::core::continuation::SliceTimer;
+use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_COMMIT_PAGES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::Vmo;
 
 /// Number of runs that one slice of [`Kernel::pager_query_dirty_ranges`] visits.
-const TOLD: usize = 512;
+const QUERY_RUNS: usize = 512;
 
 /// Progress of a query of dirty ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -95,7 +95,7 @@ impl Source {
     }
 
     /// The first contiguous range of pages for which the pager must be asked before they are written.
-    pub fn untold(&self, pages: Range<u64>) -> Option<Range<u64>> {
+    pub fn first_trapped(&self, pages: Range<u64>) -> Option<Range<u64>> {
         if !self.traps {
             return None;
         }
@@ -176,7 +176,7 @@ impl<M: Machine> Kernel<M> {
         }
         source.dirt.set(size..old, None);
         for kind in [Kind::Read, Kind::Dirty] {
-            self.source_cut(id, key, kind, size);
+            self.source_truncate(id, key, kind, size);
         }
     }
 
@@ -186,7 +186,7 @@ impl<M: Machine> Kernel<M> {
         loop {
             let next = match kind {
                 Kind::Read => self.source_absent(id, key, at..pages.end)?,
-                Kind::Dirty => self.sources.get(key).and_then(|source| source.untold(at..pages.end)),
+                Kind::Dirty => self.sources.get(key).and_then(|source| source.first_trapped(at..pages.end)),
             };
             let Some(next) = next else { return Ok(missing) };
             missing += next.end - next.start;
@@ -195,7 +195,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// 4D: requests are cut off at the VMO's end. The remaining part of a request stays requested.
-    fn source_cut(&mut self, id: Id<Vmo>, key: Key, kind: Kind, size: u64) {
+    fn source_truncate(&mut self, id: Id<Vmo>, key: Key, kind: Kind, size: u64) {
         while let Some((start, _)) = self.sources.get(key).and_then(|s| s.requests.first(kind, size..u64::MAX)) {
             let missing = self.source_missing(id, key, kind, start..size.max(start)).unwrap_or(0);
             let Some(request) = self.sources.get_mut(key).and_then(|s| s.requests.get_mut(kind, start)) else { return };
@@ -205,9 +205,9 @@ impl<M: Machine> Kernel<M> {
             }
             (request.end, request.missing) = (size, missing);
             for waiters in request.joined.split_off(&size).into_values() {
-                self.page_ready(waiters, Status::OK);
+                self.page_wait_end(waiters, Status::OK);
             }
-            self.source_send_anew(key, kind, start);
+            self.source_update_packet(key, kind, start);
         }
     }
 
@@ -257,7 +257,7 @@ impl<M: Machine> Kernel<M> {
             }
             _ => self.source_cleaned(vmo, key, pages),
         }
-        self.vmo_noted(vmo);
+        self.vmo_update_notes_charge(vmo);
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl<M: Machine> Kernel<M> {
                 }
                 // A page that a thread wants to write must be supplied first.
                 if self.source_absent(vmo, key, part.clone()).is_ok_and(|absent| absent.is_some()) {
-                    self.source_ask_again(key, Kind::Dirty, part);
+                    self.source_retry(key, Kind::Dirty, part);
                 }
             }
         }
@@ -327,7 +327,7 @@ impl<M: Machine> Kernel<M> {
         // Skips what the VMO has lost meanwhile.
         end = end.min(size);
         let dirt = &self.sources.get(key).ok_or(Status::INTERNAL)?.dirt;
-        for _ in 0..TOLD {
+        for _ in 0..QUERY_RUNS {
             let Some((part, dirt)) = dirt.first(query.at..end.div_ceil(PAGE)) else {
                 return query.close().map_or(Ok(()), each).map(|()| false);
             };
@@ -352,12 +352,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Resets the "modified" flag of a VMO, and says whether it was set. While the flag is reset, no mapping may be
-    /// writable: the caller write-protects all mappings ([`Kernel::pager_protect_portion`]), so that the next store is
+    /// writable: the caller write-protects all mappings ([`Kernel::pager_protect_slice`]), so that the next store is
     /// noticed. A store meanwhile counts as one before the reset.
     ///
     /// # Errors
     /// As [`Kernel::pager_query_modified`].
-    pub fn pager_forget_modified(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<bool, Status> {
+    pub fn pager_reset_modified(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<bool, Status> {
         let key = self.source_of(pager, vmo)?;
         Ok(self.sources.get_mut(key).is_some_and(|source| core::mem::take(&mut source.modified)))
     }
@@ -408,7 +408,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `pager_supply_pages`; pages that were moved stay moved.
-    pub fn pager_supply_portion(
+    pub fn pager_supply_slice(
         &mut self,
         pager: Id<Pager>,
         vmo: Id<Vmo>,
@@ -416,19 +416,19 @@ impl<M: Machine> Kernel<M> {
         (aux, aux_offset): (Id<Vmo>, u64),
         mut done: u64,
     ) -> Result<Option<u64>, Status> {
-        let part = MAKES * PAGE;
+        let part = SLICE_COMMIT_PAGES * PAGE;
         if length <= part {
             return self.pager_supply_pages(pager, vmo, (offset, length), (aux, aux_offset)).map(|()| None);
         }
         // The first slice reports the errors of the whole range.
         self.pager_may_supply(pager, vmo, (offset, length), (aux, aux_offset))?;
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         while done < length {
             let part = part.min(length - done);
             self.pager_supply_pages(pager, vmo, (offset + done, part), (aux, aux_offset + done))?;
             done += part;
-            self.worked(MAKES as u32 / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(SLICE_COMMIT_PAGES as u32 / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 break;
             }
         }

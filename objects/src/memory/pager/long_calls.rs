@@ -8,8 +8,8 @@ use abi::{Status, ZX_PAGER_OP_DIRTY, ZX_PAGER_OP_FAIL};
 use super::dirty::whole_pages;
 use super::{Kind, Pager, Source};
 use crate::containers::slab::Key;
-use crate::core::continuation::Portion;
-use crate::core::continuation::{UNMAPS, WORK};
+use crate::core::continuation::SliceTimer;
+use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
@@ -38,7 +38,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `pager_op_range`.
-    pub fn pager_op_range_portion(
+    pub fn pager_op_range_slice(
         &mut self,
         pager: Id<Pager>,
         op: u32,
@@ -53,7 +53,7 @@ impl<M: Machine> Kernel<M> {
         let key = self.source_of(pager, vmo)?;
         // `ZX_PAGER_OP_DIRTY` goes through the range twice.
         let looks = if op == ZX_PAGER_OP_DIRTY { length } else { 0 };
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         loop {
             let at = offset + if done < looks { done } else { done - looks };
             // Skips what the VMO has lost meanwhile.
@@ -78,8 +78,8 @@ impl<M: Machine> Kernel<M> {
             if done >= looks + length {
                 return Ok(None);
             }
-            self.worked(PART);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(PART);
+            if self.slice_over(&mut slice) {
                 return Ok(Some(done));
             }
         }
@@ -90,15 +90,15 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: the VMO is not the pager's.
-    pub fn pager_detach_vmo_portion(&mut self, pager: Id<Pager>, vmo: Id<Vmo>, begins: bool) -> Result<bool, Status> {
+    pub fn pager_detach_vmo_slice(&mut self, pager: Id<Pager>, vmo: Id<Vmo>, begins: bool) -> Result<bool, Status> {
         let key = match begins {
             true => self.source_of(pager, vmo)?,
             false => self.objects.get(vmo)?.source().ok_or(Status::INVALID_ARGS)?,
         };
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         while self.source_detach_some(key) {
-            self.worked(PART);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(PART);
+            if self.slice_over(&mut slice) {
                 return Ok(true);
             }
         }
@@ -108,7 +108,7 @@ impl<M: Machine> Kernel<M> {
 
     /// 4C, one piece: stops all further requests, and evicts clean pages. Says whether there was anything to do.
     fn source_detach_some(&mut self, key: Key) -> bool {
-        if self.source_refuse_some(key) {
+        if self.source_stop_some(key) {
             return true;
         }
         let vmo = self.sources.get(key).and_then(|source| source.vmo);
@@ -116,7 +116,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The first half: stops further requests; present pages stay.
-    fn source_refuse_some(&mut self, key: Key) -> bool {
+    fn source_stop_some(&mut self, key: Key) -> bool {
         let Some(source) = self.sources.get_mut(key) else { return false };
         source.detached = true;
         let Some((kind, start)) = source.requests.any() else { return false };
@@ -126,19 +126,19 @@ impl<M: Machine> Kernel<M> {
 
     /// The last handle to a pager is closed: its VMOs lose their pager, and no packet is sent.
     pub(crate) fn pager_unreachable(&mut self, pager: Id<Pager>) {
-        self.doom(pager.object());
+        self.reaper_enqueue(pager.object());
     }
 
     /// Releases a part of what a closed pager still holds. Says whether there was anything. Pages that it has supplied
     /// stay, since no call evicts them.
-    pub(crate) fn pager_let_go(&mut self, pager: Id<Pager>) -> bool {
+    pub(crate) fn pager_drain(&mut self, pager: Id<Pager>) -> bool {
         let Some(key) = self.objects.get(pager).ok().and_then(|pager| pager.sources.first()) else { return false };
-        if !self.source_refuse_some(key) {
-            self.source_leave(key);
+        if !self.source_stop_some(key) {
+            self.source_leave_pager(key);
             self.source_withdraw(key);
-            self.source_settle(key);
+            self.source_free_if_done(key);
         }
-        self.worked(PART / WORK);
+        self.slice_add_work(PART / PAGES_PER_OBJECT);
         true
     }
 
@@ -147,14 +147,14 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// None that a caller can cause.
-    pub fn pager_protect_portion(&mut self, vmo: Id<Vmo>, done: u64) -> Result<Option<u64>, Status> {
+    pub fn pager_protect_slice(&mut self, vmo: Id<Vmo>, done: u64) -> Result<Option<u64>, Status> {
         let pages = self.vmo_size(vmo)? / PAGE;
-        let (mut at, mut portion) = (done, Portion::default());
+        let (mut at, mut slice) = (done, SliceTimer::default());
         while let Some(page) = self.vmo_first_page(vmo, at, pages) {
-            at = (page + 1).next_multiple_of(UNMAPS.into());
+            at = (page + 1).next_multiple_of(UNMAP_BATCH_PAGES.into());
             self.vmo_protect_pages(vmo, page, at);
-            self.worked(UNMAPS / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(UNMAP_BATCH_PAGES / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 return Ok(Some(at));
             }
         }
@@ -192,9 +192,9 @@ impl<M: Machine> Kernel<M> {
 impl<M: Machine> Kernel<M> {
     /// All slices.
     pub(crate) fn pager_detach_vmo(&mut self, pager: Id<Pager>, vmo: Id<Vmo>) -> Result<(), Status> {
-        let mut goes_on = self.pager_detach_vmo_portion(pager, vmo, true)?;
+        let mut goes_on = self.pager_detach_vmo_slice(pager, vmo, true)?;
         while goes_on {
-            goes_on = self.pager_detach_vmo_portion(pager, vmo, false)?;
+            goes_on = self.pager_detach_vmo_slice(pager, vmo, false)?;
         }
         Ok(())
     }

@@ -8,9 +8,9 @@
 //!    [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which all callers pass up unchanged. A call that ends so has
 //!    changed nothing.
 //! 2. The top-level handler of the event blocks the thread ([`Kernel::page_wait`]) on an existing request or a new one
-//!    ([`requests`]), and stores the thread's continuation ([`Then`](crate::task::page_wait::Then)): the arguments of
-//!    its call as they were first read, or its unanswered fault.
-//! 3. The source sends its requests one at a time, in order ([`Kernel::source_tell`]). It has one packet, which is free
+//!    ([`requests`]), and stores the thread's continuation ([`AfterPageWait`](crate::task::page_wait::AfterPageWait)):
+//!    the arguments of its call as they were first read, or its unanswered fault.
+//! 3. The source sends its requests one at a time, in order ([`Kernel::source_send`]). It has one packet, which is free
 //!    again when it has left the port. A port without handles accepts every packet and delivers none.
 //! 4. The first of these events ends the wait:
 //!    - 4A the pages arrive ([`Kernel::source_filled`]): a waiter that made the request continues when all of its pages
@@ -18,12 +18,12 @@
 //!    - 4B the pager reports a failure ([`Kernel::source_failed`]),
 //!    - 4C the VMO is detached or the pager closed, which is also a failure,
 //!    - 4D the VMO is destroyed, or shrinks: nothing is left to wait for,
-//!    - 4E the thread is killed, or a debugger moves it elsewhere ([`Kernel::page_forget`]). A request without waiters
-//!      is withdrawn.
+//!    - 4E the thread is killed, or a debugger moves it elsewhere ([`Kernel::page_wait_cancel`]). A request without
+//!      waiters is withdrawn.
 //! 5. 4A to 4D append the thread to a queue. It still counts as waiting.
-//! 6. After each event, the server takes some threads off that queue ([`Kernel::page_over`]). After a failure the call
-//!    returns its status, or the fault becomes an exception with that status. Otherwise the server makes the call again
-//!    from its start, with the stored arguments, or handles the fault again; that may lead to step 1.
+//! 6. After each event, the server takes some threads off that queue ([`Kernel::page_wait_next`]). After a failure the
+//!    call returns its status, or the fault becomes an exception with that status. Otherwise the server makes the call
+//!    again from its start, with the stored arguments, or handles the fault again; that may lead to step 1.
 
 mod dirty;
 mod long_calls;
@@ -47,12 +47,12 @@ use crate::core::port::{PACKET_SIZE, Port};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
-use crate::memory::vmo::{Beneath, SOURCE, Vmo};
+use crate::memory::vmo::{AbsentPages, SOURCE, Vmo};
 
 pub(crate) use dirty::Dirt;
 pub use dirty::DirtyQuery;
 pub(crate) use requests::{Kind, Wanted};
-use requests::{Requests, Told};
+use requests::{Requests, SendState};
 pub(crate) use runs::Runs;
 
 /// A pager.
@@ -145,7 +145,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Id<Vmo>, Status> {
         let source = self.source_create(pager, port, key, traps)?;
         let vmo = self.vmo_create(size, resizable).inspect_err(|_| self.source_abandon(source))?;
-        self.objects.get_mut(vmo)?.beneath = Beneath::Source(source);
+        self.objects.get_mut(vmo)?.absent_pages = AbsentPages::Source(source);
         if let Some(source) = self.sources.get_mut(source) {
             source.vmo = Some(vmo);
         }
@@ -197,12 +197,12 @@ impl<M: Machine> Kernel<M> {
     // --- step 3 ---
 
     /// Sends the next packet, if there is one to send and the packet is free.
-    fn source_tell(&mut self, key: Key) {
+    fn source_send(&mut self, key: Key) {
         while let Some(source) = self.sources.get_mut(key) {
             if source.sent.is_some() {
                 return;
             }
-            let (sent, command, pages) = if let Some((kind, pages)) = source.requests.tell() {
+            let (sent, command, pages) = if let Some((kind, pages)) = source.requests.next_unsent() {
                 (Sent::Request(kind, pages.start), kind.command(), pages)
             } else if source.complete == Complete::Due {
                 source.complete = Complete::Sent;
@@ -213,13 +213,13 @@ impl<M: Machine> Kernel<M> {
             source.sent = Some(sent);
             let (packet, bytes) = (source.packet, bytes(source.key, command, pages));
             if !self.packet_send(packet, bytes) {
-                self.source_told(key);
+                self.source_packet_gone(key);
             }
         }
     }
 
     /// Updates the packet of a request that changed while it is in the port.
-    fn source_send_anew(&mut self, key: Key, kind: Kind, start: u64) {
+    fn source_update_packet(&mut self, key: Key, kind: Kind, start: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
         if source.sent != Some(Sent::Request(kind, start)) {
             return;
@@ -229,33 +229,33 @@ impl<M: Machine> Kernel<M> {
         self.packet_change(packet, bytes(name, kind.command(), start..end));
     }
 
-    /// Like [`Kernel::source_tell`], but from outside of the port's code: also hands the packet to a thread that waits
+    /// Like [`Kernel::source_send`], but from outside of the port's code: also hands the packet to a thread that waits
     /// for it.
-    pub(crate) fn source_tell_now(&mut self, key: Key) {
-        self.source_tell(key);
+    pub(crate) fn source_send_now(&mut self, key: Key) {
+        self.source_send(key);
         if let Some(port) = self.sources.get(key).map(|source| source.port) {
             self.port_serve(port);
         }
     }
 
     /// The packet has left the port, or never got there.
-    fn source_told(&mut self, key: Key) {
+    fn source_packet_gone(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         match source.sent.take() {
             Some(Sent::Request(kind, start)) => {
                 if let Some(request) = source.requests.get_mut(kind, start) {
-                    request.told = Told::Yes;
+                    request.send_state = SendState::Taken;
                 }
             }
-            Some(Sent::Complete) => self.source_settle(key),
+            Some(Sent::Complete) => self.source_free_if_done(key),
             None => {}
         }
     }
 
     /// The packet has left the port, so the next one can be sent.
     pub(crate) fn source_packet_taken(&mut self, key: Key) {
-        self.source_told(key);
-        self.source_tell(key);
+        self.source_packet_gone(key);
+        self.source_send(key);
     }
 
     /// Withdraws the packet from the port.
@@ -272,13 +272,13 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn source_finish(&mut self, key: Key, kind: Kind, start: u64, status: Status) {
         let Some(source) = self.sources.get_mut(key) else { return };
         let Some(request) = source.requests.remove(kind, start) else { return };
-        if request.told == Told::Queued {
+        if request.send_state == SendState::InPort {
             self.source_withdraw(key);
         }
         for waiters in core::iter::once(request.whole).chain(request.joined.into_values()) {
-            self.page_ready(waiters, status);
+            self.page_wait_end(waiters, status);
         }
-        self.source_tell(key);
+        self.source_send(key);
     }
 
     /// 4A: pages have arrived, all of which were absent before, or may now be written, none of which could be before.
@@ -295,7 +295,7 @@ impl<M: Machine> Kernel<M> {
                     && let Some((&page, &waiters)) = request.joined.range(first..last).next()
                 {
                     request.joined.remove(&page);
-                    self.page_ready(waiters, Status::OK);
+                    self.page_wait_end(waiters, Status::OK);
                 }
             }
             from = last;
@@ -310,7 +310,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The requests for a range of pages are obsolete: their waiters look the pages up again.
-    pub(crate) fn source_ask_again(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>) {
+    pub(crate) fn source_retry(&mut self, key: Key, kind: Kind, pages: core::ops::Range<u64>) {
         self.source_finish_in(key, kind, pages, Status::OK);
     }
 
@@ -335,7 +335,7 @@ impl<M: Machine> Kernel<M> {
         let Some(source) = self.sources.get_mut(key) else { return };
         if source.complete == Complete::NotYet && source.pager.is_some() {
             source.complete = Complete::Due;
-            self.source_tell_now(key);
+            self.source_send_now(key);
         }
     }
 
@@ -344,7 +344,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(source) = self.sources.get_mut(key) {
             source.complete = Complete::Sent;
         }
-        self.source_settle(key);
+        self.source_free_if_done(key);
     }
 
     /// 4D: the VMO is destroyed. Returns the notes about its pages, which the VMO frees.
@@ -354,12 +354,12 @@ impl<M: Machine> Kernel<M> {
         let dirt = core::mem::take(&mut source.dirt);
         self.source_finish_all(key, Status::OK);
         self.source_complete(key);
-        self.source_settle(key);
+        self.source_free_if_done(key);
         dirt
     }
 
     /// Removes a source from its pager's list. If its VMO still exists, it is charged for the source from now on.
-    fn source_leave(&mut self, key: Key) {
+    fn source_leave_pager(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         let (Some(id), vmo) = (source.pager.take(), source.vmo) else { return };
         if let Ok(pager) = self.objects.get_mut(id) {
@@ -367,18 +367,18 @@ impl<M: Machine> Kernel<M> {
         }
         self.discharge(id.object(), SOURCE);
         if let Some(vmo) = vmo {
-            self.vmo_noted(vmo);
+            self.vmo_update_notes_charge(vmo);
         }
     }
 
     /// Destroys a source that has no VMO and nothing more to send.
-    fn source_settle(&mut self, key: Key) {
+    fn source_free_if_done(&mut self, key: Key) {
         let Some(source) = self.sources.get(key) else { return };
         let done = source.pager.is_none() || source.complete == Complete::Sent && source.sent.is_none();
         if source.vmo.is_some() || !done {
             return;
         }
-        self.source_leave(key);
+        self.source_leave_pager(key);
         let Some(source) = self.sources.remove(key) else { return };
         self.packet_of_source_end(source.packet);
         self.drop_ref(source.port.object());

@@ -23,13 +23,13 @@ pub(crate) enum Kind {
 
 /// Progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub(crate) enum SendState {
     /// In the queue, by its number.
-    Not,
+    Unsent,
     /// In the port.
-    Queued,
+    InPort,
     /// The packet has left the port.
-    Yes,
+    Taken,
 }
 
 /// See the module's description.
@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub end: u64,
     /// Number of pages that have not arrived yet.
     pub missing: u64,
-    pub told: Told,
+    pub send_state: SendState,
     /// Threads that made the request and want all of it.
     pub whole: List<Waiters>,
     /// Threads that joined it, by the first page that they want.
@@ -59,7 +59,7 @@ impl Request {
 pub(crate) struct Requests {
     read: BTreeMap<u64, Request>,
     dirty: BTreeMap<u64, Request>,
-    untold: BTreeMap<u64, (Kind, u64)>,
+    unsent: BTreeMap<u64, (Kind, u64)>,
     next: u64,
 }
 
@@ -97,12 +97,12 @@ impl Requests {
             number,
             end,
             missing: end - pages.start,
-            told: Told::Not,
+            send_state: SendState::Unsent,
             whole: List::default(),
             joined: BTreeMap::new(),
         };
         requests.insert(pages.start, request);
-        self.untold.insert(number, (kind, pages.start));
+        self.unsent.insert(number, (kind, pages.start));
         (pages.start, true)
     }
 
@@ -135,18 +135,18 @@ impl Requests {
     }
 
     /// Takes the next request to send off the queue and marks it as in the port.
-    pub fn tell(&mut self) -> Option<(Kind, Range<u64>)> {
-        let (_, (kind, start)) = self.untold.pop_first()?;
+    pub fn next_unsent(&mut self) -> Option<(Kind, Range<u64>)> {
+        let (_, (kind, start)) = self.unsent.pop_first()?;
         let request = self.get_mut(kind, start)?;
-        request.told = Told::Queued;
+        request.send_state = SendState::InPort;
         Some((kind, start..request.end))
     }
 
     /// Removes a request.
     pub fn remove(&mut self, kind: Kind, start: u64) -> Option<Request> {
         let request = self.of_mut(kind).remove(&start)?;
-        if request.told == Told::Not {
-            self.untold.remove(&request.number);
+        if request.send_state == SendState::Unsent {
+            self.unsent.remove(&request.number);
         }
         Some(request)
     }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(requests.ask(Kind::Read, 5..20), (4, false));
         assert_eq!(requests.ask(Kind::Read, 8..20), (8, true));
         assert_eq!(requests.ask(Kind::Dirty, 5..6), (5, true));
-        let told: alloc::vec::Vec<_> = core::iter::from_fn(|| requests.tell()).collect();
+        let told: alloc::vec::Vec<_> = core::iter::from_fn(|| requests.next_unsent()).collect();
         assert_eq!(told, [(Kind::Read, 4..8), (Kind::Read, 0..4), (Kind::Read, 8..20), (Kind::Dirty, 5..6)]);
         assert_eq!(requests.first(Kind::Read, 3..5), Some((0, 4)));
         assert_eq!(requests.first(Kind::Read, 7..30), Some((4, 8)));
@@ -205,7 +205,7 @@ mod tests {
                     },
                     2 => {
                         let first = (!queue.is_empty()).then(|| queue.remove(0));
-                        prop_assert_eq!(requests.tell(), first);
+                        prop_assert_eq!(requests.next_unsent(), first);
                     }
                     _ => {
                         let found = requests.first(kind, start..start + len);

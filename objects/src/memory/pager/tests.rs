@@ -18,7 +18,7 @@ use crate::core::wait::Waiting;
 use crate::fake::FakeMachine;
 use crate::machine::Access;
 use crate::machine::Registers;
-use crate::task::page_wait::Then;
+use crate::task::page_wait::AfterPageWait;
 use crate::task::process::Process;
 use crate::task::thread::{Thread, ThreadState};
 
@@ -115,7 +115,7 @@ impl World {
         }
         let done = self.kernel.vmo_require(vmo, first * PAGE, count * PAGE, access);
         if done == Err(PAGE_WAIT) {
-            let then = Then::Call { number: NUMBER, args: [what, first, count, value, 0, 0, 0, 0] };
+            let then = AfterPageWait::Call { number: NUMBER, args: [what, first, count, value, 0, 0, 0, 0] };
             assert_eq!(self.kernel.page_wait(thread, then), Ok(Waiting::Blocked));
             return done;
         }
@@ -143,8 +143,8 @@ impl World {
     /// What the server does after each event.
     fn settle(&mut self) {
         self.kernel.reap();
-        while let Some((thread, then, result)) = self.kernel.page_over() {
-            let Then::Call { number: NUMBER, args } = then else { panic!("it was at a call") };
+        while let Some((thread, then, result)) = self.kernel.page_wait_next() {
+            let AfterPageWait::Call { number: NUMBER, args } = then else { panic!("it was at a call") };
             let result = result.and_then(|()| self.call(thread, [args[0], args[1], args[2], args[3]]));
             if result != Err(PAGE_WAIT) {
                 assert!(!self.waits(thread));

@@ -5,8 +5,8 @@ use abi::Status;
 use super::{Child, Vmar};
 use crate::containers::slab::Key;
 use crate::core::account::Payer;
-use crate::core::continuation::Portion;
-use crate::core::continuation::{SHORT, UNMAPS, WORK};
+use crate::core::continuation::SliceTimer;
+use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES, UNSLICED_BYTES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE, Perm};
@@ -20,12 +20,12 @@ fn whole_pages(address: u64, len: u64) -> Result<u64, Status> {
 }
 
 /// Encodes how far an operation on a range has come: never 0, which means that it begins.
-fn come_from(base: u64, at: u64) -> u64 {
+fn progress_encode(base: u64, at: u64) -> u64 {
     at - base + 1
 }
 
-/// Decodes [`come_from`] to an address.
-fn come_to(base: u64, done: u64) -> u64 {
+/// Decodes [`progress_encode`] to an address.
+fn progress_decode(base: u64, done: u64) -> u64 {
     base + done.saturating_sub(1)
 }
 
@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
         let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);
         let vmo = copy.map_err(|status| if status == Status::NO_MEMORY { status } else { Status::ACCESS_DENIED })?;
-        self.charge_to(caller, vmo).inspect_err(|_| self.doom(vmo.object()))?;
+        self.charge_to(caller, vmo).inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
         self.mapping_remove(mapping.vmar, mapping.base);
         self.space_unmap(aspace, mapping.base, mapping.len / PAGE);
         let copy = Mapping { vmo, offset: 0, named: vmo, named_offset: 0, copied: true, ..mapping };
@@ -143,7 +143,7 @@ impl<M: Machine> Kernel<M> {
         self.vmar_check_clear(id, base, len, false)?;
         // Unmapping must work even without memory, but not if it increases the number of mappings.
         if self.range_is_within_mapping(aspace, base, base + len) {
-            self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
+            self.retry_with_reaper(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
         }
         self.mapping_split(aspace, base);
         self.mapping_split(aspace, base + len);
@@ -179,7 +179,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmar_unmap`.
-    pub fn vmar_unmap_portion(
+    pub fn vmar_unmap_slice(
         &mut self,
         id: Id<Vmar>,
         (address, len): (u64, u64),
@@ -188,16 +188,16 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<Option<u64>, Status> {
         let len = whole_pages(address, len)?;
         if done == 0 {
-            if len <= SHORT && self.vmar_clear_one(id, address, len) {
+            if len <= UNSLICED_BYTES && self.vmar_clear_one(id, address, len) {
                 return Ok(None);
             }
-            if len <= SHORT && self.vmar_is_plain(id, address, len) {
+            if len <= UNSLICED_BYTES && self.vmar_is_plain(id, address, len) {
                 return self.vmar_clear(id, address, len).map(|()| None);
             }
             self.vmar_check_clear(id, address, len, with_vmars)?;
         }
-        let at = self.vmar_clear_portion(id, (address, address + len), come_to(address, done), with_vmars)?;
-        Ok(at.map(|at| come_from(address, at)))
+        let at = self.vmar_clear_slice(id, (address, address + len), progress_decode(address, done), with_vmars)?;
+        Ok(at.map(|at| progress_encode(address, at)))
     }
 
     /// Whether a range lies in a VMAR and contains no other VMAR.
@@ -210,22 +210,22 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmar_destroy`.
-    pub fn vmar_destroy_portion(&mut self, id: Id<Vmar>, done: u64) -> Result<Option<u64>, Status> {
+    pub fn vmar_destroy_slice(&mut self, id: Id<Vmar>, done: u64) -> Result<Option<u64>, Status> {
         let (vmar, aspace) = self.vmar_alive(id)?;
         let (base, end) = (vmar.base, vmar.end());
         let parent = vmar.parent.ok_or(Status::NOT_SUPPORTED)?;
         if self.range_has_fixed(aspace, base, end) {
             return Err(Status::ACCESS_DENIED);
         }
-        match self.vmar_clear_portion(id, (base, end), come_to(base, done), true)? {
-            Some(at) => Ok(Some(come_from(base, at))),
+        match self.vmar_clear_slice(id, (base, end), progress_decode(base, done), true)? {
+            Some(at) => Ok(Some(progress_encode(base, at))),
             None => self.vmar_take_out(aspace, parent, id).map(|()| None),
         }
     }
 
     /// Removes mappings and VMARs from a range of a VMAR, from an address up, as many as fit in one slice. Returns how
     /// far it has come; none if the range is empty.
-    pub(super) fn vmar_clear_portion(
+    pub(super) fn vmar_clear_slice(
         &mut self,
         id: Id<Vmar>,
         (start, end): (u64, u64),
@@ -236,7 +236,7 @@ impl<M: Machine> Kernel<M> {
         if !vmar.covers(start, end - start) {
             return Err(Status::INVALID_ARGS);
         }
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         loop {
             // Destroys the innermost VMAR first.
             let inner = self.aspaces.get(aspace).and_then(|space| space.vmar_at(at)).ok_or(Status::BAD_STATE)?;
@@ -257,7 +257,7 @@ impl<M: Machine> Kernel<M> {
                     };
                     self.vmar_clear(inner, from, pages * PAGE)?;
                     at = from + pages * PAGE;
-                    self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+                    self.slice_add_work(pages.min(UNMAP_BATCH_PAGES.into()) as u32 / PAGES_PER_OBJECT);
                 }
                 Some(Child::Vmar(_, base, _)) => at = base,
                 None if inner == id => {
@@ -274,7 +274,7 @@ impl<M: Machine> Kernel<M> {
                     }
                 },
             }
-            if self.portion_over(&mut portion) {
+            if self.slice_over(&mut slice) {
                 return Ok(Some(at));
             }
         }
@@ -294,7 +294,7 @@ impl<M: Machine> Kernel<M> {
     /// mapping.
     pub fn vmar_unmap(&mut self, id: Id<Vmar>, address: u64, len: u64, with_vmars: bool) -> Result<(), Status> {
         let mut done = 0;
-        while let Some(next) = self.vmar_unmap_portion(id, (address, len), with_vmars, done)? {
+        while let Some(next) = self.vmar_unmap_slice(id, (address, len), with_vmars, done)? {
             done = next;
         }
         Ok(())
@@ -320,7 +320,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::INVALID_ARGS);
         }
         let end = address + len;
-        self.aspace_pays(aspace)?;
+        self.aspace_update_charge(aspace)?;
         let (mut at, mut takes_execute) = (address, false);
         while at < end {
             let (next, before) = self.may_protect(id, aspace, at, perm, with_vmars)?;
@@ -354,7 +354,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmar_protect`.
-    pub fn vmar_protect_portion(
+    pub fn vmar_protect_slice(
         &mut self,
         id: Id<Vmar>,
         (address, len): (u64, u64),
@@ -362,7 +362,7 @@ impl<M: Machine> Kernel<M> {
         with_vmars: bool,
         done: u64,
     ) -> Result<Option<u64>, Status> {
-        if len <= SHORT && done == 0 {
+        if len <= UNSLICED_BYTES && done == 0 {
             return self.vmar_protect(id, address, len, perm, with_vmars).map(|()| None);
         }
         let len = whole_pages(address, len)?;
@@ -370,7 +370,7 @@ impl<M: Machine> Kernel<M> {
         if !vmar.covers(address, len) {
             return Err(Status::INVALID_ARGS);
         }
-        let (mut done, mut portion) = (done, Portion::default());
+        let (mut done, mut slice) = (done, SliceTimer::default());
         while done < 2 * len {
             let changes = done >= len;
             let at = address + done % len;
@@ -380,11 +380,11 @@ impl<M: Machine> Kernel<M> {
                 let pages = self.space_stretch(aspace, at, left);
                 self.vmar_protect(id, at, pages * PAGE, perm, with_vmars)?;
                 done += pages * PAGE;
-                self.worked(pages.min(UNMAPS.into()) as u32 / WORK);
+                self.slice_add_work(pages.min(UNMAP_BATCH_PAGES.into()) as u32 / PAGES_PER_OBJECT);
             } else {
                 done += left * PAGE;
             }
-            if self.portion_over(&mut portion) {
+            if self.slice_over(&mut slice) {
                 return Ok(Some(done).filter(|&done| done < 2 * len));
             }
         }
@@ -421,7 +421,7 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: it is destroyed. `NOT_SUPPORTED`: it is the root. `ACCESS_DENIED`: the vDSO's code is in it.
     pub fn vmar_destroy(&mut self, id: Id<Vmar>) -> Result<(), Status> {
         let mut done = 0;
-        while let Some(next) = self.vmar_destroy_portion(id, done)? {
+        while let Some(next) = self.vmar_destroy_slice(id, done)? {
             done = next;
         }
         Ok(())
@@ -435,7 +435,7 @@ impl<M: Machine> Kernel<M> {
         match vmar.children.pop(&mut self.nodes) {
             Some(Child::Vmar(sub, ..)) => Some(sub),
             Some(Child::Mapping(mapping)) => {
-                self.mapping_let_go(aspace, &mapping);
+                self.reverse_map_remove(aspace, &mapping);
                 Some(at)
             }
             None => {

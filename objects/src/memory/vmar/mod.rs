@@ -150,7 +150,7 @@ impl<M: Machine> Kernel<M> {
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
         let mut mapping = self.mapping_wanted(id, &request)?;
         let (base, aspace) = self.vmar_place(id, place, mapping.len)?;
-        self.aspace_pays(aspace)?;
+        self.aspace_update_charge(aspace)?;
         if let Place::Over(_) = place {
             self.vmar_clear(id, base, mapping.len)?;
         }
@@ -202,7 +202,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmar_map`.
-    pub fn vmar_map_over_portion(
+    pub fn vmar_map_over_slice(
         &mut self,
         id: Id<Vmar>,
         offset: u64,
@@ -211,12 +211,12 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(u64, Option<u64>), Status> {
         let wanted = Mapping { content_only, ..self.mapping_wanted(id, &request)? };
         let (base, aspace) = self.vmar_place(id, Place::Over(offset), wanted.len)?;
-        self.aspace_pays(aspace)?;
+        self.aspace_update_charge(aspace)?;
         let (at, end) = (base + done, base + wanted.len);
         if done == 0 {
             self.vmar_check_clear(id, base, wanted.len, false)?;
         }
-        let cleared = self.vmar_clear_portion(id, (at, end), at, false);
+        let cleared = self.vmar_clear_slice(id, (at, end), at, false);
         // Maps what is free now, even if clearing failed on the way. Since the last slice other threads may have mapped
         // something there, possibly from before `at`.
         let children = &self.objects.get(id)?.children;
@@ -273,7 +273,7 @@ impl<M: Machine> Kernel<M> {
             vmar.children.insert(node);
         }
         // Nothing was mapped there, so no fault has cached a look-up there: the cached last mapping stays valid.
-        self.mapping_take_up(aspace, &mapping);
+        self.reverse_map_insert(aspace, &mapping);
     }
 
     fn mapping_remove(&mut self, vmar: Id<Vmar>, base: u64) {
@@ -297,7 +297,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(space) = self.aspaces.get_mut(aspace) {
             space.last = None;
         }
-        self.mapping_let_go(aspace, &mapping);
+        self.reverse_map_remove(aspace, &mapping);
         Some((mapping, aspace))
     }
 }

@@ -4,8 +4,8 @@ use abi::Status;
 
 use super::Vmar;
 use crate::containers::slab::Key;
-use crate::core::continuation::Portion;
-use crate::core::continuation::{SHOWS, WORK};
+use crate::core::continuation::SliceTimer;
+use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_MAP_PAGES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
@@ -39,7 +39,7 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not whole pages, or in a VMAR below this one, which the operation or the handle (`with_vmars`)
     /// does not reach. `OUT_OF_RANGE`: not within the VMAR, or beyond a VMO's end. `BAD_STATE`: destroyed, or not all
     /// of it is mapped. `ACCESS_DENIED`: a mapping's maximum permissions do not allow the operation. Errors of the VMO.
-    pub fn vmar_op_range_portion(
+    pub fn vmar_op_range_slice(
         &mut self,
         id: Id<Vmar>,
         op: RangeOp,
@@ -62,7 +62,7 @@ impl<M: Machine> Kernel<M> {
         // Like `vmar_protect`, operations that need more than a mapping's current permissions do not reach into VMARs
         // below.
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
-        let (mut at, mut portion) = (address.saturating_add(done), Portion::default());
+        let (mut at, mut slice) = (address.saturating_add(done), SliceTimer::default());
         while at < end {
             let mapping = *self.mapping_at(aspace, at).ok_or(Status::BAD_STATE)?;
             if own && mapping.vmar != id {
@@ -73,9 +73,9 @@ impl<M: Machine> Kernel<M> {
                 return Ok(Some(at + part - address));
             }
             // A range may have any number of short mappings.
-            self.worked(((to - at) / PAGE).min(SHOWS) as u32 / WORK);
+            self.slice_add_work(((to - at) / PAGE).min(SLICE_MAP_PAGES) as u32 / PAGES_PER_OBJECT);
             at = to;
-            if at < end && self.portion_over(&mut portion) {
+            if at < end && self.slice_over(&mut slice) {
                 return Ok(Some(at - address));
             }
         }
@@ -103,38 +103,40 @@ impl<M: Machine> Kernel<M> {
         match op {
             RangeOp::Commit => {
                 allowed(mapping.max.write)?;
-                if let Some(pages) = self.vmo_commit_portion(vmo, offset, len, 0)? {
+                if let Some(pages) = self.vmo_commit_slice(vmo, offset, len, 0)? {
                     self.mapping_fill(aspace, mapping, from, from + pages * PAGE);
                     return Ok(Some(pages * PAGE));
                 }
             }
             RangeOp::Decommit => {
                 allowed(mapping.max.write)?;
-                return self.vmo_decommit_portion(vmo, offset, len, 0);
+                return self.vmo_decommit_slice(vmo, offset, len, 0);
             }
             RangeOp::Zero => {
                 allowed(mapping.max.write)?;
-                return self.vmo_zero_portion(vmo, offset, len, 0);
+                return self.vmo_zero_slice(vmo, offset, len, 0);
             }
             RangeOp::DontNeed => return Ok(None),
             RangeOp::Prefetch => {
                 allowed(mapping.max.read)?;
                 within()?;
                 let there = self.vmo_require_part(vmo, offset, len, Access::Read)?;
-                let done = self.mapping_fill_portion(aspace, mapping, from, from + there).unwrap_or(there);
+                let done = self.mapping_fill_slice(aspace, mapping, from, from + there).unwrap_or(there);
                 return Ok(Some(done).filter(|&done| done < len));
             }
             RangeOp::MapRange => within()?,
             RangeOp::AlwaysNeed => {}
         }
-        Ok(self.mapping_fill_portion(aspace, mapping, from, to))
+        Ok(self.mapping_fill_slice(aspace, mapping, from, to))
     }
 
     /// One slice of [`Kernel::mapping_fill`]. Returns the number of bytes of the part that are done, if some are left.
-    fn mapping_fill_portion(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) -> Option<u64> {
+    fn mapping_fill_slice(&mut self, aspace: Key, mapping: &Mapping, from: u64, to: u64) -> Option<u64> {
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let end = match self.vmo_first_page(mapping.vmo, page_of(from), page_of(to)) {
-            Some(first) => from.saturating_add(((first + 1).next_multiple_of(SHOWS) - page_of(from)) * PAGE).min(to),
+            Some(first) => {
+                from.saturating_add(((first + 1).next_multiple_of(SLICE_MAP_PAGES) - page_of(from)) * PAGE).min(to)
+            }
             None => to,
         };
         self.mapping_fill(aspace, mapping, from, end);
@@ -153,7 +155,7 @@ impl<M: Machine> Kernel<M> {
         let (mut page, last) = (page_of(from), page_of(to));
         while let Some(next) = self.vmo_first_page(mapping.vmo, page, last) {
             let at = mapping.base + (next * PAGE - mapping.offset);
-            if self.aspace_pays(aspace).is_err() {
+            if self.aspace_update_charge(aspace).is_err() {
                 return;
             }
             if self.vmo_map_large(machine, mapping, at, false) {
@@ -172,7 +174,7 @@ impl<M: Machine> Kernel<M> {
     pub fn vmar_prefault(&mut self, id: Id<Vmar>, address: u64) -> Option<u64> {
         let aspace = self.objects.get(id).ok()?.aspace?;
         let mapping = *self.mapping_at(aspace, address)?;
-        Some(address + self.mapping_fill_portion(aspace, &mapping, address, mapping.end())?)
+        Some(address + self.mapping_fill_slice(aspace, &mapping, address, mapping.end())?)
     }
 }
 
@@ -188,7 +190,7 @@ impl<M: Machine> Kernel<M> {
         with_vmars: bool,
     ) -> Result<(), Status> {
         let mut done = 0;
-        while let Some(next) = self.vmar_op_range_portion(id, op, (address, len), with_vmars, done)? {
+        while let Some(next) = self.vmar_op_range_slice(id, op, (address, len), with_vmars, done)? {
             done = next;
         }
         Ok(())

@@ -7,7 +7,7 @@
 //!
 //! Pages that were guessed wrongly are given back. The pages that the last fault of a run made ahead are *open*. Those
 //! of them that the program has not written, according to the dirty bits of the page tables, and that contain only
-//! zeroes, are freed again, which no program can observe ([`Kernel::ahead_settle`]). That happens when
+//! zeroes, are freed again, which no program can observe ([`Kernel::ahead_reclaim`]). That happens when
 //!
 //! - the VMO has its next fault, or [`RUNS`] other VMOs have had faults since,
 //! - a call asks how much memory is committed, or the memory is about to be shared or moved,
@@ -22,7 +22,7 @@ use core::ops::Range;
 use abi::Status;
 
 use super::pages::Entry;
-use super::{Beneath, Kind, Vmo};
+use super::{AbsentPages, Kind, Vmo};
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -80,12 +80,12 @@ impl<M: Machine> Kernel<M> {
         perm: Perm,
     ) -> Result<(), Status> {
         let machine = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
-        let made = self.ahead_goes_on(id, page);
-        if made == 1 || !self.vmo_may_guess(id) {
+        let made = self.ahead_next_count(id, page);
+        if made == 1 || !self.vmo_may_allocate_ahead(id) {
             return self.vmo_map_frame(machine, at, id, frame, perm);
         }
         let mut frames = [frame; MOST as usize];
-        let count = self.vmo_make_ahead(id, page + 1, frames.get_mut(1..=(made - 1).min(room) as usize));
+        let count = self.vmo_allocate_ahead(id, page + 1, frames.get_mut(1..=(made - 1).min(room) as usize));
         let (first, open) = (frames.get(..=count).unwrap_or_default(), page + 1..page + 1 + count as u64);
         if let Some(slot) = self.ahead.runs.iter_mut().flatten().find(|run| run.vmo == id) {
             *slot = Run { vmo: id, next: open.end, made, open, aspace, address: at + PAGE };
@@ -98,7 +98,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Records that a fault made `page`, closes the VMO's last run, and returns how many pages this fault should make.
-    fn ahead_goes_on(&mut self, id: Id<Vmo>, page: u64) -> u64 {
+    fn ahead_next_count(&mut self, id: Id<Vmo>, page: u64) -> u64 {
         let place = self.ahead.runs.iter().position(|run| run.as_ref().is_some_and(|run| run.vmo == id));
         let place = place.unwrap_or_else(|| {
             self.ahead.oldest = (self.ahead.oldest + 1) % RUNS;
@@ -112,22 +112,22 @@ impl<M: Machine> Kernel<M> {
         if goes_on && all_touched { (old.made * GROWTH).min(MOST) } else { 1 }
     }
 
-    fn vmo_may_guess(&self, id: Id<Vmo>) -> bool {
+    fn vmo_may_allocate_ahead(&self, id: Id<Vmo>) -> bool {
         let (used, total) = self.machine.memory();
         let plain = self.objects.get(id).is_ok_and(|vmo| {
             vmo.kind == Kind::Plain
-                && matches!(vmo.beneath, Beneath::Zeroes)
+                && matches!(vmo.absent_pages, AbsentPages::Zeroes)
                 && vmo.discard.is_none()
                 && vmo.cache == Cache::Cached
         });
         self.machine.knows_written()
             && plain
             && total.saturating_sub(used) >= ENOUGH
-            && self.charges_at_ease(id.object())
+            && self.has_ample_room(id.object())
     }
 
     /// Makes absent pages from `first` up, to the first one that is present; returns how many.
-    fn vmo_make_ahead(&mut self, id: Id<Vmo>, first: u64, frames: Option<&mut [Frame]>) -> usize {
+    fn vmo_allocate_ahead(&mut self, id: Id<Vmo>, first: u64, frames: Option<&mut [Frame]>) -> usize {
         let Ok(vmo) = self.objects.get(id) else { return 0 };
         let size = vmo.size / PAGE;
         let zero_mapped = vmo.zero_mapped;
@@ -154,23 +154,23 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Gives back the pages made ahead that are not known to have been touched, unless they were written.
-    pub fn ahead_settle(&mut self) {
-        self.ahead_settle_those(|_| true);
+    pub fn ahead_reclaim(&mut self) {
+        self.ahead_reclaim_if(|_| true);
     }
 
-    /// Like [`Kernel::ahead_settle`], for one VMO.
-    pub(crate) fn ahead_settle_of(&mut self, id: Id<Vmo>) {
-        self.ahead_settle_those(|run| run.vmo == id);
+    /// Like [`Kernel::ahead_reclaim`], for one VMO.
+    pub(crate) fn ahead_reclaim_vmo(&mut self, id: Id<Vmo>) {
+        self.ahead_reclaim_if(|run| run.vmo == id);
     }
 
     /// Marks the open pages of a VMO as wanted, whether or not they are touched.
-    pub(crate) fn ahead_wanted(&mut self, id: Id<Vmo>) {
+    pub(crate) fn ahead_keep_open(&mut self, id: Id<Vmo>) {
         for run in self.ahead.runs.iter_mut().flatten().filter(|run| run.vmo == id) {
             run.open = 0..0;
         }
     }
 
-    fn ahead_settle_those(&mut self, which: impl Fn(&Run) -> bool) {
+    fn ahead_reclaim_if(&mut self, which: impl Fn(&Run) -> bool) {
         for place in 0..RUNS {
             let Some(slot) = self.ahead.runs.get_mut(place) else { return };
             if let Some(run) = slot.take_if(|run| which(run)) {
@@ -194,7 +194,7 @@ impl<M: Machine> Kernel<M> {
             }
             let Ok(vmo) = self.objects.get(run.vmo) else { return false };
             let Some(Entry::Frame(frame)) = vmo.pages().map(|table| table.get(page)) else { continue };
-            let plain = vmo.kind == Kind::Plain && matches!(vmo.beneath, Beneath::Zeroes);
+            let plain = vmo.kind == Kind::Plain && matches!(vmo.absent_pages, AbsentPages::Zeroes);
             if plain && !vmo.is_pinned(page, page + 1) && !self.frames.is_shared(frame) && self.holds_nothing(frame) {
                 self.vmo_drop_pages(run.vmo, page, page + 1);
                 all = false;

@@ -6,7 +6,7 @@
 
 use abi::Signals;
 
-use super::{Beneath, Vmo};
+use super::{AbsentPages, Vmo};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_leave(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let (parent, window) = (vmo.parent, vmo.is_window());
-        if let Beneath::Other { vmo: other, .. } = vmo.beneath {
+        if let AbsentPages::Other { vmo: other, .. } = vmo.absent_pages {
             self.objects.delist(other, |other| &mut other.readers, id.object());
         }
         if let Some(parent) = parent {

@@ -3,9 +3,9 @@
 use abi::Status;
 
 use super::pages::Pages;
-use super::{Backing, Beneath, Kind, Vmo, round_up};
-use crate::core::continuation::Portion;
-use crate::core::continuation::{SHORT, UNMAPS, WORK};
+use super::{AbsentPages, Backing, Kind, Vmo, round_up};
+use crate::core::continuation::SliceTimer;
+use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES, UNSLICED_BYTES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Cache, Machine, PAGE};
@@ -57,23 +57,23 @@ impl<M: Machine> Kernel<M> {
         }
         let (target, from) = if visible == 0 { (named, 0) } else { self.vmo_resolve(parent, offset)? };
         let from = from / PAGE;
-        self.ahead_settle_of(target);
-        let beneath = match self.objects.get(target)?.beneath {
-            Beneath::Zeroes => Beneath::Zeroes,
-            Beneath::Discarded | Beneath::Device(_) => return Err(Status::NOT_SUPPORTED),
+        self.ahead_reclaim_vmo(target);
+        let absent_pages = match self.objects.get(target)?.absent_pages {
+            AbsentPages::Zeroes => AbsentPages::Zeroes,
+            AbsentPages::Discarded | AbsentPages::Device(_) => return Err(Status::NOT_SUPPORTED),
             _ if kind == CloneKind::Snapshot => return Err(Status::NOT_SUPPORTED),
-            Beneath::Source(_) => Beneath::Other { vmo: target, from, end: visible },
-            Beneath::Other { vmo, from: first, end } => {
-                Beneath::Other { vmo, from: first.saturating_add(from), end: end.saturating_sub(from).min(visible) }
+            AbsentPages::Source(_) => AbsentPages::Other { vmo: target, from, end: visible },
+            AbsentPages::Other { vmo, from: first, end } => {
+                AbsentPages::Other { vmo, from: first.saturating_add(from), end: end.saturating_sub(from).min(visible) }
             }
         };
-        let pages = match beneath {
+        let pages = match absent_pages {
             // The pages of the pager-backed VMO are shown, not shared: the pager may change or evict them there.
-            Beneath::Other { vmo, .. } if vmo == target => Pages::default(),
+            AbsentPages::Other { vmo, .. } if vmo == target => Pages::default(),
             _ => self.vmo_share_pages(target, from, visible)?,
         };
-        let zeroed = match beneath {
-            Beneath::Other { vmo, .. } if vmo != target => self.objects.get(target)?.zeroed.part(from, visible),
+        let zeroed = match absent_pages {
+            AbsentPages::Other { vmo, .. } if vmo != target => self.objects.get(target)?.zeroed.part(from, visible),
             _ => Runs::default(),
         };
         let child = match self.vmo_new(rounded, size, resizable, Backing::Pages(Pages::default())) {
@@ -85,12 +85,12 @@ impl<M: Machine> Kernel<M> {
         };
         let vmo = self.objects.get_mut(child)?;
         vmo.backing = Backing::Pages(pages);
-        vmo.beneath = beneath;
+        vmo.absent_pages = absent_pages;
         vmo.zeroed = zeroed;
-        vmo.notes_paid = vmo.note_bytes();
+        vmo.notes_charge = vmo.note_bytes();
         vmo.is_clone = true;
         vmo.shares = true;
-        if let Beneath::Other { vmo, .. } = beneath {
+        if let AbsentPages::Other { vmo, .. } = absent_pages {
             self.add_ref(vmo.object());
             self.objects.enlist(vmo, |vmo| &mut vmo.readers, child.object());
         }
@@ -104,23 +104,29 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// None that a caller can cause.
-    pub fn vmo_clone_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+    pub fn vmo_clone_protect_slice(
+        &mut self,
+        id: Id<Vmo>,
+        offset: u64,
+        len: u64,
+        done: u64,
+    ) -> Result<Option<u64>, Status> {
         let end = offset.saturating_add(len).min(self.vmo_size(id)?);
-        if end <= offset || end - offset <= SHORT {
+        if end <= offset || end - offset <= UNSLICED_BYTES {
             return Ok(None);
         }
         let (target, from) = self.vmo_resolve(id, offset)?;
         let (first, to) = (from / PAGE, (from + (end - offset)).div_ceil(PAGE));
-        let (mut at, mut portion) = (first + done, Portion::default());
+        let (mut at, mut slice) = (first + done, SliceTimer::default());
         let vmo = self.objects.get(target)?;
         if vmo.mappings.is_empty() || vmo.kind != Kind::Plain {
             return Ok(None);
         }
         while let Some(page) = self.vmo_first_page(target, at, to) {
-            at = (page + 1).next_multiple_of(UNMAPS.into()).min(to);
+            at = (page + 1).next_multiple_of(UNMAP_BATCH_PAGES.into()).min(to);
             self.vmo_protect_pages(target, page, at);
-            self.worked(UNMAPS / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(UNMAP_BATCH_PAGES / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 break;
             }
         }

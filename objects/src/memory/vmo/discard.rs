@@ -6,7 +6,7 @@
 
 use abi::Status;
 
-use super::{Beneath, Vmo};
+use super::{AbsentPages, Vmo};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
@@ -49,9 +49,9 @@ impl<M: Machine> Kernel<M> {
         *locks = locks.checked_add(1).ok_or(Status::BAD_STATE)?;
         self.vmo_unlisted(id);
         let vmo = self.objects.get_mut(id)?;
-        let was = matches!(vmo.beneath, Beneath::Discarded);
+        let was = matches!(vmo.absent_pages, AbsentPages::Discarded);
         if was {
-            vmo.beneath = Beneath::Zeroes;
+            vmo.absent_pages = AbsentPages::Zeroes;
         }
         Ok(was)
     }
@@ -62,7 +62,7 @@ impl<M: Machine> Kernel<M> {
     /// As [`Kernel::vmo_lock`]. `UNAVAILABLE`: the content was dropped.
     pub fn vmo_try_lock(&mut self, id: Id<Vmo>, offset: u64, len: u64) -> Result<(), Status> {
         self.vmo_locks(id, offset, len)?;
-        if matches!(self.objects.get(id)?.beneath, Beneath::Discarded) {
+        if matches!(self.objects.get(id)?.absent_pages, AbsentPages::Discarded) {
             return Err(Status::UNAVAILABLE);
         }
         self.vmo_lock(id, offset, len).map(drop)
@@ -116,7 +116,7 @@ impl<M: Machine> Kernel<M> {
             if held == 0 || !vmo.pins.is_empty() {
                 continue;
             }
-            vmo.beneath = Beneath::Discarded;
+            vmo.absent_pages = AbsentPages::Discarded;
             // Also unmaps the page of zeroes.
             let end = vmo.size / crate::machine::PAGE;
             self.vmo_drop_pages(id, 0, end);

@@ -45,7 +45,7 @@ impl<M: Machine> Kernel<M> {
         if !allowed {
             return Err(Status::ACCESS_DENIED);
         }
-        self.aspace_pays(key)?;
+        self.aspace_update_charge(key)?;
         let at = address / PAGE * PAGE;
         let page_of = |address: u64| (mapping.offset + (address - mapping.base)) / PAGE;
         let page = page_of(at);
@@ -89,8 +89,9 @@ impl<M: Machine> Kernel<M> {
                 return Ok(());
             }
         } else {
-            let zero =
-                self.with_left(|kernel| kernel.frames.zero(&mut kernel.machine)).map_err(|_| Status::NO_MEMORY)?;
+            let zero = self
+                .retry_with_reaper(|kernel| kernel.frames.zero(&mut kernel.machine))
+                .map_err(|_| Status::NO_MEMORY)?;
             self.objects.get_mut(mapping.vmo)?.zero_mapped = true;
             return self.vmo_map_frame(machine, at, mapping.vmo, zero, Perm { write: false, ..mapping.perm });
         }
@@ -105,11 +106,11 @@ impl<M: Machine> Kernel<M> {
     pub fn pages_map(&mut self, key: Key, address: u64, wanted: u64, write: bool) -> Result<u64, Status> {
         let machine = self.aspaces.get(key).ok_or(Status::BAD_STATE)?.machine;
         let mapping = self.fault_in(key, address).ok_or(Status::NOT_FOUND)?;
-        self.aspace_pays(key)?;
+        self.aspace_update_charge(key)?;
         let at = address / PAGE * PAGE;
         let first = (mapping.offset + (at - mapping.base)) / PAGE;
         // Making a page may reclaim memory, but none of the pages found here.
-        self.ahead_wanted(mapping.vmo);
+        self.ahead_keep_open(mapping.vmo);
         let Some(frame) = self.page_to_map(&mapping, first, write)? else {
             return self.page_fault(key, address, write, false).map(|()| 1);
         };
@@ -137,8 +138,8 @@ impl<M: Machine> Kernel<M> {
         }
         let cache = self.objects.get(mapping.vmo)?.cache;
         let run = frames.get(..count).unwrap_or_default();
-        self.worked(count as u32 - 1);
-        let mapped = self.with_left(|kernel| kernel.machine.map_run(machine, at, run, perm, cache));
+        self.slice_add_work(count as u32 - 1);
+        let mapped = self.retry_with_reaper(|kernel| kernel.machine.map_run(machine, at, run, perm, cache));
         mapped.map(|()| count as u64).map_err(|_| Status::NO_MEMORY)
     }
 
@@ -226,7 +227,8 @@ impl<M: Machine> Kernel<M> {
         perm: Perm,
     ) -> Result<(), Status> {
         let cache = self.objects.get(vmo)?.cache;
-        self.with_left(|kernel| kernel.machine.map(machine, at, frame, perm, cache)).map_err(|_| Status::NO_MEMORY)
+        self.retry_with_reaper(|kernel| kernel.machine.map(machine, at, frame, perm, cache))
+            .map_err(|_| Status::NO_MEMORY)
     }
 }
 

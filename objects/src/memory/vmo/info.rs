@@ -81,7 +81,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The VMO that reports name: for a window through which an IOBuffer was mapped, its region.
-    pub fn vmo_told(&self, id: Id<Vmo>) -> Id<Vmo> {
+    pub fn vmo_to_report(&self, id: Id<Vmo>) -> Id<Vmo> {
         match self.objects.get(id) {
             Ok(Vmo { iob: Some(_), parent: Some(region), .. }) => *region,
             _ => id,

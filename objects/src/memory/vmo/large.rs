@@ -8,7 +8,7 @@
 
 use super::fault::fault_around;
 use super::pages::Entry;
-use super::{Beneath, Kind, Vmo};
+use super::{AbsentPages, Kind, Vmo};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Frame, LARGE_PAGE, LARGE_PAGES, Machine, PAGE, Perm};
@@ -33,7 +33,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_commit_large(&mut self, id: Id<Vmo>, page: u64) -> bool {
         let end = page + LARGE_PAGES;
         let Ok(vmo) = self.objects.get(id) else { return false };
-        let plain = vmo.kind == Kind::Plain && matches!(vmo.beneath, Beneath::Zeroes);
+        let plain = vmo.kind == Kind::Plain && matches!(vmo.absent_pages, AbsentPages::Zeroes);
         if end > vmo.size / PAGE || !plain || !vmo.suits_large(page) {
             return false;
         }
@@ -51,7 +51,7 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         let align = LARGE_PAGE.trailing_zeros() as u8;
-        let taken = self.with_left(|kernel| kernel.machine.frames_contiguous(LARGE_PAGES as u32, align));
+        let taken = self.retry_with_reaper(|kernel| kernel.machine.frames_contiguous(LARGE_PAGES as u32, align));
         let Ok(first) = taken else { return false };
         let Some(pages) = self.objects.get_mut(id).ok().and_then(Vmo::pages_mut) else { return false };
         for (page, number) in (page..end).zip(first.0..) {
@@ -109,7 +109,7 @@ impl<M: Machine> Kernel<M> {
             if !moves || !is_wanted || !self.machine.frame_is_large(frame) {
                 continue;
             }
-            if self.vmo_page_anew(mapping.vmo, near, Some(frame)).is_err() {
+            if self.vmo_page_new_frame(mapping.vmo, near, Some(frame)).is_err() {
                 return;
             }
         }

@@ -10,8 +10,8 @@
 //! resized or closed: each has only its own table. Ancestry remains only in the reported parent: when a VMO is
 //! destroyed, its clones become children of its parent. A window keeps its parent alive.
 //!
-//! A page without a frame reads as zeroes, unless the VMO says otherwise ([`Beneath`]): a pager supplies it, or, in a
-//! clone of a pager-backed VMO, that VMO does.
+//! A page without a frame reads as zeroes, unless the VMO says otherwise ([`AbsentPages`]): a pager supplies it, or, in
+//! a clone of a pager-backed VMO, that VMO does.
 //!
 //! - [`pages`](self): the page table; `page`: look-up of a page for reading or writing;
 //! - `mapped`: the reverse map, and unmapping through it; `fault`: page faults; `ahead`: allocate-ahead;
@@ -76,7 +76,7 @@ use crate::memory::pager::{Dirt, Runs};
 pub const MAX_SIZE: u64 = 1 << 62;
 
 /// The maximum number of pages and page notes that are freed immediately when their VMO is destroyed.
-const FEW: u64 = 256;
+const FREE_AT_ONCE: u64 = 256;
 
 /// Where a VMO's pages are.
 pub(crate) enum Backing {
@@ -88,7 +88,7 @@ pub(crate) enum Backing {
 
 /// The content of a page that has no frame and is not marked as zero.
 #[derive(Clone, Copy)]
-pub(crate) enum Beneath {
+pub(crate) enum AbsentPages {
     /// Zeroes the range.
     Zeroes,
     /// Supplied by a pager; the key of the pager's state for this VMO.
@@ -138,12 +138,12 @@ pub struct Vmo {
     pub(crate) readers: List<VmoReaders>,
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
-    pub(crate) beneath: Beneath,
+    pub(crate) absent_pages: AbsentPages,
     /// Pages without a frame that are zeroes whatever lies beneath. On destruction, also the dirty and zero ranges of
     /// its source.
     pub(crate) zeroed: Runs<Dirt>,
     /// Bytes that it is charged for notes about its pages.
-    pub(crate) notes_paid: u64,
+    pub(crate) notes_charge: u64,
     pub(crate) kind: Kind,
     pub(crate) discard: Option<Discard>,
     /// Its link in the list of unlocked discardable VMOs.
@@ -180,7 +180,7 @@ impl Noun for Vmo {
     const BYTES: u64 = size_of::<Vmo>() as u64;
 
     fn held_bytes(&self) -> u64 {
-        self.own_pages().saturating_mul(PAGE).saturating_add(self.notes_paid)
+        self.own_pages().saturating_mul(PAGE).saturating_add(self.notes_charge)
     }
 }
 
@@ -256,9 +256,9 @@ impl<M: Machine> Kernel<M> {
             readers: List::default(),
             reader: Link::default(),
             backing,
-            beneath: Beneath::Zeroes,
+            absent_pages: AbsentPages::Zeroes,
             zeroed: Runs::default(),
-            notes_paid: 0,
+            notes_charge: 0,
             kind: Kind::Plain,
             discard: None,
             unlocked: Link::default(),
@@ -321,19 +321,21 @@ impl<M: Machine> Kernel<M> {
         if let Some(end) = vmo.iob {
             self.iob_window_end(Id::new(end));
         }
-        match vmo.beneath {
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => {}
-            Beneath::Source(source) => vmo.zeroed = self.source_vmo_gone(source),
-            Beneath::Other { vmo: other, .. } => self.drop_ref(other.object()),
+        match vmo.absent_pages {
+            AbsentPages::Zeroes | AbsentPages::Discarded | AbsentPages::Device(_) => {}
+            AbsentPages::Source(source) => vmo.zeroed = self.source_vmo_gone(source),
+            AbsentPages::Other { vmo: other, .. } => self.drop_ref(other.object()),
         }
         match &mut vmo.backing {
             Backing::Pages(pages)
-                if pages.len() > FEW || pages.runs() > FEW as usize || vmo.zeroed.len() > FEW as usize =>
+                if pages.len() > FREE_AT_ONCE
+                    || pages.runs() > FREE_AT_ONCE as usize
+                    || vmo.zeroed.len() > FREE_AT_ONCE as usize =>
             {
-                self.vmo_left(vmo);
+                self.reaper_enqueue_vmo(vmo);
             }
             Backing::Pages(pages) if pages.len() != 0 => {
-                self.worked(pages.len() as u32 / 32);
+                self.slice_add_work(pages.len() as u32 / 32);
                 self.vmo_discard_table(core::mem::take(pages));
                 self.pressure_check();
             }

@@ -3,8 +3,8 @@
 
 use abi::Status;
 
-use super::{Beneath, Kind, Vmo, range};
-use crate::core::continuation::MAKES;
+use super::{AbsentPages, Kind, Vmo, range};
+use crate::core::continuation::SLICE_COMMIT_PAGES;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
@@ -33,9 +33,9 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_commit`.
-    pub fn vmo_commit_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+    pub fn vmo_commit_slice(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
         let (first, end) = (offset / PAGE, offset.saturating_add(len).div_ceil(PAGE));
-        if end - first <= MAKES {
+        if end - first <= SLICE_COMMIT_PAGES {
             return self.vmo_commit(id, offset, len).map(|()| None);
         }
         let size = self.vmo_size(id)?;
@@ -53,24 +53,24 @@ impl<M: Machine> Kernel<M> {
         }
         if vmo.source().is_some() {
             // Pages from a pager are committed once they are supplied.
-            self.ahead_wanted(target);
-            let there = self.vmo_require_portion(target, from, (end - first) * PAGE, done * PAGE)?;
+            self.ahead_keep_open(target);
+            let there = self.vmo_require_slice(target, from, (end - first) * PAGE, done * PAGE)?;
             return Ok(there.map(|there| there / PAGE));
         }
         let shift = from / PAGE;
         let (at, end) = (shift + done, shift + (end - first));
         if done == 0 {
             self.vmo_require_pages(target, at..end, Access::Read)?;
-            if self.frames_are_left(end - at) {
+            if self.reaper_may_free_frames(end - at) {
                 return Ok(Some(0));
             }
             self.vmo_may_commit(target, at, end)?;
         }
-        self.ahead_wanted(target);
+        self.ahead_keep_open(target);
         let to = if at.is_multiple_of(LARGE_PAGES) && end - at >= LARGE_PAGES && self.vmo_commit_large(target, at) {
             at + LARGE_PAGES
         } else {
-            let to = (at + 1).next_multiple_of(MAKES).min(end);
+            let to = (at + 1).next_multiple_of(SLICE_COMMIT_PAGES).min(end);
             self.vmo_commit_pages(target, at, to)?;
             to
         };
@@ -87,7 +87,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Commits the pages `[first, end)` of a VMO with its own pages.
     pub(crate) fn vmo_commit_pages(&mut self, id: Id<Vmo>, first: u64, end: u64) -> Result<(), Status> {
-        self.ahead_wanted(id);
+        self.ahead_keep_open(id);
         // Requests all pages of a pager at once; they are committed once supplied.
         self.vmo_require_pages(id, first..end, Access::Read)?;
         if self.objects.get(id)?.source().is_some() {
@@ -101,7 +101,7 @@ impl<M: Machine> Kernel<M> {
                 continue;
             }
             if page.is_multiple_of(STRIDE) {
-                self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
+                self.retry_with_reaper(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
             }
             self.vmo_page(id, page, Access::Write)?;
             page += 1;
@@ -125,7 +125,10 @@ impl<M: Machine> Kernel<M> {
         let (target, from) = self.vmo_resolve(id, offset)?;
         let vmo = self.objects.get(target)?;
         let copied = vmo.clones != 0 || vmo.is_clone && vmo.parent.is_some();
-        if copied || vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes | Beneath::Discarded) {
+        if copied
+            || vmo.kind != Kind::Plain
+            || !matches!(vmo.absent_pages, AbsentPages::Zeroes | AbsentPages::Discarded)
+        {
             return Err(Status::NOT_SUPPORTED);
         }
         range(offset, len, self.vmo_size(id)?)?;
@@ -143,13 +146,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_decommit`.
-    pub fn vmo_decommit_portion(
-        &mut self,
-        id: Id<Vmo>,
-        offset: u64,
-        len: u64,
-        done: u64,
-    ) -> Result<Option<u64>, Status> {
+    pub fn vmo_decommit_slice(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
         let (at, part) = self.to_give_back(id, offset, len, done)?;
         if part < len && done == 0 {
             // The first slice reports the errors of the whole range.
@@ -199,7 +196,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_zero`.
-    pub fn vmo_zero_portion(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
+    pub fn vmo_zero_slice(&mut self, id: Id<Vmo>, offset: u64, len: u64, done: u64) -> Result<Option<u64>, Status> {
         if done == 0 {
             range(offset, len, self.vmo_size(id)?)?;
             let (target, from) = self.vmo_resolve(id, offset)?;
@@ -229,26 +226,28 @@ impl<M: Machine> Kernel<M> {
             return self.source_zero(id, source, from, to);
         }
         let vmo = self.objects.get(id)?;
-        if matches!(vmo.beneath, Beneath::Other { .. }) {
+        if matches!(vmo.absent_pages, AbsentPages::Other { .. }) {
             self.vmo_may_note(id)?;
         }
         let vmo = self.objects.get(id)?;
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
             self.vmo_zero_in_place(id, from, to)?;
-            if matches!(self.objects.get(id)?.beneath, Beneath::Other { .. }) {
+            if matches!(self.objects.get(id)?.absent_pages, AbsentPages::Other { .. }) {
                 // Pages of the VMO beneath may be mapped.
                 self.vmo_unmap_pages(id, from, to);
             }
         } else {
             self.vmo_drop_pages(id, from, to);
         }
-        let Vmo { beneath, zeroed, .. } = self.objects.get_mut(id)?;
-        match beneath {
-            Beneath::Other { end, .. } if to >= *end => *end = (*end).min(from),
-            Beneath::Other { .. } => zeroed.set(from..to, Some(Dirt::Zero)),
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) | Beneath::Source(_) => return Ok(()),
+        let Vmo { absent_pages, zeroed, .. } = self.objects.get_mut(id)?;
+        match absent_pages {
+            AbsentPages::Other { end, .. } if to >= *end => *end = (*end).min(from),
+            AbsentPages::Other { .. } => zeroed.set(from..to, Some(Dirt::Zero)),
+            AbsentPages::Zeroes | AbsentPages::Discarded | AbsentPages::Device(_) | AbsentPages::Source(_) => {
+                return Ok(());
+            }
         }
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         Ok(())
     }
 
@@ -267,11 +266,11 @@ impl<M: Machine> Kernel<M> {
     /// Unmaps the pages `[from, to)` and releases their frames.
     pub(crate) fn vmo_drop_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         self.vmo_unmap_pages(id, from, to);
-        self.vmo_let_go_of_pages(id, from, to);
+        self.vmo_release_pages(id, from, to);
     }
 
     /// Releases the frames of pages that are mapped nowhere.
-    pub(super) fn vmo_let_go_of_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
+    pub(super) fn vmo_release_pages(&mut self, id: Id<Vmo>, from: u64, to: u64) {
         let Ok(pages) = self.objects.get_mut(id).and_then(|vmo| vmo.pages_mut().ok_or(Status::INTERNAL)) else {
             return;
         };

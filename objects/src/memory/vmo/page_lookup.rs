@@ -13,7 +13,7 @@
 use abi::Status;
 
 use super::pages::Entry;
-use super::{Beneath, Kind, Vmo};
+use super::{AbsentPages, Kind, Vmo};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
@@ -31,13 +31,13 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_page(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
         // Fast path: most pages are present and not shared.
-        if let Beneath::Zeroes = vmo.beneath
+        if let AbsentPages::Zeroes = vmo.absent_pages
             && let Entry::Frame(frame) = vmo.pages().ok_or(Status::INTERNAL)?.get(page)
             && (access == Access::Read || !self.frames.is_shared(frame))
         {
             return Ok(Some(frame));
         }
-        self.vmo_page_otherwise(id, page, access)
+        self.vmo_page_slow(id, page, access)
     }
 
     /// Like [`Kernel::vmo_page`] for writing; also says whether the frame is newly allocated memory.
@@ -48,24 +48,24 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_page_to_write(&mut self, id: Id<Vmo>, page: u64) -> Result<(Frame, bool), Status> {
         let vmo = self.objects.get(id)?;
         let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
-        if let (Entry::Frame(frame), Beneath::Zeroes) = (entry, &vmo.beneath)
+        if let (Entry::Frame(frame), AbsentPages::Zeroes) = (entry, &vmo.absent_pages)
             && !self.frames.is_shared(frame)
         {
             return Ok((frame, false));
         }
         let new = !matches!(entry, Entry::Frame(_)) && !matches!(vmo.kind, Kind::Physical { .. });
-        let frame = self.vmo_page_otherwise(id, page, Access::Write)?.ok_or(Status::INTERNAL)?;
+        let frame = self.vmo_page_slow(id, page, Access::Write)?.ok_or(Status::INTERNAL)?;
         Ok((frame, new))
     }
 
     /// Slow path of [`Kernel::vmo_page`], for all kinds of pages.
     #[inline(never)]
-    fn vmo_page_otherwise(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
+    fn vmo_page_slow(&mut self, id: Id<Vmo>, page: u64, access: Access) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
         if page >= vmo.size / PAGE {
             return Err(Status::OUT_OF_RANGE);
         }
-        if let Beneath::Source(source) = vmo.beneath {
+        if let AbsentPages::Source(source) = vmo.absent_pages {
             return self.source_page(id, source, page, access);
         }
         let entry = vmo.pages().ok_or(Status::INTERNAL)?.get(page);
@@ -76,36 +76,43 @@ impl<M: Machine> Kernel<M> {
             }
             (Entry::Zero, Access::Read) => Ok(None),
             (Entry::Frame(frame), Access::Write) if !self.frames.is_shared(frame) => Ok(Some(frame)),
-            (Entry::Frame(frame), Access::Write) => self.vmo_page_anew(id, page, Some(frame)).map(Some),
-            (Entry::Zero, Access::Write) => self.vmo_page_anew(id, page, None).map(Some),
+            (Entry::Frame(frame), Access::Write) => self.vmo_page_new_frame(id, page, Some(frame)).map(Some),
+            (Entry::Zero, Access::Write) => self.vmo_page_new_frame(id, page, None).map(Some),
             (Entry::Absent, _) => {
-                let beneath = match vmo.beneath {
-                    Beneath::Discarded => return Err(Status::NOT_FOUND),
-                    Beneath::Device(address) => return self.vmo_page_of_device(id, page, address, access).map(Some),
-                    Beneath::Other { vmo: other, from, end } if page < end && vmo.zeroed.get(page).is_none() => {
-                        self.vmo_page_beneath(other, page.saturating_add(from))?
+                let absent_pages = match vmo.absent_pages {
+                    AbsentPages::Discarded => return Err(Status::NOT_FOUND),
+                    AbsentPages::Device(address) => {
+                        return self.vmo_page_of_device(id, page, address, access).map(Some);
+                    }
+                    AbsentPages::Other { vmo: other, from, end } if page < end && vmo.zeroed.get(page).is_none() => {
+                        self.vmo_page_for_reader(other, page.saturating_add(from))?
                     }
                     _ => None,
                 };
                 match access {
-                    Access::Read => Ok(beneath),
-                    Access::Write => self.vmo_page_anew(id, page, beneath).map(Some),
+                    Access::Read => Ok(absent_pages),
+                    Access::Write => self.vmo_page_new_frame(id, page, absent_pages).map(Some),
                 }
             }
         }
     }
 
     /// A page of a pager-backed VMO that another VMO shows.
-    fn vmo_page_beneath(&mut self, id: Id<Vmo>, page: u64) -> Result<Option<Frame>, Status> {
+    fn vmo_page_for_reader(&mut self, id: Id<Vmo>, page: u64) -> Result<Option<Frame>, Status> {
         let vmo = self.objects.get(id)?;
-        match vmo.beneath {
-            Beneath::Source(source) if page < vmo.size / PAGE => self.source_page(id, source, page, Access::Read),
+        match vmo.absent_pages {
+            AbsentPages::Source(source) if page < vmo.size / PAGE => self.source_page(id, source, page, Access::Read),
             _ => Ok(None),
         }
     }
 
     /// Gives a page a new frame with the content of another frame or zeroes. See the module's description.
-    pub(super) fn vmo_page_anew(&mut self, id: Id<Vmo>, page: u64, content: Option<Frame>) -> Result<Frame, Status> {
+    pub(super) fn vmo_page_new_frame(
+        &mut self,
+        id: Id<Vmo>,
+        page: u64,
+        content: Option<Frame>,
+    ) -> Result<Frame, Status> {
         let vmo = self.objects.get_mut(id)?;
         let discardable = vmo.discard.is_some();
         let mapped = !vmo.mappings.is_empty() && (content.is_some() || vmo.zero_mapped);
@@ -147,13 +154,15 @@ impl<M: Machine> Kernel<M> {
     /// The frame of a page, if present, and whether a mapping of it may be writable. Never asks a pager.
     pub(crate) fn vmo_page_if_there(&self, id: Id<Vmo>, page: u64) -> Option<(Frame, bool)> {
         let vmo = self.objects.get(id).ok()?;
-        match (vmo.pages()?.get(page), &vmo.beneath) {
-            (Entry::Frame(frame), &Beneath::Source(source)) => Some((frame, self.source_allows_write(source, page))),
+        match (vmo.pages()?.get(page), &vmo.absent_pages) {
+            (Entry::Frame(frame), &AbsentPages::Source(source)) => {
+                Some((frame, self.source_allows_write(source, page)))
+            }
             (Entry::Frame(frame), _) if frame.is_device() => {
                 Some((frame, vmo.kind == (Kind::Physical { writable: true })))
             }
             (Entry::Frame(frame), _) => Some((frame, !self.frames.is_shared(frame))),
-            (Entry::Absent, &Beneath::Other { vmo: other, from, end })
+            (Entry::Absent, &AbsentPages::Other { vmo: other, from, end })
                 if page < end && vmo.zeroed.get(page).is_none() =>
             {
                 let other = self.objects.get(other).ok()?;

@@ -3,15 +3,15 @@
 //! A page that a pager supplied as zeroes, or that was zeroed where it would show something else, costs no frame. But
 //! the VMO must record it, which takes memory: a run in the page table, or a range among the dirty or zero ones. A VMO
 //! is charged for these *notes* as for pages. An operation checks before it adds any ([`Kernel::vmo_may_note`]) and
-//! adjusts the charge afterwards ([`Kernel::vmo_noted`]).
+//! adjusts the charge afterwards ([`Kernel::vmo_update_notes_charge`]).
 //!
 //! Operations on ranges work in parts that have few notes ([`Kernel::vmo_part`]).
 
 use abi::Status;
 
-use super::{Backing, Beneath, Vmo};
+use super::{AbsentPages, Backing, Vmo};
 use crate::core::continuation::PAGE_WAIT;
-use crate::core::continuation::Portion;
+use crate::core::continuation::SliceTimer;
 use crate::core::object::Id;
 use crate::core::port::Packet;
 use crate::kernel::Kernel;
@@ -48,11 +48,11 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Sets a VMO's charge for notes to what they take now.
-    pub(crate) fn vmo_noted(&mut self, id: Id<Vmo>) {
+    pub(crate) fn vmo_update_notes_charge(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let owed = vmo.note_bytes()
-            + match (&vmo.backing, vmo.beneath) {
-                (Backing::Pages(pages), Beneath::Source(source)) => {
+            + match (&vmo.backing, vmo.absent_pages) {
+                (Backing::Pages(pages), AbsentPages::Source(source)) => {
                     let own = self.sources.get(source).map_or(0, |source| {
                         let record = if source.has_pager() { 0 } else { SOURCE };
                         record + source.dirt.len() as u64 * RANGE
@@ -62,7 +62,7 @@ impl<M: Machine> Kernel<M> {
                 _ => 0,
             };
         let Ok(vmo) = self.objects.get_mut(id) else { return };
-        let paid = core::mem::replace(&mut vmo.notes_paid, owed);
+        let paid = core::mem::replace(&mut vmo.notes_charge, owed);
         if owed > paid {
             self.charge(id.object(), owed - paid);
         } else if owed < paid {
@@ -74,14 +74,14 @@ impl<M: Machine> Kernel<M> {
     fn vmo_notes_end(&self, id: Id<Vmo>, from: u64, to: u64) -> u64 {
         let Ok(vmo) = self.objects.get(id) else { return to };
         let runs = |end| vmo.pages().and_then(|pages| pages.nth_run(from, end, NOTES)).unwrap_or(end);
-        match vmo.beneath {
-            Beneath::Source(source) => {
+        match vmo.absent_pages {
+            AbsentPages::Source(source) => {
                 let Some(source) = self.sources.get(source) else { return to };
                 let end = source.dirt.nth(from..runs(to), NOTES).unwrap_or(runs(to));
                 source.nth_request(from..end, NOTES).unwrap_or(end)
             }
             // Pages shown of the other VMO count, too. That VMO itself shows none of another.
-            Beneath::Other { vmo: other, from: shift, end: shown } => {
+            AbsentPages::Other { vmo: other, from: shift, end: shown } => {
                 let end = vmo.zeroed.nth(from..runs(to), NOTES).unwrap_or(runs(to));
                 if from >= end.min(shown) {
                     return end;
@@ -90,7 +90,7 @@ impl<M: Machine> Kernel<M> {
                 let to = self.vmo_notes_end(other, below(from), below(end.min(shown))).saturating_sub(shift);
                 if to < end.min(shown) { to } else { end }
             }
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => to,
+            AbsentPages::Zeroes | AbsentPages::Discarded | AbsentPages::Device(_) => to,
         }
     }
 
@@ -109,8 +109,8 @@ impl<M: Machine> Kernel<M> {
             && part < end
             && let Some(asked) = self.first_wanted(Kind::Read)
         {
-            let shift = match self.objects.get(target)?.beneath {
-                Beneath::Other { from, .. } => from,
+            let shift = match self.objects.get(target)?.absent_pages {
+                AbsentPages::Other { from, .. } => from,
                 _ => 0,
             };
             // All pages before are present.
@@ -123,18 +123,18 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_require`.
-    pub fn vmo_require_portion(
+    pub fn vmo_require_slice(
         &mut self,
         id: Id<Vmo>,
         offset: u64,
         len: u64,
         mut done: u64,
     ) -> Result<Option<u64>, Status> {
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         while done < len {
             done += self.vmo_require_part(id, offset.saturating_add(done), len - done, Access::Read)?;
-            self.worked(NOTES as u32);
-            if done < len && self.portion_over(&mut portion) {
+            self.slice_add_work(NOTES as u32);
+            if done < len && self.slice_over(&mut slice) {
                 return Ok(Some(done));
             }
         }
@@ -146,7 +146,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vmo_part(&self, id: Id<Vmo>, from: u64, to: u64) -> u64 {
         let to = self.vmo_notes_end(id, from, to);
         match self.vmo_first_page(id, from, to) {
-            Some(page) => (page + 1).next_multiple_of(self.vmo_portion(id, page)).min(to),
+            Some(page) => (page + 1).next_multiple_of(self.vmo_pages_per_slice(id, page)).min(to),
             None => to,
         }
     }
@@ -162,7 +162,7 @@ impl<M: Machine> Kernel<M> {
         }
         first = first.max(vmo.zeroed.nth_back(first..to, NOTES).unwrap_or(first));
         match pages.last(first, to) {
-            Some(last) => (last / self.vmo_portion(id, last) * self.vmo_portion(id, last)).max(first),
+            Some(last) => (last / self.vmo_pages_per_slice(id, last) * self.vmo_pages_per_slice(id, last)).max(first),
             None => first,
         }
     }

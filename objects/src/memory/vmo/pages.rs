@@ -18,7 +18,7 @@ const RUN: usize = 1 << RUN_BITS;
 /// A VMO's own state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// None: the content is what `Beneath` says.
+    /// None: the content is what `AbsentPages` says.
     Absent,
     /// Zeroes, whatever lies beneath.
     Zero,

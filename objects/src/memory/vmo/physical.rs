@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use abi::Status;
 
 use super::pages::Pages;
-use super::{Backing, Beneath, Kind, Vmo, round_up};
+use super::{AbsentPages, Backing, Kind, Vmo, round_up};
 use crate::containers::growth::Grows;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -26,7 +26,7 @@ impl<M: Machine> Kernel<M> {
         // Uses large pages if the size is a multiple of theirs.
         let large = LARGE_PAGE.trailing_zeros() as u8;
         let wish = if u64::from(count).is_multiple_of(LARGE_PAGES) { align_log2.max(large) } else { align_log2 };
-        let first = self.with_left(|kernel| {
+        let first = self.retry_with_reaper(|kernel| {
             let first = kernel.machine.frames_contiguous(count, wish);
             first.or_else(|_| kernel.machine.frames_contiguous(count, align_log2))
         });
@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
         let id = self.vmo_new(rounded, size, false, Backing::Pages(Pages::default()))?;
         let vmo = self.objects.get_mut(id)?;
         vmo.kind = Kind::Physical { writable };
-        vmo.beneath = Beneath::Device(address);
+        vmo.absent_pages = AbsentPages::Device(address);
         vmo.cache = Cache::Uncached;
         Ok(id)
     }

@@ -1,9 +1,9 @@
 //! The reverse map of a VMO.
 
 use super::pages::Entry;
-use super::{Beneath, Vmo};
+use super::{AbsentPages, Vmo};
 use crate::containers::slab::{Key, Slab};
-use crate::core::continuation::GIVES_BACK;
+use crate::core::continuation::SLICE_FREE_PAGES;
 use crate::core::noun::Variant;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -17,7 +17,7 @@ const MANY_PLACES: u64 = 4;
 impl<M: Machine> Kernel<M> {
     /// Enters a new mapping into the reverse map of its VMOs and keeps them alive.
     #[inline(always)]
-    pub(crate) fn mapping_take_up(&mut self, aspace: Key, mapping: &Mapping) {
+    pub(crate) fn reverse_map_insert(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
         if let Ok(object) = self.objects.any_mut(vmo.object()) {
             object.refs += 1;
@@ -39,8 +39,8 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// The inverse of [`Kernel::mapping_take_up`].
-    pub(crate) fn mapping_let_go(&mut self, aspace: Key, mapping: &Mapping) {
+    /// The inverse of [`Kernel::reverse_map_insert`].
+    pub(crate) fn reverse_map_remove(&mut self, aspace: Key, mapping: &Mapping) {
         let Mapping { base, len, vmo, offset, named, .. } = *mapping;
         self.frames.lookaside.forget(base, len);
         if let Some(space) = self.aspaces.get_mut(aspace) {
@@ -62,26 +62,26 @@ impl<M: Machine> Kernel<M> {
         }
         object.refs = object.refs.saturating_sub(1);
         if object.refs == 0 && object.handles == 0 {
-            self.doom(vmo.object());
+            self.reaper_enqueue(vmo.object());
         }
     }
 
     /// The number of pages at a page that one slice frees: the more mappings the pages must be removed from, the fewer.
     /// A large page is never divided.
-    pub(crate) fn vmo_portion(&self, id: Id<Vmo>, page: u64) -> u64 {
-        let Ok(vmo) = self.objects.get(id) else { return GIVES_BACK };
-        let from = page / GIVES_BACK * GIVES_BACK;
-        let end = from.saturating_add(GIVES_BACK).saturating_mul(PAGE);
+    pub(crate) fn vmo_pages_per_slice(&self, id: Id<Vmo>, page: u64) -> u64 {
+        let Ok(vmo) = self.objects.get(id) else { return SLICE_FREE_PAGES };
+        let from = page / SLICE_FREE_PAGES * SLICE_FREE_PAGES;
+        let end = from.saturating_add(SLICE_FREE_PAGES).saturating_mul(PAGE);
         let meeting = vmo.mappings.meeting(from.saturating_mul(PAGE), end);
-        let places = meeting.take(GIVES_BACK as usize).count() as u64;
+        let places = meeting.take(SLICE_FREE_PAGES as usize).count() as u64;
         let is_large = |vmo: &Vmo| match vmo.pages().map(|pages| pages.get(page)) {
             Some(Entry::Frame(frame)) => self.machine.frame_is_large(frame),
             _ => false,
         };
         if places < MANY_PLACES || is_large(vmo) {
-            return GIVES_BACK;
+            return SLICE_FREE_PAGES;
         }
-        GIVES_BACK / places.next_power_of_two()
+        SLICE_FREE_PAGES / places.next_power_of_two()
     }
 
     /// Unmaps the pages `[from, to)` in all address spaces, including where a clone shows them. The cost depends on the
@@ -104,7 +104,7 @@ impl<M: Machine> Kernel<M> {
         each_mapping(vmo, from, to, aspaces, |aspace, address, pages| act(machine, aspace, address, pages));
         for reader in objects.listed(vmo.readers) {
             if let Ok(reader) = objects.get::<Vmo>(Id::new(reader))
-                && let Beneath::Other { from: first, end, .. } = reader.beneath
+                && let AbsentPages::Other { from: first, end, .. } = reader.absent_pages
             {
                 let (from, to) = (from.saturating_sub(first), to.saturating_sub(first).min(end));
                 each_mapping(reader, from, to, aspaces, |aspace, address, pages| act(machine, aspace, address, pages));

@@ -2,8 +2,8 @@
 
 use abi::Status;
 
-use super::{Backing, Beneath, Vmo, round_up};
-use crate::core::continuation::{GIVES_BACK, WORK};
+use super::{AbsentPages, Backing, Vmo, round_up};
+use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_FREE_PAGES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
@@ -33,12 +33,12 @@ impl<M: Machine> Kernel<M> {
         let vmo = self.objects.get_mut(id)?;
         vmo.size = rounded;
         vmo.content_size = size;
-        if let Beneath::Other { end, .. } = &mut vmo.beneath {
+        if let AbsentPages::Other { end, .. } = &mut vmo.absent_pages {
             // What was cut off does not reappear when the VMO grows.
             *end = (*end).min(rounded / PAGE);
         }
         self.source_resized(id, old / PAGE, rounded / PAGE);
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         Ok(())
     }
 
@@ -47,10 +47,10 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_set_size`.
-    pub fn vmo_set_size_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
+    pub fn vmo_set_size_slice(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let rounded = round_up(size)?;
         let (target, _) = self.vmo_resolve(id, 0)?;
-        let mut portion = self.portion();
+        let mut slice = self.slice_begin();
         loop {
             let vmo = self.objects.get(target)?;
             let (first, end) = (rounded / PAGE, vmo.size / PAGE);
@@ -60,8 +60,8 @@ impl<M: Machine> Kernel<M> {
                 return self.vmo_set_size(id, size).map(|()| false);
             }
             self.vmo_set_size(id, from * PAGE)?;
-            self.worked(GIVES_BACK as u32 / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(SLICE_FREE_PAGES as u32 / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 return Ok(true);
             }
         }
@@ -96,9 +96,9 @@ impl<M: Machine> Kernel<M> {
     /// `vmo_set_stream_size`: sets the content size; bytes between the old size and a larger new one become zeroes.
     ///
     /// # Errors
-    /// As [`Kernel::vmo_set_content_size_portion`].
+    /// As [`Kernel::vmo_set_content_size_slice`].
     pub fn vmo_set_content_size(&mut self, id: Id<Vmo>, size: u64) -> Result<(), Status> {
-        while self.vmo_set_content_size_portion(id, size)? {}
+        while self.vmo_set_content_size_slice(id, size)? {}
         Ok(())
     }
 
@@ -107,16 +107,16 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: larger than the VMO. As [`Kernel::vmo_zero`].
-    pub fn vmo_set_content_size_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
+    pub fn vmo_set_content_size_slice(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let id = self.vmo_with_content(id)?;
         let vmo = self.objects.get(id)?;
         if size > vmo.size {
             return Err(Status::OUT_OF_RANGE);
         }
-        if size > vmo.content_size && self.vmo_content_zero_portion(id, size)? {
+        if size > vmo.content_size && self.vmo_content_zero_slice(id, size)? {
             return Ok(true);
         }
-        let mut portion = self.portion();
+        let mut slice = self.slice_begin();
         loop {
             let old = self.objects.get(id)?.content_size;
             let (first, end) = (size.div_ceil(PAGE), old.div_ceil(PAGE));
@@ -124,7 +124,7 @@ impl<M: Machine> Kernel<M> {
             let shift = offset / PAGE;
             let last = self.objects.get(own)?.pages().and_then(|pages| pages.last(shift + first, shift + end));
             let from = last.map_or(first, |last| {
-                let part = self.vmo_portion(own, last);
+                let part = self.vmo_pages_per_slice(own, last);
                 ((last - shift) / part * part).max(first)
             });
             self.objects.get_mut(id)?.content_size = if from == first { size } else { from * PAGE };
@@ -136,8 +136,8 @@ impl<M: Machine> Kernel<M> {
             if from == first {
                 return Ok(false);
             }
-            self.worked(GIVES_BACK as u32 / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(SLICE_FREE_PAGES as u32 / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 return Ok(true);
             }
         }
@@ -148,13 +148,13 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::vmo_zero`].
-    pub(crate) fn vmo_content_zero_portion(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
+    pub(crate) fn vmo_content_zero_slice(&mut self, id: Id<Vmo>, size: u64) -> Result<bool, Status> {
         let old = self.vmo_content_size(id)?;
         let gap = size.saturating_sub(old);
         if gap == 0 {
             return self.vmo_zero(id, old, gap).map(|()| false);
         }
-        match self.vmo_zero_portion(id, old, gap, 0)? {
+        match self.vmo_zero_slice(id, old, gap, 0)? {
             Some(zeroed) => self.vmo_note_content_size(id, old + zeroed).map(|()| true),
             None => Ok(false),
         }

@@ -12,7 +12,7 @@ use core::ops::Range;
 use abi::Status;
 
 use super::pages::Entry;
-use super::{Beneath, Vmo};
+use super::{AbsentPages, Vmo};
 use crate::containers::slab::Key;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
@@ -49,9 +49,9 @@ impl<M: Machine> Kernel<M> {
         self.vmo_may_note(id)?;
         let frame = match entry {
             Entry::Frame(frame) if !self.frames.is_shared(frame) => frame,
-            Entry::Frame(frame) => self.vmo_page_anew(id, page, Some(frame))?,
+            Entry::Frame(frame) => self.vmo_page_new_frame(id, page, Some(frame))?,
             Entry::Zero | Entry::Absent => {
-                let frame = self.vmo_page_anew(id, page, None)?;
+                let frame = self.vmo_page_new_frame(id, page, None)?;
                 if shown || has_readers {
                     // Mappings of the page of zeroes there must fault again.
                     self.vmo_unmap_pages(id, page, page + 1);
@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
             }
         };
         self.source_written(source, page);
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         Ok(Some(frame))
     }
 
@@ -70,7 +70,7 @@ impl<M: Machine> Kernel<M> {
     /// None that a caller can cause.
     pub fn vmo_is_paged(&self, id: Id<Vmo>) -> Result<bool, Status> {
         let (target, _) = self.vmo_resolve(id, 0)?;
-        Ok(matches!(self.objects.get(target)?.beneath, Beneath::Source(_) | Beneath::Other { .. }))
+        Ok(matches!(self.objects.get(target)?.absent_pages, AbsentPages::Source(_) | AbsentPages::Other { .. }))
     }
 
     /// Whether a page of a VMO with a source may be mapped writable without asking the source first.
@@ -91,13 +91,13 @@ impl<M: Machine> Kernel<M> {
     /// Like [`Kernel::vmo_require`] for pages of a VMO with its own pages.
     pub(super) fn vmo_require_pages(&mut self, id: Id<Vmo>, pages: Range<u64>, access: Access) -> Result<(), Status> {
         let vmo = self.objects.get(id)?;
-        match vmo.beneath {
-            Beneath::Zeroes | Beneath::Discarded | Beneath::Device(_) => Ok(()),
-            Beneath::Source(source) => {
+        match vmo.absent_pages {
+            AbsentPages::Zeroes | AbsentPages::Discarded | AbsentPages::Device(_) => Ok(()),
+            AbsentPages::Source(source) => {
                 let end = pages.end.min(vmo.size / PAGE);
                 self.source_require(id, source, pages.start..end, access)
             }
-            Beneath::Other { vmo: other, from, end } => {
+            AbsentPages::Other { vmo: other, from, end } => {
                 let mut at = pages.start;
                 let to = pages.end.min(end);
                 while let Some(gap) = self.objects.get(id)?.pages().and_then(|table| table.gap(at, to)) {
@@ -123,7 +123,7 @@ impl<M: Machine> Kernel<M> {
         let source = self.sources.get(key).ok_or(Status::BAD_STATE)?;
         let there = pages.start..absent.as_ref().map_or(pages.end, |absent| absent.start);
         let (kind, wanted) = match access {
-            Access::Write if let Some(clean) = source.untold(there) => (Kind::Dirty, clean),
+            Access::Write if let Some(clean) = source.first_trapped(there) => (Kind::Dirty, clean),
             _ => match absent {
                 Some(absent) => (Kind::Read, absent),
                 None => return Ok(()),
@@ -132,7 +132,7 @@ impl<M: Machine> Kernel<M> {
         if source.is_detached() {
             return Err(Status::BAD_STATE);
         }
-        self.page_want(key, kind, wanted);
+        self.page_wait_record(key, kind, wanted);
         Err(PAGE_WAIT)
     }
 
@@ -156,7 +156,7 @@ impl<M: Machine> Kernel<M> {
     /// readers showed beyond a smaller size are zeroes from then on, and nothing waits for them any more.
     pub(crate) fn source_resized(&mut self, id: Id<Vmo>, old: u64, size: u64) {
         let Ok(vmo) = self.objects.get(id) else { return };
-        if let Beneath::Source(key) = vmo.beneath {
+        if let AbsentPages::Source(key) = vmo.absent_pages {
             self.source_set_size(id, key, old, size);
         }
         if size >= old {
@@ -165,7 +165,9 @@ impl<M: Machine> Kernel<M> {
         let Ok(vmo) = self.objects.get(id) else { return };
         let mut next = self.objects.after(vmo.readers, None);
         while let Some(reader) = next {
-            if let Ok(Vmo { beneath: Beneath::Other { from, end, .. }, .. }) = self.objects.get_mut(Id::new(reader)) {
+            if let Ok(Vmo { absent_pages: AbsentPages::Other { from, end, .. }, .. }) =
+                self.objects.get_mut(Id::new(reader))
+            {
                 *end = (*end).min(size.saturating_sub(*from));
             }
             let Ok(vmo) = self.objects.get(id) else { return };
@@ -182,7 +184,7 @@ impl<M: Machine> Kernel<M> {
         self.vmo_may_note(id)?;
         self.vmo_drop_pages(id, from, to);
         self.source_zeroed(key, from..to);
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         Ok(())
     }
 
@@ -211,14 +213,14 @@ impl<M: Machine> Kernel<M> {
         {
             let dirty = source.dirt.first(at..to).map_or(to..to, |(dirty, _)| dirty);
             if at < dirty.start {
-                self.vmo_let_go_of_pages(id, at, dirty.start);
+                self.vmo_release_pages(id, at, dirty.start);
             }
             at = dirty.end;
         }
         if let Some(source) = self.sources.get_mut(key) {
             source.evicted = to;
         }
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         true
     }
 
@@ -236,7 +238,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let count = to.end - to.start;
         self.vmo_may_note(id)?;
-        self.ahead_settle_of(aux);
+        self.ahead_reclaim_vmo(aux);
         self.vmo_unmap_pages(aux, from, from + count);
         let mut result = Ok(());
         let mut at = to.start;
@@ -253,7 +255,7 @@ impl<M: Machine> Kernel<M> {
         // Pages that could not be moved stay, so that the pager can try again.
         let moved = if result.is_ok() { count } else { at - to.start };
         self.vmo_drop_pages(aux, from, from + moved);
-        self.vmo_noted(id);
+        self.vmo_update_notes_charge(id);
         result
     }
 
@@ -295,7 +297,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn source_aux(&self, aux: Id<Vmo>, offset: u64, pages: u64) -> Result<(Id<Vmo>, u64), Status> {
         let (target, from) = self.vmo_resolve(aux, offset)?;
         let (vmo, from) = (self.objects.get(target)?, from / PAGE);
-        if !matches!(vmo.beneath, Beneath::Zeroes) || vmo.kind != super::Kind::Plain {
+        if !matches!(vmo.absent_pages, AbsentPages::Zeroes) || vmo.kind != super::Kind::Plain {
             return Err(Status::NOT_SUPPORTED);
         }
         if vmo.is_pinned(from, from.saturating_add(pages)) {
@@ -313,8 +315,8 @@ impl<M: Machine> Kernel<M> {
 impl Vmo {
     /// The source of a pager-backed VMO.
     pub(crate) fn source(&self) -> Option<Key> {
-        match self.beneath {
-            Beneath::Source(source) => Some(source),
+        match self.absent_pages {
+            AbsentPages::Source(source) => Some(source),
             _ => None,
         }
     }

@@ -2,9 +2,9 @@
 
 use abi::Status;
 
-use super::{Beneath, Kind, Vmo, range};
-use crate::containers::failure_injection::granted;
-use crate::core::continuation::{GIVES_BACK, WORK};
+use super::{AbsentPages, Kind, Vmo, range};
+use crate::containers::failure_injection::without_failures;
+use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_FREE_PAGES};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
@@ -17,7 +17,7 @@ impl<M: Machine> Kernel<M> {
     /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`. `NOT_SUPPORTED`: a VMO is contiguous, device memory or
     /// pager-backed. `BAD_STATE`: pages are pinned. `NO_MEMORY`.
     pub fn vmo_transfer(&mut self, to: (Id<Vmo>, u64), len: u64, from: (Id<Vmo>, u64)) -> Result<(), Status> {
-        self.ahead_settle();
+        self.ahead_reclaim();
         let [(to, to_page), (from, from_page)] = self.vmo_may_transfer(to, len, from)?;
         let count = len / PAGE;
         if to == from && to_page == from_page {
@@ -48,7 +48,7 @@ impl<M: Machine> Kernel<M> {
             if let Some(chunk) = taken {
                 // The table has room, or just got room when entries were taken out.
                 let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
-                granted(|| pages.put(&chunk, from_page, to_page))?;
+                without_failures(|| pages.put(&chunk, from_page, to_page))?;
                 let bytes = chunk.frames().count() as u64 * PAGE;
                 self.discharge(from.object(), bytes);
                 self.charge(to.object(), bytes);
@@ -80,7 +80,7 @@ impl<M: Machine> Kernel<M> {
             let (target, offset) = self.vmo_resolve(id, offset)?;
             *place = (target, offset / PAGE);
             let vmo = self.objects.get(target)?;
-            if vmo.kind != Kind::Plain || !matches!(vmo.beneath, Beneath::Zeroes) {
+            if vmo.kind != Kind::Plain || !matches!(vmo.absent_pages, AbsentPages::Zeroes) {
                 return Err(Status::NOT_SUPPORTED);
             }
             if vmo.is_pinned(place.1, place.1 + count) {
@@ -94,7 +94,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As `vmo_transfer`; pages that were moved stay moved.
-    pub fn vmo_transfer_portion(
+    pub fn vmo_transfer_slice(
         &mut self,
         to: (Id<Vmo>, u64),
         len: u64,
@@ -110,7 +110,7 @@ impl<M: Machine> Kernel<M> {
             let moved = self.objects.get(source)?.pages().map_or(0, |pages| pages.count(page, page + len / PAGE));
             self.may_charge(target.object(), moved * PAGE)?;
         }
-        let mut portion = self.portion();
+        let mut slice = self.slice_begin();
         while done < len {
             let [(target, to_page), (source, from_page)] = self.vmo_may_transfer(to, len, from)?;
             let count = len / PAGE;
@@ -132,8 +132,8 @@ impl<M: Machine> Kernel<M> {
             let at = if upwards { done } else { len - next };
             self.vmo_transfer((to.0, to.1 + at), next - done, (from.0, from.1 + at))?;
             done = next;
-            self.worked(GIVES_BACK as u32 / WORK);
-            if self.portion_over(&mut portion) {
+            self.slice_add_work(SLICE_FREE_PAGES as u32 / PAGES_PER_OBJECT);
+            if self.slice_over(&mut slice) {
                 break;
             }
         }
@@ -143,7 +143,7 @@ impl<M: Machine> Kernel<M> {
     /// Number of bytes to move in one part from an offset in one VMO to an offset in another.
     fn vmo_transfer_part(&self, to: (Id<Vmo>, u64), from: (Id<Vmo>, u64)) -> u64 {
         let part = |(id, offset)| match self.vmo_resolve(id, offset) {
-            Ok((target, at)) => self.vmo_portion(target, at / PAGE) * PAGE,
+            Ok((target, at)) => self.vmo_pages_per_slice(target, at / PAGE) * PAGE,
             Err(_) => PAGE,
         };
         part(to).min(part(from))
@@ -160,7 +160,7 @@ impl<M: Machine> Kernel<M> {
     ) -> Result<(), Status> {
         let (mut at, end) = (from_page, from_page + count);
         while let Some(chunk) = self.objects.get(from)?.pages().and_then(|pages| pages.peek(at, end)) {
-            self.with_left(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
+            self.retry_with_reaper(|kernel| kernel.machine.heap_reserve()).map_err(|_| Status::NO_MEMORY)?;
             let pages = self.objects.get_mut(to)?.pages_mut().ok_or(Status::INTERNAL)?;
             // A chunk may span two runs there.
             for page in [chunk.base.max(at), chunk.end().min(end) - 1] {

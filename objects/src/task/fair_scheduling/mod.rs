@@ -10,10 +10,10 @@
 //! in a job together have one share among its child jobs. So a job gains nothing by creating more jobs. Each job has a
 //! heap of its contending sharers, ordered by the time they have had (a [`Claim`] each).
 //!
-//! 1. A thread that becomes ready is noted, once per turn ([`Kernel::turn_note`]); its job contends from then on
-//!    ([`Kernel::turn_enter`]). Turns begin with the second contending job.
-//! 2. A turn ends after [`TURN`]. Every [`SHORT`] interval the scheduler checks whether it ends sooner: because a
-//!    thread of another job was noted meanwhile, or no preferred thread is ready any more ([`Kernel::turn_over`]).
+//! 1. A thread that becomes ready is noted, once per turn ([`Kernel::turn_note_ready`]); its job contends from then on
+//!    ([`Kernel::turn_contend`]). Turns begin with the second contending job.
+//! 2. A turn ends after [`TURN`]. Every [`MIN_TURN`] interval the scheduler checks whether it ends sooner: because a
+//!    thread of another job was noted meanwhile, or no preferred thread is ready any more ([`Kernel::turn_check`]).
 //! 3. The actual length of the turn is charged to its holder and all jobs above; its threads are no longer preferred.
 //! 4. The next turn goes to the job with the least used share, searched from the top of the tree: the job that has had
 //!    the least time of those below the root, of those below that one, and so on. If none of its threads is ready, it
@@ -45,7 +45,7 @@ use crate::task::thread::Thread;
 /// Length of a turn, in nanoseconds.
 const TURN: i64 = 4_000_000;
 /// Minimum length of a turn, and interval of the checks, in nanoseconds.
-const SHORT: i64 = 500_000;
+const MIN_TURN: i64 = 500_000;
 /// Maximum number of threads and processes checked for readiness per turn.
 const LOOKS: usize = 4096;
 /// Maximum number of preferred threads.
@@ -107,7 +107,7 @@ impl PartialEq for Claim {
 impl Eq for Claim {}
 
 /// See the module's description.
-pub(crate) struct Turns {
+pub(crate) struct FairScheduler {
     /// The number of the current turn. Threads store the turn in which they were noted.
     pub number: u32,
     /// Number of jobs whose own processes contend.
@@ -115,7 +115,7 @@ pub(crate) struct Turns {
     /// Number of claims made so far.
     order: u64,
     /// The holder's job and its ancestors, from the root down; the capacity is the maximum height.
-    way: Vec<Id<Job>>,
+    path: Vec<Id<Job>>,
     holder: Option<Id<Job>>,
     preferred: Vec<Id<Thread>>,
     since: i64,
@@ -126,20 +126,20 @@ pub(crate) struct Turns {
 }
 
 #[cfg(any(test, feature = "fake"))]
-impl Turns {
+impl FairScheduler {
     /// The threads preferred in the current turn.
     pub fn preferred(&self) -> &[Id<Thread>] {
         &self.preferred
     }
 }
 
-impl Default for Turns {
+impl Default for FairScheduler {
     fn default() -> Self {
-        Turns {
+        FairScheduler {
             number: 1,
             contending: 0,
             order: 0,
-            way: Vec::with_capacity(MAX_HEIGHT as usize + 1),
+            path: Vec::with_capacity(MAX_HEIGHT as usize + 1),
             holder: None,
             preferred: Vec::new(),
             since: 0,
@@ -178,37 +178,37 @@ impl Ready {
 impl<M: Machine> Kernel<M> {
     /// Step 1 for a thread that has become ready; `noted` is the turn in which it was last noted.
     #[inline(always)]
-    pub(crate) fn turn_ready(&mut self, id: Id<Thread>, noted: u32) {
-        if noted != self.turns.number {
-            self.turn_note(id);
+    pub(crate) fn turn_thread_ready(&mut self, id: Id<Thread>, noted: u32) {
+        if noted != self.scheduler.number {
+            self.turn_note_ready(id);
         }
     }
 
     #[inline(never)]
-    fn turn_note(&mut self, id: Id<Thread>) {
+    fn turn_note_ready(&mut self, id: Id<Thread>) {
         let Ok(thread) = self.objects.get_mut(id) else { return };
-        thread.noted = self.turns.number;
+        thread.noted = self.scheduler.number;
         let process = thread.process;
         if thread.vproc.is_some() {
             self.vproc_owner_ready(id);
         }
         let Ok(job) = self.objects.get(process).map(|process| process.job) else { return };
-        if self.turns.holder == Some(job) {
-            self.turn_prefer(id);
+        if self.scheduler.holder == Some(job) {
+            self.turn_prefer_thread(id);
             return;
         }
-        self.turns.others = true;
+        self.scheduler.others = true;
         if self.objects.get(job).is_ok_and(|job| !job.share.contends) {
-            self.turn_enter(job);
-            if self.turns.contending > 1 && self.turns.due == i64::MAX {
+            self.turn_contend(job);
+            if self.scheduler.contending > 1 && self.scheduler.due == i64::MAX {
                 let now = self.machine.now();
-                self.turn_begins(now, None);
+                self.turn_start(now, None);
             }
         }
     }
 
     /// Step 1: a job's own processes and the jobs above it contend from now on. Without memory nothing changes.
-    fn turn_enter(&mut self, job: Id<Job>) {
+    fn turn_contend(&mut self, job: Id<Job>) {
         let mut next = Some(job);
         while let Some(id) = next {
             let Ok(job) = self.objects.get_mut(id) else { return };
@@ -218,126 +218,126 @@ impl<M: Machine> Kernel<M> {
             }
             next = if job.share.claims { None } else { job.parent };
         }
-        self.turns.contending += 1;
+        self.scheduler.contending += 1;
         let Ok(own) = self.objects.get_mut(job) else { return };
         own.share.contends = true;
         own.share.own = own.share.own.max(own.share.last);
-        self.turn_claim_own(job);
+        self.turn_insert_own_claim(job);
         let mut at = job;
         while let Some((false, Some(above))) = self.objects.get(at).ok().map(|job| (job.share.claims, job.parent)) {
             let last = self.objects.get(above).map_or(0, |above| above.share.last);
             if let Ok(job) = self.objects.get_mut(at) {
                 job.share.all = job.share.all.max(last);
             }
-            self.turn_claim(at, above);
+            self.turn_insert_claim(at, above);
             at = above;
         }
     }
 
     /// Inserts a job's claim for its own processes into its heap, which has room.
-    fn turn_claim_own(&mut self, id: Id<Job>) {
-        self.turns.order += 1;
+    fn turn_insert_own_claim(&mut self, id: Id<Job>) {
+        self.scheduler.order += 1;
         if let Ok(job) = self.objects.get_mut(id) {
-            job.share.heap.push(Claim { had: job.share.own, order: self.turns.order, job: id });
+            job.share.heap.push(Claim { had: job.share.own, order: self.scheduler.order, job: id });
         }
     }
 
     /// Inserts a job's claim into its parent's heap, which has room.
-    fn turn_claim(&mut self, id: Id<Job>, above: Id<Job>) {
-        self.turns.order += 1;
+    fn turn_insert_claim(&mut self, id: Id<Job>, above: Id<Job>) {
+        self.scheduler.order += 1;
         let Ok(job) = self.objects.get_mut(id) else { return };
         job.share.claims = true;
-        let claim = Claim { had: job.share.all, order: self.turns.order, job: id };
+        let claim = Claim { had: job.share.all, order: self.scheduler.order, job: id };
         if let Ok(above) = self.objects.get_mut(above) {
             above.share.heap.push(claim);
         }
     }
 
     /// Starts a turn: requests a timer event for its check.
-    fn turn_begins(&mut self, now: i64, holder: Option<Id<Job>>) {
-        self.turns.holder = holder;
-        self.turns.since = now;
-        self.turns.others = false;
-        self.turn_look_again(now);
+    fn turn_start(&mut self, now: i64, holder: Option<Id<Job>>) {
+        self.scheduler.holder = holder;
+        self.scheduler.since = now;
+        self.scheduler.others = false;
+        self.turn_schedule_check(now);
     }
 
-    fn turn_look_again(&mut self, now: i64) {
-        self.turns.due = now.saturating_add(SHORT);
-        self.machine.set_deadline(self.turns.due);
+    fn turn_schedule_check(&mut self, now: i64) {
+        self.scheduler.due = now.saturating_add(MIN_TURN);
+        self.machine.set_deadline(self.scheduler.due);
     }
 
     /// Step 2, if it is due. Returns when it is due again.
-    pub(crate) fn turn_over(&mut self, now: i64) -> Option<i64> {
-        if now >= self.turns.due {
+    pub(crate) fn turn_check(&mut self, now: i64) -> Option<i64> {
+        if now >= self.scheduler.due {
             let is_ready = |&thread: &Id<Thread>| self.objects.get(thread).is_ok_and(Thread::is_ready);
-            let too_long = now.saturating_sub(self.turns.since) >= TURN;
-            if too_long || self.turns.others || !self.turns.preferred.iter().any(is_ready) {
-                self.turn_ends(now);
+            let too_long = now.saturating_sub(self.scheduler.since) >= TURN;
+            if too_long || self.scheduler.others || !self.scheduler.preferred.iter().any(is_ready) {
+                self.turn_switch(now);
             } else {
-                self.turn_look_again(now);
+                self.turn_schedule_check(now);
             }
         }
-        (self.turns.due != i64::MAX).then_some(self.turns.due)
+        (self.scheduler.due != i64::MAX).then_some(self.scheduler.due)
     }
 
     /// Steps 3 to 5.
-    fn turn_ends(&mut self, now: i64) {
-        while let Some(thread) = self.turns.preferred.pop() {
+    fn turn_switch(&mut self, now: i64) {
+        while let Some(thread) = self.scheduler.preferred.pop() {
             if let Some(machine) = self.objects.get(thread).ok().and_then(|thread| thread.machine) {
                 self.machine.thread_prefer(machine, false);
             }
         }
-        if self.turns.holder.take().is_some() {
-            self.turn_claims_back(now.saturating_sub(self.turns.since).max(0));
+        if self.scheduler.holder.take().is_some() {
+            self.turn_return_claims(now.saturating_sub(self.scheduler.since).max(0));
         }
-        self.turns.number = self.turns.number.wrapping_add(1);
-        self.turns.due = i64::MAX;
-        let Some((job, ready)) = self.turn_next() else { return };
-        if self.turns.contending < 2 {
-            self.turn_claims_back(0);
+        self.scheduler.number = self.scheduler.number.wrapping_add(1);
+        self.scheduler.due = i64::MAX;
+        let Some((job, ready)) = self.turn_pick_next() else { return };
+        if self.scheduler.contending < 2 {
+            self.turn_return_claims(0);
             return;
         }
-        self.turn_begins(now, Some(job));
+        self.turn_start(now, Some(job));
         if let Ok(job) = self.objects.get_mut(job) {
             job.share.first = ready.others.first().copied().or(ready.last);
-            job.share.turn = self.turns.number;
+            job.share.turn = self.scheduler.number;
         }
         // The thread preferred last runs first.
         let others = PREFERRED - ready.woken.len();
         let others = ready.others.into_iter().take(others).rev();
-        others.chain(ready.woken.into_iter().rev()).for_each(|thread| self.turn_prefer(thread));
+        others.chain(ready.woken.into_iter().rev()).for_each(|thread| self.turn_prefer_thread(thread));
     }
 
     /// Step 4: finds the next holder, takes its claim and those of the jobs above out of the heaps, and returns it with
     /// its threads.
-    fn turn_next(&mut self) -> Option<(Id<Job>, Ready)> {
+    fn turn_pick_next(&mut self) -> Option<(Id<Job>, Ready)> {
         let mut looks = LOOKS;
         loop {
-            let job = self.turn_way()?;
-            let ready = self.turn_look(job, &mut looks);
+            let job = self.turn_pick_job()?;
+            let ready = self.turn_find_ready(job, &mut looks);
             if !ready.is_empty() || looks == 0 {
                 return Some((job, ready));
             }
             if let Ok(job) = self.objects.get_mut(job) {
                 job.share.contends = false;
-                self.turns.contending = self.turns.contending.saturating_sub(1);
+                self.scheduler.contending = self.scheduler.contending.saturating_sub(1);
             }
-            self.turn_claims_back(0);
+            self.turn_return_claims(0);
         }
     }
 
     /// Step 4: takes out the claims on the path from the root to the job with the least used share.
-    fn turn_way(&mut self) -> Option<Id<Job>> {
+    fn turn_pick_job(&mut self) -> Option<Id<Job>> {
         let mut at = self.root_job?;
-        self.turns.way.clear();
-        self.turns.way.push(at);
+        self.scheduler.path.clear();
+        self.scheduler.path.push(at);
         loop {
             let share = &mut self.objects.get_mut(at).ok()?.share;
             let Some(claim) = share.heap.pop() else {
                 // All contending jobs below it have ended.
                 share.claims = false;
-                self.turns.way.pop();
-                at = *self.turns.way.last()?;
+                self.scheduler.path.pop();
+                at = *self.scheduler.path.last()?;
                 continue;
             };
             share.last = share.last.max(claim.had);
@@ -346,7 +346,7 @@ impl<M: Machine> Kernel<M> {
             }
             if self.objects.get(claim.job).is_ok() {
                 at = claim.job;
-                self.turns.way.push(at);
+                self.scheduler.path.push(at);
             } else if let Ok(job) = self.objects.get_mut(at) {
                 job.share.ended = job.share.ended.saturating_sub(1);
             }
@@ -354,22 +354,22 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Steps 3 and 4: puts the claims on the path back, with the additional time, for sharers that still contend.
-    fn turn_claims_back(&mut self, time: i64) {
-        let holder = self.turns.way.last().copied();
+    fn turn_return_claims(&mut self, time: i64) {
+        let holder = self.scheduler.path.last().copied();
         if let Some(holder) = holder
             && let Ok(job) = self.objects.get_mut(holder)
         {
             job.share.own = job.share.own.saturating_add(time);
             if job.share.contends {
-                self.turn_claim_own(holder);
+                self.turn_insert_own_claim(holder);
             }
         }
-        while let (Some(id), Some(&above)) = (self.turns.way.pop(), self.turns.way.last()) {
+        while let (Some(id), Some(&above)) = (self.scheduler.path.pop(), self.scheduler.path.last()) {
             let Ok(job) = self.objects.get_mut(id) else { continue };
             job.share.all = job.share.all.saturating_add(time);
             job.share.claims = false;
             if !job.share.heap.is_empty() {
-                self.turn_claim(id, above);
+                self.turn_insert_claim(id, above);
             }
         }
     }
@@ -377,7 +377,7 @@ impl<M: Machine> Kernel<M> {
     /// A job has ended, and its claim with it.
     pub(crate) fn turn_job_ended(&mut self, job: &Job) {
         if job.share.contends {
-            self.turns.contending = self.turns.contending.saturating_sub(1);
+            self.scheduler.contending = self.scheduler.contending.saturating_sub(1);
         }
         let Some(above) = job.parent.filter(|_| job.share.claims) else { return };
         let Ok(parent) = self.objects.get_mut(above) else { return };
@@ -393,18 +393,18 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 5: ready threads of the processes directly in a job.
-    fn turn_look(&self, id: Id<Job>, looks: &mut usize) -> Ready {
+    fn turn_find_ready(&self, id: Id<Job>, looks: &mut usize) -> Ready {
         let mut ready = Ready::default();
         let Ok(job) = self.objects.get(id) else { return ready };
-        let first = job.share.first.filter(|&first| self.turn_is_of(first, id));
+        let first = job.share.first.filter(|&first| self.turn_thread_is_in(first, id));
         let mut process = first.and_then(|first| Some(self.objects.get(first).ok()?.process));
         let mut thread = first.map(Id::object);
         // Whether the search has wrapped around, or starts at the beginning.
         let mut around = first.is_none();
         while *looks > 0 {
             *looks -= 1;
-            let Some(next) = process.and_then(|process| self.turn_thread_after(process, thread)) else {
-                process = self.turn_process_after(job.processes, process);
+            let Some(next) = process.and_then(|process| self.turn_next_thread(process, thread)) else {
+                process = self.turn_next_process(job.processes, process);
                 thread = None;
                 if process.is_none() && core::mem::replace(&mut around, true) {
                     return ready;
@@ -430,25 +430,25 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Whether a thread is live and its process is directly in a job.
-    fn turn_is_of(&self, thread: Id<Thread>, job: Id<Job>) -> bool {
+    fn turn_thread_is_in(&self, thread: Id<Thread>, job: Id<Job>) -> bool {
         let process = self.objects.get(thread).ok().filter(|thread| thread.siblings.is_linked());
         let process = process.and_then(|thread| self.objects.get(thread.process).ok());
         process.is_some_and(|process| process.job == job && process.siblings.is_linked())
     }
 
-    fn turn_thread_after(&self, process: Id<Process>, thread: Option<ObjectId>) -> Option<ObjectId> {
+    fn turn_next_thread(&self, process: Id<Process>, thread: Option<ObjectId>) -> Option<ObjectId> {
         self.objects.after(self.objects.get(process).ok()?.threads, thread)
     }
 
-    fn turn_process_after(&self, list: List<Processes>, process: Option<Id<Process>>) -> Option<Id<Process>> {
+    fn turn_next_process(&self, list: List<Processes>, process: Option<Id<Process>>) -> Option<Id<Process>> {
         self.objects.after(list, process.map(Id::object)).map(Id::new)
     }
 
-    fn turn_prefer(&mut self, thread: Id<Thread>) {
+    fn turn_prefer_thread(&mut self, thread: Id<Thread>) {
         let machine = self.objects.get(thread).ok().and_then(|thread| thread.machine);
-        let place = self.turns.preferred.len() < PREFERRED && self.turns.preferred.try_reserve(1).is_ok();
+        let place = self.scheduler.preferred.len() < PREFERRED && self.scheduler.preferred.try_reserve(1).is_ok();
         if let Some(machine) = machine.filter(|_| place) {
-            self.turns.preferred.push(thread);
+            self.scheduler.preferred.push(thread);
             self.machine.thread_prefer(machine, true);
         }
     }

@@ -20,13 +20,13 @@ impl World {
 
     fn job(&mut self, parent: Id<Job>) -> Id<Job> {
         let job = self.kernel.job_create(parent).unwrap();
-        self.held.push(self.kernel.another(Handle { object: job.object(), rights: Rights::NONE }));
+        self.held.push(self.kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE }));
         job
     }
 
     fn threads(&mut self, job: Id<Job>, count: usize) -> Vec<Id<Thread>> {
         let (process, _) = self.kernel.process_create(job, Name::default()).unwrap();
-        self.held.push(self.kernel.another(Handle { object: process.object(), rights: Rights::NONE }));
+        self.held.push(self.kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE }));
         let threads: Vec<_> =
             (0..count).map(|_| self.kernel.thread_create(process, Name::default()).unwrap()).collect();
         self.kernel.process_begin(process, None).unwrap();
@@ -39,7 +39,7 @@ impl World {
         let turn = |_| {
             self.kernel.machine.time += TURN;
             self.kernel.expire();
-            self.kernel.turns.holder.expect("there are turns")
+            self.kernel.scheduler.holder.expect("there are turns")
         };
         (0..turns).map(turn).collect()
     }
@@ -62,7 +62,7 @@ fn one_job_alone_takes_no_turns() {
     let threads = world.threads(job, 3);
     world.kernel.machine.time += TURN;
     world.kernel.expire();
-    assert!(world.kernel.turns.holder.is_none() && !threads.iter().any(|&thread| world.is_preferred(thread)));
+    assert!(world.kernel.scheduler.holder.is_none() && !threads.iter().any(|&thread| world.is_preferred(thread)));
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn who_wakes_comes_before_who_computes() {
         while world.holders(1)[0] != few {}
         world.kernel.finish_wait(wakes, Status::OK);
         while world.holders(1)[0] != many {}
-        assert_eq!(world.kernel.turns.preferred.last(), Some(&wakes));
-        assert_eq!(world.kernel.turns.preferred.len(), PREFERRED);
+        assert_eq!(world.kernel.scheduler.preferred.last(), Some(&wakes));
+        assert_eq!(world.kernel.scheduler.preferred.len(), PREFERRED);
     }
 }
 
@@ -166,11 +166,11 @@ fn who_has_nothing_to_do_gives_the_turn_up() {
     let other = world.threads(b, 1)[0];
     while world.holders(1)[0] != b {}
     world.kernel.sleep(other, i64::MAX - 1).unwrap();
-    world.kernel.machine.time += SHORT;
+    world.kernel.machine.time += MIN_TURN;
     world.kernel.expire();
     // There is no other job to take turns with.
-    assert!(world.kernel.turns.holder.is_none());
-    assert_eq!(world.kernel.turns.contending, 1);
+    assert!(world.kernel.scheduler.holder.is_none());
+    assert_eq!(world.kernel.scheduler.contending, 1);
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn who_wakes_need_not_wait_for_a_whole_turn() {
         if wakes {
             world.kernel.finish_wait(other, Status::OK);
         }
-        world.kernel.machine.time += SHORT;
+        world.kernel.machine.time += MIN_TURN;
         world.kernel.expire();
-        assert_eq!(world.kernel.turns.holder, Some(if wakes { b } else { a }));
+        assert_eq!(world.kernel.scheduler.holder, Some(if wakes { b } else { a }));
     }
 }
 
@@ -200,7 +200,7 @@ fn jobs_that_have_ended_contend_no_more() {
     world.threads(plain, 1);
     for turn in 0..4 * ENDED {
         let job = world.kernel.job_create(top).unwrap();
-        let held = world.kernel.another(Handle { object: job.object(), rights: Rights::NONE });
+        let held = world.kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE });
         let (process, _) = world.kernel.process_create(job, Name::default()).unwrap();
         let thread = world.kernel.thread_create(process, Name::default()).unwrap();
         world.kernel.process_begin(process, None).unwrap();
@@ -213,10 +213,10 @@ fn jobs_that_have_ended_contend_no_more() {
         let top = world.kernel.objects.get(top).unwrap();
         assert!(top.share.heap.len() <= ENDED + 2);
     }
-    assert_eq!(world.kernel.turns.contending, 1);
+    assert_eq!(world.kernel.scheduler.contending, 1);
     world.kernel.machine.time += TURN;
     world.kernel.expire();
-    assert!(world.kernel.turns.holder.is_none());
+    assert!(world.kernel.scheduler.holder.is_none());
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn who_was_away_is_owed_nothing() {
         world.kernel.machine.time += turns * TURN;
         world.kernel.expire();
     }
-    assert!(world.kernel.turns.holder.is_none());
+    assert!(world.kernel.scheduler.holder.is_none());
     world.kernel.machine.time += 100 * TURN;
     world.kernel.expire();
     let holders = world.holders(10);

@@ -41,7 +41,7 @@ fn world(members: usize) -> World {
         roots.push(root);
     }
     for process in &processes {
-        kernel.another(Handle { object: process.object(), rights: Rights::NONE });
+        kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
     }
     let vmo = kernel.vmo_create(4 * PAGE, false).unwrap();
     let common = kernel.vmar_map(root, Place::At(0), request(vmo, 4 * PAGE)).unwrap();
@@ -166,7 +166,7 @@ fn handles_are_common_and_go_with_the_last() {
     let mut world = world(2);
     let before = world.kernel.objects.len();
     let thread = world.kernel.thread_create(world.processes[1], Name::new(b"t")).unwrap();
-    world.kernel.another(Handle { object: thread.object(), rights: Rights::NONE });
+    world.kernel.dup_handle(Handle { object: thread.object(), rights: Rights::NONE });
     // Starting its thread starts a member.
     world.kernel.thread_start(thread, &Registers::default()).unwrap();
     assert_eq!(world.kernel.objects.get(world.processes[1]).unwrap().state, ProcessState::Running);
@@ -218,7 +218,7 @@ fn all_at_once() {
             let thread = world.kernel.thread_create(process, Name::new(b"t")).unwrap();
             world.kernel.thread_start(thread, &Registers::default()).unwrap();
             let state = world.kernel.vmo_create(PAGE, false).unwrap();
-            let handle = world.kernel.another(Handle { object: state.object(), rights: Rights::NONE });
+            let handle = world.kernel.dup_handle(Handle { object: state.object(), rights: Rights::NONE });
             world.kernel.restricted_bind(thread, state).unwrap();
             world.kernel.close(handle);
             let aspace = world.kernel.objects.get(process).unwrap().aspace.unwrap();

@@ -25,7 +25,7 @@ impl Memory {
 
     /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
-        granted(Want::Frame)?;
+        fail_if_planned(MemoryRequest::Frame)?;
         // A request for pages aligned to large pages gets large pages.
         let large = align_log2 >= CHUNK_BITS && count.is_multiple_of(PARTS);
         if count <= PARTS && align_log2 <= CHUNK_BITS && !large {
@@ -121,7 +121,7 @@ impl Memory {
     /// Allocates adjacent chunks that are free or have no parts in use.
     fn chunks_take(&mut self, count: u32, align_log2: u8) -> Result<u32, OutOfMemory> {
         let mut usable = Vec::new();
-        granted(Want::Chunk)?;
+        fail_if_planned(MemoryRequest::Chunk)?;
         usable.room_exact(self.chunks.len())?;
         usable.extend(self.chunks.iter().map(|chunk| chunk.kind != Kind::None && chunk.live == 0));
         let first = CHUNKS.with(|chunks| chunks.find_run(count, align_log2, &mut usable)).ok_or(OutOfMemory)?;

@@ -76,7 +76,7 @@ impl Memory {
 
     /// An empty slot.
     pub fn slot_alloc(&mut self) -> Result<u64, OutOfMemory> {
-        granted(Want::Slot)?;
+        fail_if_planned(MemoryRequest::Slot)?;
         if self.loose.free != NONE {
             let number = self.loose.free;
             self.loose.free = *self.loose.note(number);

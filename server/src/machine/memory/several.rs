@@ -148,7 +148,7 @@ impl Memory {
 
     /// Takes a strip that maps nothing, for `count` pages from `first` on.
     fn strip_take(&mut self, first: u32, count: u32) -> Option<u32> {
-        granted(Want::Slot).ok()?;
+        fail_if_planned(MemoryRequest::Slot).ok()?;
         let fits = |&&(_, strip): &&(u32, u32)| {
             self.strips.list.get(strip as usize).is_some_and(|strip| strip.live == 0 && strip.count == count)
         };

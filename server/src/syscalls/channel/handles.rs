@@ -20,7 +20,7 @@ use crate::syscalls::handle::reduce;
 use crate::user::{In, InOut};
 
 /// Most messages have at most this many handles.
-pub const FEW: usize = 8;
+pub const INLINE_HANDLES: usize = 8;
 
 /// Where the handles of a message come from.
 #[derive(Clone, Copy)]
@@ -129,7 +129,7 @@ fn dispose<M: Machine>(
         if !held.rights.contains(Rights::DUPLICATE) {
             return Err(Status::ACCESS_DENIED);
         }
-        return Ok(cx.kernel.another(Handle { object: held.object, rights }));
+        return Ok(cx.kernel.dup_handle(Handle { object: held.object, rights }));
     }
     let taken = cx.kernel.take(cx.process, item.handle)?;
     Ok(Handle { object: taken.object, rights })
@@ -178,15 +178,15 @@ pub fn take<M: Machine>(
     }
 }
 
-/// As [`take`], for at most [`FEW`] handles.
+/// As [`take`], for at most [`INLINE_HANDLES`] handles.
 #[inline(never)]
-pub fn take_few<M: Machine>(
+pub fn take_inline<M: Machine>(
     cx: &mut Cx<'_, M>,
     channel: Id<Channel>,
     array: In<u32>,
     count: usize,
 ) -> Result<Vec<Handle>, Status> {
-    let mut values = [INVALID; FEW];
+    let mut values = [INVALID; INLINE_HANDLES];
     let values = values.get_mut(..count).unwrap_or_default();
     cx.kernel.copy_in(cx.aspace, array.0, values.as_mut_bytes())?;
     take_handles(cx, channel, values)
@@ -195,7 +195,7 @@ pub fn take_few<M: Machine>(
 /// A call that is not made at all, for want of memory: the handles that it consumes leave the caller all the same.
 #[cold]
 #[inline(never)]
-pub fn consume_unmade<M: Machine>(cx: &mut Cx<'_, M>, call: &SyscallInfo, words: [u64; 8]) {
+pub fn consume_refused<M: Machine>(cx: &mut Cx<'_, M>, call: &SyscallInfo, words: [u64; 8]) {
     let word = |name| call.args.iter().position(|arg| arg.name == name).and_then(|place| words.get(place).copied());
     for (arg, word_of_arg) in call.args.iter().zip(words).filter(|(arg, _)| arg.consumed) {
         let count = arg.len.and_then(word).map_or(1, |count| count as u32);

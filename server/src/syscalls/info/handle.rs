@@ -68,13 +68,13 @@ impl<M: Machine> Lists<M> for Table {
 /// For a dead process the list is empty.
 pub fn table<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let rights = Rights::INSPECT | Rights::MANAGE_PROCESS | Rights::MANAGE_THREAD;
-    let work = cx.work_on::<Process>(value, rights)?;
+    let work = cx.sliced_call::<Process>(value, rights)?;
     let table = Table(holder(cx.kernel, work.object)?);
     sink.many(cx, work, &table)
 }
 
 pub fn stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let id = holder(cx.kernel, work.object)?;
     sink.sum(cx, &work, |kernel, place, record: &mut zx_info_process_handle_stats_t| {
         let Some(found) = kernel.objects.get(id)?.handles.at(place as usize) else { return Ok(false) };

@@ -65,7 +65,7 @@ pub fn iob<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Re
 
 /// The regions as seen from this end: its own access is reported in the place of end 0's.
 pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Iob>(value, Rights::INSPECT)?;
+    let work = cx.sliced_call::<Iob>(value, Rights::INSPECT)?;
     let regions = Regions(work.object);
     sink.many(cx, work, &regions)
 }

@@ -99,7 +99,7 @@ impl<M: Machine> Lists<M> for Tree {
 
 /// Lists a VMAR and everything in it. The VMAR itself has depth 0.
 pub fn vmar_maps<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Vmar>(value, Rights::INSPECT)?;
+    let work = cx.sliced_call::<Vmar>(value, Rights::INSPECT)?;
     let top = work.object;
     cx.kernel.objects.get(top)?.aspace.ok_or(Status::BAD_STATE)?;
     sink.many(cx, work, &Tree { tops: (top, None), process: None, version: Version::Newest })
@@ -113,7 +113,7 @@ pub fn process_maps<M: Machine>(
     version: Version,
     sink: Sink,
 ) -> Result<(), Status> {
-    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let tops = cx.kernel.roots(work.object)?;
     let process = Some(work.object);
     version.cut(sink).many(cx, work, &Tree { tops, process, version })
@@ -170,7 +170,7 @@ fn mapping_record<M: Machine>(kernel: &Kernel<M>, depth: usize, mapping: &Mappin
     let perm = mapping.perm;
     let detail = &mut record.mapping;
     detail.mmu_flags = u32::from(perm.read) | u32::from(perm.write) << 1 | u32::from(perm.execute) << 2;
-    detail.vmo_koid = kernel.koid(kernel.vmo_told(mapping.named).object());
+    detail.vmo_koid = kernel.koid(kernel.vmo_to_report(mapping.named).object());
     detail.vmo_offset = mapping.named_offset;
     detail.committed_bytes = told;
     detail.populated_bytes = told;
@@ -195,12 +195,12 @@ pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional
 /// Memory that a process has mapped. A page is shared if other address spaces also map its VMO, or another VMO also has
 /// it; each address space and each VMO counts for an equal part of it.
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let mut work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let mut work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let roots = cx.kernel.roots(work.object)?;
     let [vmar, from, mut mapped, mut private, mut shared, high, low] = work.kept;
     let mut scaled = u128::from(high) << 64 | u128::from(low);
     let mut walk = Walk::stopped(roots, [vmar, from]);
-    let mut portion = cx.kernel.portion();
+    let mut slice = cx.kernel.slice_begin();
     while let Some((_, node)) = cx.kernel.walk_next(&mut walk) {
         if let Node::Mapping(mapping) = node {
             let memory = memory(cx.kernel, mapping);
@@ -211,12 +211,12 @@ pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
             shared += memory.committed - own;
             scaled += (memory.scaled - (u128::from(own) << FRACTION)) / spaces as u128;
             // A mapping may cover many pages.
-            cx.kernel.worked(16);
+            cx.kernel.slice_add_work(16);
         }
-        if cx.kernel.portion_over(&mut portion) {
+        if cx.kernel.slice_over(&mut slice) {
             let [vmar, from] = walk.place();
             work.kept = [vmar, from, mapped, private, shared, (scaled >> 64) as u64, scaled as u64];
-            return cx.worked(&work, Some(1));
+            return cx.end_slice(&work, Some(1));
         }
     }
     let record = zx_info_task_stats_t {

@@ -35,7 +35,7 @@ pub fn object_get_info<M: Machine>(
     let sink = Sink { buffer, size, actual, avail, cut: None };
     if !matches!(topic, ZX_INFO_HANDLE_VALID | ZX_INFO_HANDLE_BASIC | ZX_INFO_HANDLE_COUNT) {
         // Reports about memory leave out pages that were only allocated ahead.
-        cx.kernel.ahead_settle();
+        cx.kernel.ahead_reclaim();
     }
     match topic {
         ZX_INFO_HANDLE_VALID => cx.kernel.handle(cx.process, value).map(|_| ()),

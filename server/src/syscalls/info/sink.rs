@@ -9,13 +9,13 @@
 use abi::Status;
 use objects::Kernel;
 use objects::core::continuation;
-use objects::core::continuation::Portion;
+use objects::core::continuation::SliceTimer;
 use objects::core::noun::Noun;
 use objects::machine::Machine;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::cx::Cx;
-use crate::portions::Work;
+use crate::long_call::SlicedCall;
 use crate::user::{In, Out};
 
 /// The last four arguments of `object_get_info`.
@@ -81,18 +81,18 @@ impl Sink {
     /// into.
     ///
     /// # Errors
-    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`GOES_ON`](objects::core::continuation::GOES_ON).
+    /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
     pub fn many<M: Machine, N: Noun, L: Lists<M>>(
         &self,
         cx: &mut Cx<'_, M>,
-        mut work: Work<N>,
+        mut work: SlicedCall<N>,
         list: &L,
     ) -> Result<(), Status> {
         let room = self.size / self.record_size::<L::Record>().max(1);
         let mut place = L::Place::of(&work.kept);
         // The progress is one more than the number of records found.
         let mut found = work.done.max(1) as usize - 1;
-        let mut portion = cx.kernel.portion();
+        let mut slice = cx.kernel.slice_begin();
         loop {
             let full = found >= room;
             if full && let Some(avail) = list.len(cx.kernel) {
@@ -108,10 +108,10 @@ impl Sink {
                 Step::Nothing => {}
                 Step::End => return self.counts(cx, found.min(room), found),
             }
-            cx.kernel.worked(L::WORK);
-            if cx.kernel.portion_over(&mut portion) {
+            cx.kernel.slice_add_work(L::WORK);
+            if cx.kernel.slice_over(&mut slice) {
                 work.kept = place.words();
-                return cx.worked(&work, Some(found as u64 + 1));
+                return cx.end_slice(&work, Some(found as u64 + 1));
             }
         }
     }
@@ -121,11 +121,11 @@ impl Sink {
     /// the entry at a place and returns whether there was one.
     ///
     /// # Errors
-    /// As [`Sink::one`]; those of `add`; [`GOES_ON`](objects::core::continuation::GOES_ON).
+    /// As [`Sink::one`]; those of `add`; [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
     pub fn sum<M: Machine, N: Noun, T: FromBytes + IntoBytes + Immutable>(
         &self,
         cx: &mut Cx<'_, M>,
-        work: &Work<N>,
+        work: &SlicedCall<N>,
         add: impl Fn(&Kernel<M>, u64, &mut T) -> Result<bool, Status>,
     ) -> Result<(), Status> {
         let mut record = T::new_zeroed();
@@ -136,12 +136,12 @@ impl Sink {
             record = cx.read(In::new(self.buffer.0))?;
         }
         let mut place = work.done;
-        let mut portion = Portion::default();
+        let mut slice = SliceTimer::default();
         while add(cx.kernel, place, &mut record)? {
             place += 1;
-            if cx.kernel.portion_over(&mut portion) {
+            if cx.kernel.slice_over(&mut slice) {
                 self.put(cx, 0, &record)?;
-                return cx.worked(work, Some(place));
+                return cx.end_slice(work, Some(place));
             }
         }
         self.put(cx, 0, &record)

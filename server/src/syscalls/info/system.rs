@@ -28,7 +28,7 @@ pub fn resource<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) 
 
 /// Bytes of memory: total, free, taken by the heap, and free within the heap.
 fn memory<M: Machine>(cx: &mut Cx<'_, M>) -> Result<[u64; 4], Status> {
-    cx.when_nothing_is_left()?;
+    cx.await_reaper()?;
     let (used, total) = cx.kernel.machine.memory();
     let (heap, free_heap) = cx.kernel.machine.heap();
     Ok([total, total.saturating_sub(used), heap, free_heap])

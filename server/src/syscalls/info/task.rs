@@ -58,7 +58,7 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
         message_limit: messages.limit,
         queued_bytes: queued_bytes.used,
         queued_bytes_limit: queued_bytes.limit,
-        kernel_time: cx.kernel.job_work(id).unwrap_or(u64::MAX),
+        kernel_time: cx.kernel.job_kernel_time(id).unwrap_or(u64::MAX),
     };
     sink.one(cx, record)
 }
@@ -118,14 +118,14 @@ impl<M: Machine, C: Chain<Entry = Object>> Lists<M> for Koids<C> {
 }
 
 pub fn job_children<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Job>(value, Rights::ENUMERATE)?;
+    let work = cx.sliced_call::<Job>(value, Rights::ENUMERATE)?;
     let list = cx.kernel.objects.get(work.object)?.jobs;
     let task = work.object.object();
     sink.many(cx, work, &Koids { task, list })
 }
 
 pub fn job_processes<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Job>(value, Rights::ENUMERATE)?;
+    let work = cx.sliced_call::<Job>(value, Rights::ENUMERATE)?;
     let list = cx.kernel.objects.get(work.object)?.processes;
     let task = work.object.object();
     sink.many(cx, work, &Koids { task, list })
@@ -155,7 +155,7 @@ pub fn process<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -
 
 /// Lists the threads that have been started.
 pub fn process_threads<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Process>(value, Rights::ENUMERATE)?;
+    let work = cx.sliced_call::<Process>(value, Rights::ENUMERATE)?;
     let list = cx.kernel.objects.get(work.object)?.threads;
     let task = work.object.object();
     sink.many(cx, work, &Koids { task, list })

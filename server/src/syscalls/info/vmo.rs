@@ -131,7 +131,7 @@ impl<M: Machine> Lists<M> for Reached {
             None => Ok(Step::End),
             Some((_, Node::Vmar(_) | Node::End)) => Ok(Step::Nothing),
             Some((_, Node::Mapping(mapping))) => {
-                let told = kernel.vmo_told(mapping.named);
+                let told = kernel.vmo_to_report(mapping.named);
                 record(kernel, told, ZX_INFO_VMO_VIA_MAPPING, Rights::NONE).map(Step::Record)
             }
         }
@@ -143,7 +143,7 @@ impl<M: Machine> Lists<M> for Reached {
 }
 
 pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
-    let work = cx.work_on::<Process>(value, Rights::INSPECT)?;
+    let work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let roots = cx.kernel.roots(work.object)?;
     let holder = cx.kernel.objects.get(work.object)?.holder(work.object);
     let reached = Reached { holder, roots };

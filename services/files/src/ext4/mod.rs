@@ -59,10 +59,10 @@ const TIMES: std::ops::RangeInclusive<i64> = i32::MIN as i64..=0x3_7fff_ffff;
 const SECOND: i64 = 1_000_000_000;
 /// Maximum number of bytes, and of extents they lie in, that one slice frees. This much fits into a transaction of any
 /// journal.
-const PORTION: u64 = 8 << 20;
+const SLICE_BYTES: u64 = 8 << 20;
 const PIECES: usize = 64;
 /// A file of at most this many bytes cannot have more than [`PIECES`] extents, because the smallest block is 1 KiB.
-const FEW: u64 = PIECES as u64 * 1024;
+const SMALL_FILE: u64 = PIECES as u64 * 1024;
 
 type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
 
@@ -352,12 +352,12 @@ impl Ext4 {
 
     /// The size to which one slice truncates a file.
     fn next_size(&mut self, file: Node, inode: &InodeInfo, size: u64) -> Result<u64> {
-        if inode.blocks.saturating_mul(512) <= FEW || size >= inode.size {
+        if inode.blocks.saturating_mul(512) <= SMALL_FILE || size >= inode.size {
             return Ok(size);
         }
         let length = inode.size - size;
         let map = self.call(|fs| fs.inode_extents(number(file)?, size, length, FileExtentTarget::Data, usize::MAX))?;
-        let mut left = PORTION;
+        let mut left = SLICE_BYTES;
         for (count, piece) in map.extents.iter().rev().enumerate() {
             let end = piece.logical_start.saturating_add(piece.length);
             if count == PIECES || piece.length > left {

@@ -11,9 +11,9 @@ use rsext4::MkfsOptions;
 use super::device::Device;
 use super::superblock::is_whole;
 use super::{Ext4, Now};
-use crate::judged::Ext4Images;
-use crate::played::{Memory, content, names, play, steps, verdict, write_all};
+use crate::power_cut_images::Ext4Images;
 use crate::system::{FileSystem, New, Node};
+use crate::test_disk::{Memory, content, names, play, steps, verdict, write_all};
 
 fn formatted(mib: usize) -> Memory {
     formatted_by(mib, MkfsOptions::default())

@@ -10,8 +10,8 @@ use rsext4::MkfsOptions;
 use super::Failures;
 use crate::ext4::{Ext4, device::Device};
 use crate::fat::Fat;
-use crate::played::{Memory, content};
 use crate::system::{FileSystem, New, Node};
+use crate::test_disk::{Memory, content};
 
 /// Bytes of one append.
 const PIECE: usize = 3000;
@@ -48,7 +48,7 @@ impl<F: FileSystem> Served<F> {
         request: impl FnOnce(&mut F, &mut Failures, &Open) -> Result<T>,
     ) -> Result<T> {
         let open = &mut self.open[index];
-        let told = self.failures.is_told(open.node, &open.known);
+        let told = self.failures.is_reported(open.node, &open.known);
         let done = request(&mut self.fs, &mut self.failures, open);
         self.fs.settle();
         self.failures.note(&mut self.fs);
@@ -56,7 +56,7 @@ impl<F: FileSystem> Served<F> {
             if *error == Error::Damaged {
                 open.told += 1;
                 if told {
-                    self.failures.tell(open.node, &open.known);
+                    self.failures.report(open.node, &open.known);
                 }
             }
             open.torn = true;

@@ -15,7 +15,7 @@ use crate::blocks::Blocks;
 use crate::system::{FileSystem, Node};
 
 /// Bytes by which one slice extends a file.
-const PORTION: u64 = 4 << 20;
+const SLICE_BYTES: u64 = 4 << 20;
 
 impl Fat {
     /// Mounts the volume on a disk.
@@ -59,7 +59,7 @@ impl Fat {
             lost: false,
             summary: wide.then_some(summary).filter(|at| *at > 0),
             held: 0,
-            doomed: Vec::new(),
+            unlinked: Vec::new(),
         };
         if !fat.read_only {
             fat.remove_leftovers();
@@ -209,7 +209,7 @@ impl Fat {
     /// Chooses the hidden name in the root that a file has while it is open without a name.
     pub(super) fn hide(&mut self, node: Node) -> Result<String> {
         let hidden = format!("{REMOVED}{node}");
-        self.let_go(node);
+        self.close_handle(node);
         let root = self.dir(ROOT)?;
         // An earlier run may have left a file that it could not remove.
         match self.guard(|_| root.open_file(&hidden).map(drop)) {
@@ -226,14 +226,14 @@ impl Fat {
         (inode.above, inode.name, inode.removed) = (ROOT, hidden.clone(), Some(hidden));
         if inode.holders == 0 {
             inode.holders = 1;
-            self.doomed.push(node);
+            self.unlinked.push(node);
         }
         Ok(())
     }
 
     /// Removes a file that has a hidden name.
     pub(super) fn remove_hidden(&mut self, node: Node) {
-        self.let_go(node);
+        self.close_handle(node);
         let hidden = self.nodes.remove(&node).and_then(|inode| inode.removed).unwrap_or_default();
         if !hidden.is_empty() && self.begin().is_ok() {
             // The next start removes it if that fails now.
@@ -271,7 +271,7 @@ impl Fat {
     pub(super) fn rename_over(&mut self, from: (Node, &str), directory: Node, over: Node) -> Result<String> {
         let inode = self.inode(over)?;
         let (name, held, large) = (inode.name.clone(), inode.holders > 0, inode.size > LARGE);
-        self.let_go(over);
+        self.close_handle(over);
         let mut hidden = None;
         if held || large {
             let made = self.hide(over).and_then(|hidden| {
@@ -334,7 +334,7 @@ impl Fat {
         if whole.div_ceil(cluster).saturating_sub(from.div_ceil(cluster)) > free {
             return Err(Error::Full);
         }
-        let to = whole.min(from + PORTION);
+        let to = whole.min(from + SLICE_BYTES);
         let zeroes = vec![0; ZEROES];
         let mut at = from;
         while at < to {

@@ -66,7 +66,7 @@ pub struct Fat {
     /// Number of files that are held.
     held: u64,
     /// Large files without name and holder that are not completely freed.
-    doomed: Vec<Node>,
+    unlinked: Vec<Node>,
     /// The disk failed a write of names or tables. Nothing more is written to it.
     failed: bool,
     /// Changes were lost by that since the last call of `take_lost`.
@@ -229,7 +229,7 @@ impl FileSystem for Fat {
                 Err(error) => return Err(error),
             }
         }
-        self.let_go(node);
+        self.close_handle(node);
         let dir = self.dir(directory)?;
         let removed = self.guard(|_| dir.remove(&name));
         self.end(Plan::Shrink, removed)?;
@@ -259,7 +259,7 @@ impl FileSystem for Fat {
         };
         let old = self.inode(node)?.name.clone();
         // Open `fatfs` handles know the position of its entry, so they must be dropped.
-        self.let_go(node);
+        self.close_handle(node);
         let name = match over {
             Some(over) if kind == Kind::File => self.rename_over((from.0, &old), to.0, over)?,
             Some(over) => {
@@ -361,18 +361,18 @@ impl FileSystem for Fat {
     }
 
     fn has_work(&self) -> bool {
-        !self.doomed.is_empty()
+        !self.unlinked.is_empty()
     }
 
     fn work(&mut self) {
-        let Some(node) = self.doomed.last().copied() else { return };
+        let Some(node) = self.unlinked.last().copied() else { return };
         let short = match self.inode(node) {
             Ok(inode) if inode.size > LARGE => self.resize_some(node, 0).map(|_| false),
             _ => Ok(true),
         };
         // The next start removes it if that fails now.
         if short != Ok(false) {
-            self.doomed.pop();
+            self.unlinked.pop();
             self.remove_hidden(node);
         }
     }
@@ -456,7 +456,7 @@ impl FileSystem for Fat {
         if inode.holders == 0 && inode.removed.is_some() {
             if inode.kind == Kind::File && inode.size > LARGE {
                 inode.holders = 1;
-                self.doomed.push(node);
+                self.unlinked.push(node);
             } else {
                 self.remove_hidden(node);
             }

@@ -207,7 +207,7 @@ impl Fat {
     }
 
     /// Closes the `fatfs` handle of a node.
-    pub(super) fn let_go(&mut self, node: Node) {
+    pub(super) fn close_handle(&mut self, node: Node) {
         let Some(inode) = self.nodes.get_mut(&node) else { return };
         let open = (inode.dir.take(), inode.file.take());
         let _ = self.guard(|_| {
@@ -246,7 +246,7 @@ impl Fat {
         let gone: Vec<Node> =
             self.nodes.keys().filter(|node| **node != ROOT && needed.binary_search(node).is_err()).copied().collect();
         for node in gone {
-            self.let_go(node);
+            self.close_handle(node);
             if let Some(inode) = self.nodes.remove(&node) {
                 self.forget_name(inode.above, &inode.name);
             }

@@ -12,9 +12,9 @@ use file_protocol::{Error, Kind, entries};
 use proptest::prelude::*;
 
 use super::Fat;
-use crate::judged::FatImages;
-use crate::played::{self, Memory, Played, content, names, play, steps, verdict, write_all};
+use crate::power_cut_images::FatImages;
 use crate::system::{FileSystem, New, Node};
+use crate::test_disk::{self, Memory, Played, content, names, play, steps, verdict, write_all};
 
 fn formatted(kind: FatType) -> Memory {
     let size = match kind {
@@ -315,7 +315,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     let disk = formatted(FatType::Fat16);
     let (mut fat, mut model) = (mount(&disk), Model::default());
     let mut carry_out = |fat: &mut Fat, operation: &Operation| {
-        played::carry_out(fat, &model, operation);
+        test_disk::carry_out(fat, &model, operation);
         model.apply(operation);
         model.clone()
     };

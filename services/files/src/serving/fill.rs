@@ -21,9 +21,9 @@ const FILE: u32 = 0o755;
 /// Bytes of one copy.
 const PIECE: usize = 64 << 10;
 /// Bytes that one slice copies.
-const PORTION: usize = 2 * PIECE;
+const SLICE_BYTES: usize = 2 * PIECE;
 /// Cost of creating a file or a directory, in copied bytes.
-const NAME: usize = PORTION / 8;
+const NAME: usize = SLICE_BYTES / 8;
 /// Number of names that one slice removes.
 const UNDONE: usize = 32;
 /// Size of an entry without its name in bytes.
@@ -95,7 +95,7 @@ impl Fill {
         if let Some(error) = self.failed {
             return self.undo(system).then_some(Err(error));
         }
-        let mut left = PORTION;
+        let mut left = SLICE_BYTES;
         while left > 0 {
             let went = match &self.file {
                 Some(_) => self.copy(system),

@@ -101,7 +101,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn begin_long(&mut self, key: u64, long: Long) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.long = Some(long);
-            self.turns.push_long(connection.program, Step::Long(key));
+            self.fair_queue.push_long(connection.program, Step::Long(key));
         }
     }
 
@@ -166,7 +166,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn sync(&mut self, (key, transaction): (u64, u32), open: &Open) -> Option<Result<Reply>> {
         let is_init = self.connections.get(&key).is_some_and(|connection| connection.program == Program::INIT);
         // Each of these steps gets its turn before this program has had that many turns.
-        let gives = if is_init { self.turns.len() } else { 0 };
+        let gives = if is_init { self.fair_queue.len() } else { 0 };
         let put_off = self.system(open).is_ok_and(|system| system.has_work());
         if open.kind == Kind::Directory && (put_off || gives > 0) {
             self.begin_long(key, Long::Sync(Syncing { transaction, gives }));
@@ -183,20 +183,20 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let tree = self.trees.get_mut(&open.tree);
         let told = tree.is_some_and(|tree| {
             tree.system.charge(program);
-            tree.failures.is_told(open.node, &open.failures)
+            tree.failures.is_reported(open.node, &open.failures)
         });
-        let came = self.portion(&mut long, &open, program);
+        let came = self.run_slice(&mut long, &open, program);
         if let Some(tree) = self.trees.get_mut(&open.tree) {
             tree.settle();
             if told && matches!(came, Some(Err(Error::Damaged))) {
-                tree.failures.tell(open.node, &open.failures);
+                tree.failures.report(open.node, &open.failures);
             }
         }
         self.forget(open);
         let Some(came) = came else {
             if let Some(connection) = self.connections.get_mut(&key) {
                 connection.long = Some(long);
-                self.turns.push_long(program, Step::Long(key));
+                self.fair_queue.push_long(program, Step::Long(key));
             }
             return;
         };
@@ -208,12 +208,12 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     }
 
     /// Runs one slice; returns the result at the end.
-    fn portion(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
+    fn run_slice(&mut self, long: &mut Long, open: &Open, program: Program) -> Option<Result<Reply>> {
         let came = match long {
             Long::Open(Opening { path, flags, mode, channel, .. }) => {
                 return self.open_path(open, (path, *flags, *mode), channel, program);
             }
-            Long::Sync(sync) => return self.sync_portion(sync, open),
+            Long::Sync(sync) => return self.sync_slice(sync, open),
             Long::Fill(fill) => match self.system(open) {
                 Ok(system) => fill.go_on(system, open.node).map(|came| came.map(|()| Answer::Done)),
                 Err(error) => Some(Err(error)),
@@ -226,8 +226,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         came.map(|came| came.map(Reply::new))
     }
 
-    fn sync_portion(&mut self, sync: &mut Syncing, open: &Open) -> Option<Result<Reply>> {
-        if sync.gives > 0 && !self.turns.is_empty() {
+    fn sync_slice(&mut self, sync: &mut Syncing, open: &Open) -> Option<Result<Reply>> {
+        if sync.gives > 0 && !self.fair_queue.is_empty() {
             sync.gives -= 1;
             return None;
         }
@@ -247,7 +247,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
             && tree.system.has_work()
             && !std::mem::replace(&mut tree.works, true)
         {
-            self.turns.push_long(tree.program, Step::Work(key));
+            self.fair_queue.push_long(tree.program, Step::Work(key));
         }
     }
 

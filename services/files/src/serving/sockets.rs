@@ -95,7 +95,7 @@ impl Sockets {
     }
 
     /// Frees some of a backlog. Returns whether nothing is left of it.
-    pub(super) fn let_go(&mut self, connection: u64, parts: usize) -> bool {
+    pub(super) fn free_backlog_some(&mut self, connection: u64, parts: usize) -> bool {
         let Some(backlog) = self.leaving.get_mut(&connection) else { return true };
         for _ in 0..parts {
             let Some((number, waiting)) = backlog.drain() else {

@@ -98,7 +98,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         }
         for waiter in self.waiting.files.get_mut(&file).into_iter().flatten() {
             if freed.concerns(&waiter.asked) && !std::mem::replace(&mut waiter.turn, true) {
-                self.turns.push(waiter.program, Step::Lock(file, waiter.id));
+                self.fair_queue.push(waiter.program, Step::Lock(file, waiter.id));
             }
         }
     }

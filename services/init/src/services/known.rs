@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use description::services::Service;
-use init::under_way::{self, UnderWay};
+use init::in_flight::{self, InFlight};
 use service::Program;
 use service::message::{HEAD, ToInit, ToService};
 use zx::{Handle, Status};
@@ -31,7 +31,7 @@ pub struct Known {
     /// The message that it does not start has been printed.
     pub complained: bool,
     /// Clients that were sent to this run.
-    pub clients: UnderWay,
+    pub clients: InFlight,
     life: Life,
 }
 
@@ -60,7 +60,7 @@ impl Known {
             program: Program::INIT,
             starts: VecDeque::new(),
             complained: false,
-            clients: UnderWay::default(),
+            clients: InFlight::default(),
             life: Life::default(),
         }
     }
@@ -89,7 +89,7 @@ impl Known {
     pub fn ended(&mut self) -> Option<(Running, Vec<u64>)> {
         let running = self.running.take()?;
         self.keys = (0, 0);
-        Some((running, self.clients.over()))
+        Some((running, self.clients.drain()))
     }
 
     /// Sends it a client. If that fails, the client's channel is closed, and the client sees that.
@@ -121,7 +121,7 @@ impl Known {
         let mut freed = Vec::new();
         let Some(running) = &self.running else { return Err(Status::PEER_CLOSED) };
         // Reads a bounded number of messages at a time, so that other events are handled in between.
-        for _ in 0..under_way::MOST {
+        for _ in 0..in_flight::MOST {
             let mut bytes = [0; HEAD];
             let size = match running.clients.read(&mut bytes, &mut []) {
                 Ok(size) => size,

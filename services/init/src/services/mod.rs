@@ -266,7 +266,7 @@ impl Services {
             let Ok(held) = self.serve(&mut client) else { return self.channels.give(program, 1) };
             match held {
                 Some(request) => {
-                    self.known[request.service].clients.put_aside(program, key);
+                    self.known[request.service].clients.park(program, key);
                     client.held = Some(request);
                 }
                 None if self.wait(&client.channel, key).is_err() => return self.channels.give(program, 1),
@@ -287,7 +287,7 @@ impl Services {
                 None => return Ok(None),
             },
         };
-        if !self.known[request.service].clients.has_way(client.access.program) {
+        if !self.known[request.service].clients.has_room(client.access.program) {
             return Ok(Some(request));
         }
         self.connect_or_complain(request, client.access.program);
@@ -359,8 +359,8 @@ impl Services {
         if waiting.channel.wait_one(Signals::CHANNEL_READABLE, MonotonicInstant(0)).is_err() {
             return self.channels.give(program, 1);
         }
-        if !self.known[service].clients.has_way(program) {
-            self.known[service].clients.put_aside(program, key);
+        if !self.known[service].clients.has_room(program) {
+            self.known[service].clients.park(program, key);
             self.waiting.insert(key, waiting);
             return;
         }

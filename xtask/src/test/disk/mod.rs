@@ -17,7 +17,7 @@ use cuts::judge::{Promise, judge};
 use cuts::log;
 use cuts::plan::{Abilities, history};
 use cuts::replay::{Replay, System};
-use files::judged::{Ext4Images, FatImages};
+use files::power_cut_images::{Ext4Images, FatImages};
 use tempfile::TempDir;
 
 use super::hostile::test_program;

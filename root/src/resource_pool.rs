@@ -1,13 +1,13 @@
-//! An estate: what one instance or component holds, so that the root task can take all of it back at once and give it
-//! to the next life.
+//! A resource pool: what one instance or component holds, so that the root task can take all of it back at once and
+//! give it to the next life.
 //!
-//! The estate is determined when the system starts, and stays the same in all lives of its owner:
+//! The resource pool is determined when the system starts, and stays the same in all lives of its owner:
 //! - *pieces* of one chunk each, from which the root task makes the server's own objects, in a range of slots that
-//!   belongs to the estate alone;
+//!   belongs to the resource pool alone;
 //! - *sources*: the untypeds for the server's memory, and those of its devices. The root task keeps these capabilities
 //!   and gives the server copies, which the kernel tracks as children of the originals.
 //!
-//! The pieces form an [`Estate`], the sources an [`Endowment`]; a component has no endowment.
+//! The pieces form a [`ResourcePool`], the sources a [`SourcePool`]; a component has no source pool.
 //!
 //! So everything that a server or its programs make of it descends from capabilities here. The end of a life:
 //! 1. The server's thread stops; its programs' threads wait for it, or run until step 3 destroys them.
@@ -16,7 +16,8 @@
 //!    copies.
 //! 4. The root task revokes all pieces. This destroys the server's thread, address space and capability space. With the
 //!    last go the interrupt handlers, which masks the interrupts, and the capabilities to I/O ports.
-//! 5. The root task deletes the remaining capabilities in the estate's slots (second capabilities to pages of others).
+//! 5. The root task deletes the remaining capabilities in the resource pool's slots (second capabilities to pages of
+//!    others).
 //!
 //! The kernel clears the memory when the next life first cuts it, so no data of one life is visible in the next.
 
@@ -30,11 +31,11 @@ use crate::error::{Context, Error};
 use crate::make::{Make, own_slot};
 use crate::memory::{Gift, Memory};
 
-/// Maximum number of pieces of an estate.
+/// Maximum number of pieces of a resource pool.
 const PIECES: usize = 32;
 
 /// See the module's description.
-pub struct Estate {
+pub struct ResourcePool {
     pieces: [Option<Piece>; PIECES],
     first_slot: u64,
     next_slot: u64,
@@ -42,7 +43,7 @@ pub struct Estate {
 }
 
 /// The sources of an instance.
-pub struct Endowment {
+pub struct SourcePool {
     sources: List<MAX_SOURCES>,
     devices: List<MAX_DEVICES>,
 }
@@ -76,11 +77,11 @@ impl<const N: usize> List<N> {
     }
 }
 
-impl Estate {
-    /// An estate with this many slots, and no pieces yet.
+impl ResourcePool {
+    /// A resource pool with this many slots, and no pieces yet.
     pub fn new(memory: &mut Memory, slots: u64) -> Result<Self, Error> {
         let first_slot = memory.slots(slots)?;
-        Ok(Estate { pieces: [None; PIECES], first_slot, next_slot: first_slot, end_slot: first_slot + slots })
+        Ok(ResourcePool { pieces: [None; PIECES], first_slot, next_slot: first_slot, end_slot: first_slot + slots })
     }
 
     /// Logs which memory belongs to this owner. Everything made from pieces lies in these ranges.
@@ -114,10 +115,10 @@ impl Gift {
     }
 }
 
-impl Endowment {
+impl SourcePool {
     /// An empty endowment.
     pub const fn new() -> Self {
-        Endowment { sources: List::new(), devices: List::new() }
+        SourcePool { sources: List::new(), devices: List::new() }
     }
 
     /// Takes this many chunks for the server, and records them in its boot pages.
@@ -153,7 +154,7 @@ impl Endowment {
         self.sources.copy("a server's memory", place)
     }
 
-    /// As [`Endowment::give_memory`], for the devices.
+    /// As [`SourcePool::give_memory`], for the devices.
     pub fn give_devices(&self, place: impl Fn(u64) -> Slot) -> Result<(), Error> {
         self.devices.copy("device memory", place)
     }
@@ -169,22 +170,23 @@ impl Endowment {
     }
 }
 
-/// Makes objects from an estate's pieces. If they have no room in the first life, the estate gets another piece.
+/// Makes objects from a resource pool's pieces. If they have no room in the first life, the resource pool gets another
+/// piece.
 pub struct Builder<'a> {
     /// The root task's memory.
     pub memory: &'a mut Memory,
-    /// The estate.
-    pub estate: &'a mut Estate,
+    /// The resource pool.
+    pub resource_pool: &'a mut ResourcePool,
 }
 
 impl Make for Builder<'_> {
     fn slot(&mut self) -> Result<u64, Error> {
-        let estate = &mut *self.estate;
-        if estate.next_slot == estate.end_slot {
+        let resource_pool = &mut *self.resource_pool;
+        if resource_pool.next_slot == resource_pool.end_slot {
             return Err(Error::OutOfSlots);
         }
-        estate.next_slot += 1;
-        Ok(estate.next_slot - 1)
+        resource_pool.next_slot += 1;
+        Ok(resource_pool.next_slot - 1)
     }
 
     fn make(&mut self, object: ObjectType) -> Result<CPtr, Error> {
@@ -193,7 +195,7 @@ impl Make for Builder<'_> {
             return Err(Error::OutOfMemory);
         }
         let size = 1u64 << object.size_bits();
-        for place in &mut self.estate.pieces {
+        for place in &mut self.resource_pool.pieces {
             let piece = match place {
                 Some(piece) => piece,
                 None => place.insert(Piece { gift: self.memory.gift(1)?, used: 0 }),

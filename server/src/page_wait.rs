@@ -5,10 +5,10 @@ use objects::Kernel;
 use objects::containers::failure_injection;
 use objects::core::wait::Waiting;
 use objects::machine::{Machine, ThreadKey};
-use objects::task::page_wait::Then;
+use objects::task::page_wait::AfterPageWait;
 
 use crate::cx::Cx;
-use crate::{Answer, again, fault};
+use crate::{Answer, fault, restart_call};
 
 /// Maximum number of threads that continue after one event. The others continue after the next event, which is then due
 /// at once.
@@ -19,7 +19,7 @@ pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
     let [a, b, c, d] = args;
     // A call that has not read arguments 5 to 8 does not have them.
     let [e, f, g, h] = cx.extra.unwrap_or_default();
-    match cx.kernel.page_wait(cx.thread, Then::Call { number, args: [a, b, c, d, e, f, g, h] }) {
+    match cx.kernel.page_wait(cx.thread, AfterPageWait::Call { number, args: [a, b, c, d, e, f, g, h] }) {
         Ok(Waiting::Blocked) => Answer::Blocked,
         Ok(Waiting::Over(status)) | Err(status) => Answer::Done(i64::from(status.0)),
     }
@@ -28,16 +28,18 @@ pub fn wait<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
 /// Step 6: threads whose pages have arrived, or will not arrive, continue.
 #[cold]
 #[inline(never)]
-pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
+pub fn resume<M: Machine>(kernel: &mut Kernel<M>) {
     for _ in 0..AT_ONCE {
-        let Some((thread, then, result)) = kernel.page_over() else { return };
-        kernel.refusal_heed(thread.object().index());
+        let Some((thread, then, result)) = kernel.page_wait_next() else { return };
+        kernel.failure_plan_arm(thread.object().index());
         match then {
-            Then::Fault { address, write, execute } => fault::again(kernel, thread, (address, write, execute), result),
-            Then::Call { number, args } => {
+            AfterPageWait::Fault { address, write, execute } => {
+                fault::retry(kernel, thread, (address, write, execute), result)
+            }
+            AfterPageWait::Call { number, args } => {
                 let key = ThreadKey(thread.object().index());
                 let answer = match result {
-                    Ok(()) => again(kernel, key, number, args, None),
+                    Ok(()) => restart_call(kernel, key, number, args, None),
                     Err(status) => Answer::Done(i64::from(status.0)),
                 };
                 match answer {
@@ -47,12 +49,12 @@ pub fn go_on<M: Machine>(kernel: &mut Kernel<M>) {
                     Answer::Blocked | Answer::Resume | Answer::Nothing => {}
                 }
             }
-            Then::Hand { .. } | Then::Answer(_) => kernel.page_deliver(thread, then, result),
+            AfterPageWait::Hand { .. } | AfterPageWait::Answer(_) => kernel.page_wait_resume(thread, then, result),
         }
-        failure_injection::heed(false);
-        kernel.refusal_of_ends(Kernel::reap);
+        failure_injection::arm(false);
+        kernel.failure_plan_reap(Kernel::reap);
     }
-    if kernel.page_waits_over() {
+    if kernel.page_waits_done() {
         let now = kernel.machine.now();
         kernel.machine.set_deadline(now);
     }

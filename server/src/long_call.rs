@@ -10,10 +10,10 @@ use objects::task::process::Process;
 use objects::{Id, Kernel, ObjectId};
 
 use crate::cx::Cx;
-use crate::{Answer, again, attended};
+use crate::{Answer, call_slow_path, restart_call};
 
 /// The subject of a call that runs in slices.
-pub struct Work<T> {
+pub struct SlicedCall<T> {
     /// The object.
     pub object: Id<T>,
     /// A second object, if the call needs one.
@@ -26,10 +26,10 @@ pub struct Work<T> {
     pub kept: Kept,
 }
 
-impl<T> Work<T> {
+impl<T> SlicedCall<T> {
     /// A call on this object begins.
     pub fn begins(object: Id<T>, rights: Rights) -> Self {
-        Work { object, with: None, rights, done: 0, kept: Kept::default() }
+        SlicedCall { object, with: None, rights, done: 0, kept: Kept::default() }
     }
 }
 
@@ -39,36 +39,38 @@ impl<M: Machine> Cx<'_, M> {
     ///
     /// # Errors
     /// As [`Cx::get_with_rights`].
-    pub fn work_on<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<Work<T>, Status> {
+    pub fn sliced_call<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<SlicedCall<T>, Status> {
         match self.progress.take() {
             Some(Progress { object, with, rights, done, kept }) => {
-                Ok(Work { object: self.kernel.objects.typed(object)?, with, rights, done, kept })
+                Ok(SlicedCall { object: self.kernel.objects.typed(object)?, with, rights, done, kept })
             }
             None => {
                 let (object, rights) = self.get_with_rights(value, rights)?;
-                Ok(Work::begins(object, rights))
+                Ok(SlicedCall::begins(object, rights))
             }
         }
     }
 
-    /// As [`Cx::work_on`] for a call without a handle: it works on the caller's process.
-    pub fn work_of_process(&mut self) -> Work<Process> {
+    /// As [`Cx::sliced_call`] for a call without a handle: it works on the caller's process.
+    pub fn sliced_call_on_process(&mut self) -> SlicedCall<Process> {
         match self.progress.take() {
-            Some(Progress { with, rights, done, kept, .. }) => Work { object: self.process, with, rights, done, kept },
-            None => Work::begins(self.process, Rights::NONE),
+            Some(Progress { with, rights, done, kept, .. }) => {
+                SlicedCall { object: self.process, with, rights, done, kept }
+            }
+            None => SlicedCall::begins(self.process, Rights::NONE),
         }
     }
 
-    /// As [`Cx::work_on`] for a call on two objects.
+    /// As [`Cx::sliced_call`] for a call on two objects.
     ///
     /// # Errors
-    /// As [`Cx::work_on`], first for `value`.
-    pub fn work_on_both<T: Noun, U: Noun>(
+    /// As [`Cx::sliced_call`], first for `value`.
+    pub fn sliced_call_on_two<T: Noun, U: Noun>(
         &mut self,
         (value, rights): (HandleValue, Rights),
         (other, other_rights): (HandleValue, Rights),
-    ) -> Result<(Work<T>, Id<U>), Status> {
-        let mut work = self.work_on::<T>(value, rights)?;
+    ) -> Result<(SlicedCall<T>, Id<U>), Status> {
+        let mut work = self.sliced_call::<T>(value, rights)?;
         let other = match work.with {
             Some(with) => self.kernel.objects.typed(with)?,
             None => self.get::<U>(other, other_rights)?,
@@ -77,14 +79,14 @@ impl<M: Machine> Cx<'_, M> {
         Ok((work, other))
     }
 
-    /// The end of a slice: the call is over, or continues (step 1) with `goes_on` as the work done so far.
+    /// The end of a slice: the call is over, or continues (step 1) with `more` as the work done so far.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
-    pub fn worked<T: Noun>(&mut self, work: &Work<T>, goes_on: Option<u64>) -> Result<(), Status> {
-        let Work { with, rights, kept, .. } = *work;
+    /// [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
+    pub fn end_slice<T: Noun>(&mut self, work: &SlicedCall<T>, more: Option<u64>) -> Result<(), Status> {
+        let SlicedCall { with, rights, kept, .. } = *work;
         let object = work.object.object();
-        goes_on.map_or(Ok(()), |done| Err(self.kernel.goes_on(Progress { object, with, rights, done, kept })))
+        more.map_or(Ok(()), |done| Err(self.kernel.continue_call(Progress { object, with, rights, done, kept })))
     }
 }
 
@@ -92,12 +94,12 @@ impl<M: Machine> Cx<'_, M> {
     /// Delays a call until the reaper's backlog is empty, for a call that reports what exists and has done nothing yet.
     ///
     /// # Errors
-    /// [`GOES_ON`](objects::core::continuation::GOES_ON).
-    pub fn when_nothing_is_left(&mut self) -> Result<(), Status> {
+    /// [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
+    pub fn await_reaper(&mut self) -> Result<(), Status> {
         self.progress = None;
         let object = self.process.object();
-        if self.kernel.is_left() {
-            return Err(self.kernel.goes_on(Progress::new(object, Rights::NONE, 0)));
+        if self.kernel.reaper_has_work() {
+            return Err(self.kernel.continue_call(Progress::new(object, Rights::NONE, 0)));
         }
         Ok(())
     }
@@ -106,13 +108,13 @@ impl<M: Machine> Cx<'_, M> {
     /// backlog, the call is made again when the backlog is smaller.
     ///
     /// # Errors
-    /// As `made`, and [`GOES_ON`](objects::core::continuation::GOES_ON).
-    pub fn or_when_less_is_left<T>(&mut self, made: Result<T, Status>) -> Result<T, Status> {
+    /// As `made`, and [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
+    pub fn or_retry_after_reaper<T>(&mut self, made: Result<T, Status>) -> Result<T, Status> {
         self.progress = None;
         let object = self.process.object();
         match made {
-            Err(Status::NO_MEMORY) if self.kernel.is_left() => {
-                Err(self.kernel.goes_on(Progress::new(object, Rights::NONE, 0)))
+            Err(Status::NO_MEMORY) if self.kernel.reaper_has_work() => {
+                Err(self.kernel.continue_call(Progress::new(object, Rights::NONE, 0)))
             }
             made => made,
         }
@@ -122,12 +124,12 @@ impl<M: Machine> Cx<'_, M> {
 /// A call is over. If it ended more objects than one slice destroys, it is answered when they are destroyed.
 #[cold]
 #[inline(never)]
-pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, answer: Answer) -> Answer {
-    if !kernel.ends_go_on() {
+pub fn finish<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, answer: Answer) -> Answer {
+    if !kernel.reaper_delays_answer() {
         return answer;
     }
     let (Answer::Done(result), Some(thread)) = (answer, kernel.caller(key.0)) else { return answer };
-    match kernel.going_ends(thread.thread, number, result) {
+    match kernel.continuation_await_reaper(thread.thread, number, result) {
         Ok(()) => Answer::Blocked,
         Err(_) => answer,
     }
@@ -135,11 +137,11 @@ pub fn ended<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, an
 
 /// Step 2: saves the call.
 #[cold]
-pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
+pub fn save<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answer {
     let [a, b, c, d] = args;
     // A call that has not read arguments 5 to 8 does not have them.
     let [e, f, g, h] = cx.extra.unwrap_or_default();
-    match cx.kernel.going_begin(cx.thread, number, [a, b, c, d, e, f, g, h]) {
+    match cx.kernel.continuation_save(cx.thread, number, [a, b, c, d, e, f, g, h]) {
         Ok(()) => Answer::Blocked,
         Err(status) => Answer::Done(i64::from(status.0)),
     }
@@ -149,30 +151,30 @@ pub fn pause<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Ans
 /// this long call.
 #[cold]
 #[inline(never)]
-pub fn go_on<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
+pub fn resume<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {
     let Some(thread) = kernel.thread_at(key.0) else { return Answer::Nothing };
-    let Some(going) = kernel.going_take(thread) else { return Answer::Nothing };
-    if going.number != number {
+    let Some(continuation) = kernel.continuation_take(thread) else { return Answer::Nothing };
+    if continuation.number != number {
         // Step 5C.
         kernel.serial_written(thread);
         let Some(mut cx) = Cx::new(kernel, key) else { return Answer::Nothing };
-        return attended(&mut cx, number, args);
+        return call_slow_path(&mut cx, number, args);
     }
-    if going.progress.done == 0 {
-        kernel.left_portion();
+    if continuation.progress.done == 0 {
+        kernel.reaper_slice();
     }
-    if let Some(result) = going.result {
-        let goes_on = kernel.is_left_to_see() && kernel.going_ends(thread, number, result).is_ok();
-        return if goes_on { Answer::Blocked } else { Answer::Done(result) };
+    if let Some(result) = continuation.result {
+        let more = kernel.reaper_has_visible_work() && kernel.continuation_await_reaper(thread, number, result).is_ok();
+        return if more { Answer::Blocked } else { Answer::Done(result) };
     }
-    if kernel.is_refusing() {
-        kernel.refusal_heed(key.0);
+    if kernel.failure_plan_is_set() {
+        kernel.failure_plan_arm(key.0);
     }
-    let answer = again(kernel, key, number, going.args, Some(going.progress));
-    failure_injection::heed(false);
+    let answer = restart_call(kernel, key, number, continuation.args, Some(continuation.progress));
+    failure_injection::arm(false);
     match answer {
-        Answer::Done(result) => kernel.going_over(thread, result),
-        Answer::Yield => kernel.going_over(thread, i64::from(Status::OK.0)),
+        Answer::Done(result) => kernel.continuation_finish(thread, result),
+        Answer::Yield => kernel.continuation_finish(thread, i64::from(Status::OK.0)),
         Answer::Blocked | Answer::Resume | Answer::Nothing => {}
     }
     answer

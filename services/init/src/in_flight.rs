@@ -14,16 +14,16 @@ pub const MOST: usize = 64;
 
 /// The clients on their way to one run of a service.
 #[derive(Debug, Default)]
-pub struct UnderWay {
+pub struct InFlight {
     /// Counts for the programs of which the service has had clients.
     sent: HashMap<Program, usize>,
     /// Keys of the channels that are put aside, in order of arrival.
-    aside: HashMap<Program, VecDeque<u64>>,
+    parked: HashMap<Program, VecDeque<u64>>,
 }
 
-impl UnderWay {
+impl InFlight {
     /// Whether one more client of a program may be sent.
-    pub fn has_way(&self, program: Program) -> bool {
+    pub fn has_room(&self, program: Program) -> bool {
         self.sent.get(&program).is_none_or(|sent| *sent < MOST)
     }
 
@@ -33,8 +33,8 @@ impl UnderWay {
     }
 
     /// Puts a channel aside until the service has taken a client of its program.
-    pub fn put_aside(&mut self, program: Program, channel: u64) {
-        self.aside.entry(program).or_default().push_back(channel);
+    pub fn park(&mut self, program: Program, channel: u64) {
+        self.parked.entry(program).or_default().push_back(channel);
     }
 
     /// The service has taken one; returns a channel that may continue.
@@ -42,24 +42,24 @@ impl UnderWay {
         // Clients of a program that has ended meanwhile are not counted any more.
         let sent = self.sent.get_mut(&program)?;
         *sent = sent.saturating_sub(1);
-        let aside = self.aside.get_mut(&program)?;
-        let channel = aside.pop_front();
-        if aside.is_empty() {
-            self.aside.remove(&program);
+        let parked = self.parked.get_mut(&program)?;
+        let channel = parked.pop_front();
+        if parked.is_empty() {
+            self.parked.remove(&program);
         }
         channel
     }
 
     /// A program has ended; returns whether the service has had clients of it.
     pub fn ended(&mut self, program: Program) -> bool {
-        self.aside.remove(&program);
+        self.parked.remove(&program);
         self.sent.remove(&program).is_some()
     }
 
     /// The service has ended; returns all channels that were put aside.
-    pub fn over(&mut self) -> Vec<u64> {
+    pub fn drain(&mut self) -> Vec<u64> {
         self.sent.clear();
-        self.aside.drain().flat_map(|(_, channels)| channels).collect()
+        self.parked.drain().flat_map(|(_, channels)| channels).collect()
     }
 }
 
@@ -70,63 +70,63 @@ mod tests {
     const ONE: Program = Program(1);
     const OTHER: Program = Program(2);
 
-    fn full() -> UnderWay {
-        let mut under_way = UnderWay::default();
-        while under_way.has_way(ONE) {
-            under_way.sent(ONE);
+    fn full() -> InFlight {
+        let mut in_flight = InFlight::default();
+        while in_flight.has_room(ONE) {
+            in_flight.sent(ONE);
         }
-        under_way
+        in_flight
     }
 
     #[test]
     fn a_program_has_so_many_under_way_and_others_theirs() {
-        let under_way = full();
-        assert!(!under_way.has_way(ONE) && under_way.has_way(OTHER));
-        assert_eq!(under_way.sent[&ONE], MOST);
+        let in_flight = full();
+        assert!(!in_flight.has_room(ONE) && in_flight.has_room(OTHER));
+        assert_eq!(in_flight.sent[&ONE], MOST);
     }
 
     #[test]
     fn who_was_put_aside_goes_on_in_turn() {
-        let mut under_way = full();
-        under_way.put_aside(ONE, 7);
-        under_way.put_aside(ONE, 8);
-        assert_eq!(under_way.taken(OTHER), None);
-        assert_eq!(under_way.taken(ONE), Some(7));
-        assert!(under_way.has_way(ONE));
-        assert_eq!(under_way.taken(ONE), Some(8));
-        assert_eq!(under_way.taken(ONE), None);
-        assert!(under_way.aside.is_empty());
+        let mut in_flight = full();
+        in_flight.park(ONE, 7);
+        in_flight.park(ONE, 8);
+        assert_eq!(in_flight.taken(OTHER), None);
+        assert_eq!(in_flight.taken(ONE), Some(7));
+        assert!(in_flight.has_room(ONE));
+        assert_eq!(in_flight.taken(ONE), Some(8));
+        assert_eq!(in_flight.taken(ONE), None);
+        assert!(in_flight.parked.is_empty());
     }
 
     #[test]
     fn nothing_is_kept_of_a_program_that_has_ended() {
-        let mut under_way = full();
-        under_way.put_aside(ONE, 7);
-        assert!(under_way.ended(ONE));
-        assert!(!under_way.ended(ONE));
+        let mut in_flight = full();
+        in_flight.park(ONE, 7);
+        assert!(in_flight.ended(ONE));
+        assert!(!in_flight.ended(ONE));
         // A client that the service takes late is not counted.
-        assert_eq!(under_way.taken(ONE), None);
-        assert!(under_way.sent.is_empty() && under_way.aside.is_empty());
+        assert_eq!(in_flight.taken(ONE), None);
+        assert!(in_flight.sent.is_empty() && in_flight.parked.is_empty());
     }
 
     #[test]
     fn a_service_that_takes_more_than_was_sent_does_no_harm() {
-        let mut under_way = UnderWay::default();
-        under_way.sent(ONE);
+        let mut in_flight = InFlight::default();
+        in_flight.sent(ONE);
         for _ in 0..3 {
-            assert_eq!(under_way.taken(ONE), None);
+            assert_eq!(in_flight.taken(ONE), None);
         }
-        assert!(under_way.has_way(ONE));
+        assert!(in_flight.has_room(ONE));
     }
 
     #[test]
     fn with_the_service_all_go_on() {
-        let mut under_way = full();
-        under_way.put_aside(ONE, 7);
-        under_way.put_aside(OTHER, 8);
-        let mut channels = under_way.over();
+        let mut in_flight = full();
+        in_flight.park(ONE, 7);
+        in_flight.park(OTHER, 8);
+        let mut channels = in_flight.drain();
         channels.sort_unstable();
         assert_eq!(channels, [7, 8]);
-        assert!(under_way.has_way(ONE));
+        assert!(in_flight.has_room(ONE));
     }
 }

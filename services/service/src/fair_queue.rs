@@ -12,7 +12,7 @@ const BEFORE: u32 = 4;
 
 /// Waiting steps, in order for each program.
 #[derive(Debug)]
-pub struct Turns<T> {
+pub struct FairQueue<T> {
     steps: HashMap<Program, Steps<T>>,
     /// Programs with steps, each once; the first is next.
     order: VecDeque<Program>,
@@ -41,13 +41,13 @@ impl<T> Steps<T> {
     }
 }
 
-impl<T> Default for Turns<T> {
-    fn default() -> Turns<T> {
-        Turns { steps: HashMap::new(), order: VecDeque::new(), len: 0 }
+impl<T> Default for FairQueue<T> {
+    fn default() -> FairQueue<T> {
+        FairQueue { steps: HashMap::new(), order: VecDeque::new(), len: 0 }
     }
 }
 
-impl<T> Turns<T> {
+impl<T> FairQueue<T> {
     /// Adds a step. It comes after the program's waiting requests and before its long work.
     pub fn push(&mut self, program: Program, step: T) {
         self.steps(program).requests.push_back(step);
@@ -95,37 +95,40 @@ impl<T> Turns<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Program, Turns};
+    use super::{FairQueue, Program};
 
     #[test]
     fn programs_take_turns_and_each_keeps_its_order() {
-        let mut turns = Turns::default();
+        let mut fair_queue = FairQueue::default();
         for step in 0..1000 {
-            turns.push(Program(1), step);
+            fair_queue.push(Program(1), step);
         }
-        turns.push(Program(2), 0);
-        turns.push(Program(2), 1);
+        fair_queue.push(Program(2), 0);
+        fair_queue.push(Program(2), 1);
         let first: Vec<(u64, u32)> =
-            std::iter::from_fn(|| turns.pop()).take(5).map(|(program, step)| (program.0, step)).collect();
+            std::iter::from_fn(|| fair_queue.pop()).take(5).map(|(program, step)| (program.0, step)).collect();
         assert_eq!(first, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
         // A program that comes later waits for one step.
-        turns.push(Program(3), 7);
-        assert_eq!([turns.pop(), turns.pop()].map(|step| step.map(|(program, _)| program.0)), [Some(1), Some(3)]);
-        assert_eq!(turns.len(), 996);
-        assert_eq!(std::iter::from_fn(|| turns.pop()).count(), 996);
-        assert!(turns.is_empty() && turns.steps.is_empty());
+        fair_queue.push(Program(3), 7);
+        assert_eq!(
+            [fair_queue.pop(), fair_queue.pop()].map(|step| step.map(|(program, _)| program.0)),
+            [Some(1), Some(3)]
+        );
+        assert_eq!(fair_queue.len(), 996);
+        assert_eq!(std::iter::from_fn(|| fair_queue.pop()).count(), 996);
+        assert!(fair_queue.is_empty() && fair_queue.steps.is_empty());
     }
 
     #[test]
     fn what_goes_on_for_long_lets_requests_pass() {
-        let mut turns = Turns::default();
+        let mut fair_queue = FairQueue::default();
         for step in 0..50 {
-            turns.push_long(Program(1), step);
+            fair_queue.push_long(Program(1), step);
         }
         for step in 100..106 {
-            turns.push(Program(1), step);
+            fair_queue.push(Program(1), step);
         }
-        let steps: Vec<u32> = std::iter::from_fn(|| turns.pop()).take(9).map(|(_, step)| step).collect();
+        let steps: Vec<u32> = std::iter::from_fn(|| fair_queue.pop()).take(9).map(|(_, step)| step).collect();
         assert_eq!(steps, [100, 101, 102, 103, 0, 104, 105, 1, 2]);
     }
 }

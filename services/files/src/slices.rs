@@ -9,8 +9,8 @@ use rsext4::MkfsOptions;
 
 use crate::ext4::{Ext4, Now, device::Device};
 use crate::fat::Fat;
-use crate::played::{Memory, write_all};
 use crate::system::{FileSystem, New, Node};
+use crate::test_disk::{Memory, write_all};
 
 /// Size of the large file, more than any slice handles.
 const LARGE: u64 = 100 << 20;
