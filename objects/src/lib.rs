@@ -2,11 +2,12 @@
 //!
 //! Each family of objects has a folder, and each noun a file in it: a struct holds what a noun is, and methods on
 //! [`Kernel`] say what can be done with it. Objects have numbers ([`Id`]), not pointers: there are no cycles to
-//! collect, no borrow outlives a call, and an object that is gone is found to be gone.
+//! collect, no borrow outlives a call, and a stale reference to a destroyed object is detected.
 //!
-//! A family uses those above it in this list, besides a few names that `docs/architecture.md` gives with the reasons:
+//! A family uses those above it in this list, except for a few names that `docs/architecture.md` lists with the
+//! reasons:
 //! - [`containers`]: storage, lists and maps that know nothing of the kernel;
-//! - [`machine`]: what the objects ask of the computer beneath;
+//! - [`machine`]: what the objects need from the machine below;
 //! - [`core`](crate::core): identity, handles, signals, waits, ports and accounts;
 //! - [`memory`]: VMOs, VMARs, pagers, and access to a program's memory;
 //! - [`time`]: deadlines, timers and clocks;
@@ -14,7 +15,7 @@
 //! - [`task`]: jobs, processes and threads, with exceptions, scheduling and restricted mode;
 //! - [`device`]: interrupts, DMA, I/O ports and resources;
 //! - [`guest`]: virtual processors and native components;
-//! - [`kernel`]: all of it together.
+//! - [`kernel`]: the state of the whole server, and the reaper.
 //!
 //! Nothing here knows of seL4, and nothing is unsafe. Errors are Zircon's status codes; `INTERNAL` would mean that the
 //! kernel itself lost count of something.

@@ -1,15 +1,15 @@
-//! Failure injection: requests for memory that are refused on purpose, to test that each may fail.
+//! Failure injection: makes requests for memory fail on purpose, to test that every caller handles the failure.
 //!
 //! Code that requests memory and can handle a failure asks here first ([`should_fail`], and
-//! [`Grows`](crate::containers::growth::Grows) for the heap). Nothing is refused without a [`Plan`]:
+//! [`Grows`](crate::containers::growth::Grows) for the heap). No request fails without a [`Plan`]:
 //!
-//! 1. The plan is set ([`plan`]): which requests count ([`MemoryRequest`]), which of these are refused, and whether all
-//!    later requests of the same event are refused, too.
+//! 1. The plan is set ([`plan`]): which requests count ([`MemoryRequest`]), which of these fail, and whether all later
+//!    requests of the same event fail, too.
 //! 2. At the start of an event, [`arm`] sets whether its requests count: in the running system those of one task's
 //!    calls and faults ([`Kernel::failure_plan_set`](crate::Kernel::failure_plan_set)), in the objects' own tests all.
-//! 3. Each request that counts gets a number, from 0, and is refused if the plan says so.
-//! 4. At the end of the event its requests no longer count. While there is a plan, the reaper's requests are always
-//!    refused ([`Kernel::failure_plan_reap`](crate::Kernel::failure_plan_reap)): destruction must take no memory.
+//! 3. Each request that counts gets a number, from 0, and fails if the plan says so.
+//! 4. At the end of the event its requests no longer count. While there is a plan, the reaper's requests always fail
+//!    ([`Kernel::failure_plan_reap`](crate::Kernel::failure_plan_reap)): destruction must take no memory.
 //! 5. The setter of the plan asks for the results ([`made`]).
 //!
 //! This is the only global state outside of the [`Kernel`](crate::Kernel): small containers use it, too, and have no
@@ -56,11 +56,11 @@ impl MemoryRequest {
 pub struct Plan {
     /// The kind that counts; all if none.
     pub want: Option<MemoryRequest>,
-    /// The number of the first refused request.
+    /// The number of the first request that fails.
     pub first: u64,
-    /// How many are refused.
+    /// How many requests fail.
     pub count: u64,
-    /// All later requests of the same event are refused, too.
+    /// All later requests of the same event fail, too.
     pub on: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Plan {
 pub struct PlanResults {
     /// Number of requests that counted.
     pub made: u64,
-    /// Number of those that were refused.
+    /// Number of those that failed.
     pub refused: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct PlanResults {
 const OFF: u8 = 0;
 /// Step 2: requests count.
 const ARMED: u8 = 1;
-/// Step 4: requests are refused, and do not count.
+/// Step 4: requests fail, and do not count.
 const REAPING: u8 = 2;
 
 struct State {
@@ -86,7 +86,7 @@ struct State {
     first: AtomicU64,
     count: AtomicU64,
     on: AtomicBool,
-    /// A request was refused in this event.
+    /// A request has failed in this event.
     running: AtomicBool,
     made: AtomicU64,
     refused: AtomicU64,
@@ -165,13 +165,13 @@ pub fn arm(on: bool) -> bool {
     })
 }
 
-/// Step 3: whether a request is to be refused.
+/// Step 3: whether a request is to fail.
 #[inline]
 pub fn should_fail(want: MemoryRequest) -> bool {
     with(|state| state.mode.load(Relaxed) != OFF && state.next(want))
 }
 
-/// Runs code whose requests are not refused, because its memory is known to be available.
+/// Runs code whose requests do not fail, because its memory is known to be available.
 pub fn without_failures<T>(make: impl FnOnce() -> T) -> T {
     let before = with(|state| state.mode.swap(OFF, Relaxed));
     let made = make();
@@ -179,7 +179,7 @@ pub fn without_failures<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Step 4: requests of something that ends are refused.
+/// Step 4: all requests of the reaper fail.
 pub(crate) fn fail_all<T>(end: impl FnOnce() -> T) -> T {
     let before = with(|state| state.mode.swap(REAPING, Relaxed));
     let ended = end();

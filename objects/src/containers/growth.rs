@@ -17,7 +17,7 @@ impl From<OutOfMemory> for Status {
     }
 }
 
-/// Containers that can be asked to make room, and may say no.
+/// Containers that can reserve room and may fail to.
 pub trait Grows {
     /// Reserves room for `more` elements, and some to spare.
     ///

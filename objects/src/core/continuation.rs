@@ -1,29 +1,33 @@
-//! Long calls are made in portions.
+//! Long calls run in slices.
 //!
-//! The kernel does one thing at a time, so a call that would take long is cut up: its thread makes it again and again,
-//! and each time it goes on from where it was, until it is over. Between two portions the thread is as ready to run as
-//! any that computes. So whatever decides who runs ([`crate::task::fair_scheduling`], priorities) decides when the next
-//! portion is done, and others are served meanwhile. Its program sees one call.
+//! The server does one thing at a time, so it splits a call that would take long into slices. After each slice the
+//! call's state is saved as a [`Continuation`], and the thread makes the call again, until the call is complete.
+//! Between two slices the thread is runnable like any computing thread. So the scheduler (priorities,
+//! [`crate::task::fair_scheduling`]) decides when the next slice runs, and the server handles other threads' calls
+//! meanwhile. The program sees a single call.
 //!
-//! 1. The call is checked as a whole. If it is long, it does a portion of its work and ends with [`CALL_CONTINUES`]
-//!    ([`Kernel::continue_call`]), which says what it works on and how far it has come. No program is ever told this
-//!    status.
-//! 2. The server notes the call as it was first read, and what it works on is kept in being. The thread is not
-//!    answered, but sent to make the call again ([`Kernel::continuation_save`]).
-//! 3. The thread runs when its turn comes, and makes the call.
-//! 4. The server takes the note ([`Kernel::continuation_take`]) and makes the call from there: with the words that were
-//!    noted, and without looking for handles and rights, which were good when the call began. The portion itself is
-//!    checked anew: the object may have been resized, pinned or changed meanwhile by others. Then 1 or 5A.
-//! 5. It ends in one of these ways:
-//!    - 5A. The last portion is done, or one fails: the call is answered. What was done before stays done.
-//!    - 5B. The thread is killed, or set to go on elsewhere by a debugger: the note is dropped, and so is the rest.
-//!    - 5C. The thread comes with another call, or with a fault. No thread of itself does; the note is dropped, and
-//!      what it comes with is dealt with.
-//!    - 5D. The portion has to wait for a pager: the call is noted for that instead, and made from its start when the
-//!      pages have come.
+//! 1. The server checks the whole call. If the call is long, it does one slice of its work and fails with
+//!    [`CALL_CONTINUES`] ([`Kernel::continue_call`]); the [`Progress`] names its objects and how far it has come. This
+//!    status never reaches a program.
+//! 2. The server saves the call's number and its arguments as first read, and takes references to the objects
+//!    ([`Kernel::continuation_save`]). It does not answer the call; it makes the thread repeat it.
+//! 3. The scheduler runs the thread, and the thread makes the call.
+//! 4. The server takes the continuation ([`Kernel::continuation_take`]) and resumes the call from there, with the saved
+//!    arguments. It does not look up handles and rights again: they were valid when the call began. It does check the
+//!    objects again for this slice, because other threads may have resized, pinned or changed them. Then step 1 or 5A
+//!    follows.
+//! 5. The call ends in one of these ways:
+//!    - 5A. The last slice is done, or a slice fails: the call returns. Work that is done stays done.
+//!    - 5B. The thread is killed, or a debugger changes its instruction pointer: the continuation is dropped, and the
+//!      remaining work with it.
+//!    - 5C. The thread makes a different call, or faults. No thread does that by itself. The continuation is dropped,
+//!      and the server handles the call or fault.
+//!    - 5D. The slice must wait for a pager: the saved call becomes that wait's continuation, and it starts over when
+//!      the pages have arrived.
 //!
-//! A call that has ended more than goes in one portion is answered when that is over ([`crate::kernel::reaper`]): it
-//! goes on, too, but is not made again in step 4; each time it comes, a portion of what is left is carried out.
+//! A call that has released more than the reaper can destroy in one slice is answered only when the reaper has finished
+//! ([`crate::kernel::reaper`]). Its thread repeats the call, too, but step 4 runs a slice of the reaper instead of the
+//! call.
 //!
 //! A thread that is suspended in step 3 makes the call when it is resumed.
 
@@ -58,7 +62,7 @@ pub(crate) const PAGES_PER_OBJECT: u32 = 8;
 /// Number of bytes that a slice copies.
 pub const SLICE_COPY_BYTES: u64 = 512 << 10;
 
-/// A slice that has begun: the time when it is over, once that is known.
+/// The end time of a slice that has begun; none until the time is first read.
 #[derive(Default)]
 pub struct SliceTimer(pub(crate) Option<i64>);
 
@@ -71,7 +75,8 @@ pub struct Progress {
     pub with: Option<ObjectId>,
     /// The rights of the handle to the first object.
     pub rights: Rights,
-    /// Progress in the call's own unit; 0 only for a call that begins, or that begins when there is more memory.
+    /// Progress in the call's own unit. It is 0 only for a call that has done nothing yet, or that starts over when
+    /// more memory is free.
     pub done: u64,
     /// Further state.
     pub kept: Kept,

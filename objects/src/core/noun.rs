@@ -1,11 +1,11 @@
-//! Types of objects: what each of them says about itself.
+//! Types of objects, and the constants of each.
 
 use abi::Status;
 
 use crate::core::object::Id;
 use crate::kernel::nouns::Body;
 
-/// A type whose values are a variant of [`Body`]: the kernel's list of nouns makes it one.
+/// A type whose values are a variant of [`Body`]. The kernel's list of nouns implements it.
 pub trait Variant: Sized {
     /// The object's type-specific part, if it is of this type.
     fn of(body: &Body) -> Option<&Self>;
@@ -25,11 +25,11 @@ pub trait Variant: Sized {
     fn own_mut(body: &mut Body) -> Result<&mut Self, Status>;
 }
 
-/// A type of object: what it says about itself.
+/// A type of object and its constants.
 pub trait Noun: Variant {
     /// `ZX_OBJ_TYPE_*`.
     const TYPE: u32;
-    /// Bytes for which an object is charged from its creation, beside those that every object takes.
+    /// Bytes for which an object is charged from its creation, in addition to those that every object takes.
     const BYTES: u64 = 128;
 
     /// Bytes that an object has when it is charged for the first time.
@@ -44,7 +44,7 @@ pub(crate) trait Peered: Noun {
     fn peer_mut(&mut self) -> (&mut Option<Id<Self>>, &mut u64);
 }
 
-/// The field in which a noun whose objects come in pairs keeps the other end.
+/// The field of a noun in which it stores the peer.
 macro_rules! peered {
     ($noun:ty) => {
         impl crate::core::noun::Peered for $noun {
@@ -55,7 +55,7 @@ macro_rules! peered {
     };
 }
 
-/// A list that goes through a field of a noun.
+/// Declares a list linked through a field of a noun.
 macro_rules! chain {
     ($(#[$doc:meta])* $chain:ident = $noun:ident.$field:ident) => {
         $(#[$doc])*
@@ -65,7 +65,7 @@ macro_rules! chain {
     };
 }
 
-/// The field of a noun through which a list goes that was declared elsewhere.
+/// Declares the link field of a noun for a list declared elsewhere.
 macro_rules! linked {
     ($chain:ident = $noun:ident.$field:ident) => {
         impl crate::containers::list::Chain for $chain {

@@ -2,8 +2,8 @@
 //!
 //! An object lives as long as a handle refers to it, wherever that handle is (in a process's table or in a message), or
 //! the kernel needs it (`refs`): a running thread holds itself, a mapping its VMO, a child its parent. When the last
-//! *handle* is closed, the noun decides what that means ([`Kernel::last_handle_gone`]); when both counts are 0, the
-//! object is destroyed. Destruction never recurses: the objects that it releases go onto the reaper's list
+//! *handle* is closed, the object's type determines what happens ([`Kernel::last_handle_gone`]); when both counts are
+//! 0, the object is destroyed. Destruction never recurses: the objects that it releases go onto the reaper's list
 //! ([`crate::kernel::reaper`]), so a chain of a million objects inside each other's messages is destroyed in constant
 //! stack.
 
@@ -157,7 +157,8 @@ impl Object {
     }
 }
 
-/// The event has put something on the lists of what ends or of what waited for pages, or memory is to be relieved.
+/// The event has put something on the reaper's lists or on the queue of threads whose wait for pages is over, or memory
+/// must be reclaimed.
 pub(crate) const DEFERRED_WORK: u8 = 1;
 /// The event has woken a thread.
 pub(crate) const WOKEN: u8 = 2;
@@ -248,7 +249,7 @@ impl Objects {
         self.tasks.range(koid.saturating_add(1)..).next().map(|(&koid, &id)| (koid, id))
     }
 
-    /// The job, process or thread with a number is taken apart.
+    /// The job, process or thread with this koid is being destroyed.
     #[inline]
     pub(crate) fn task_ended(&mut self, koid: u64) {
         self.tasks.remove(&koid);

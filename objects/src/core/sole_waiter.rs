@@ -1,12 +1,13 @@
-//! The only one that waits for an object.
+//! Fast path for an object on which exactly one thread waits.
 //!
-//! Most objects are waited for by one thread at a time, and most threads wait for one object. Such a wait needs no
-//! observer, no interest and no list: the object knows the thread, the thread knows the object, and the handle is
-//! marked. Whoever comes later gets an observer. The steps are those of [`crate::core::wait`]:
+//! Most objects have one waiting thread at a time, and most threads wait on one object. Such a wait needs no observer,
+//! no interest and no list: the object stores the thread, the thread stores the object, and a flag marks the handle.
+//! Later waiters get observers. The steps are those of [`crate::core::wait`]:
 //!
-//! - 2S. The thread is put into the object, the handle that it went through is marked, and the thread is blocked.
-//! - 3S. Whatever ends the wait ([`Kernel::take_wait`]) takes both back, from where 2S has noted them: whose thread it
-//!   is, and whether that has ended, doesn't matter.
+//! - 2S. The object stores the thread as its sole waiter, the handle through which it waits is marked, and the thread
+//!   is blocked.
+//! - 3S. Whatever ends the wait calls [`Kernel::take_wait`], which undoes both from the record made in 2S. This works
+//!   even if the handle belongs to another process, or to one that has ended.
 
 use abi::{Signals, Status};
 
@@ -22,14 +23,14 @@ pub(crate) struct SoleWaiter {
     pub(crate) thread: ObjectId,
     /// Any of these ends the wait.
     signals: Signals,
-    /// The handle that the wait goes through, and the process in whose table it is, which need not be the thread's own
-    /// ([shared processes](crate::task::shared_process)).
+    /// The handle through which the thread waits, and the process in whose table it is. This need not be the thread's
+    /// own process ([shared processes](crate::task::shared_process)).
     pub(crate) handle: HandleValue,
     pub(crate) process: ObjectId,
 }
 
 impl<M: Machine> Kernel<M> {
-    /// Step 2S, but for the block. Says whether it is done; if not, there is somebody already.
+    /// Step 2S without blocking the thread. Returns false if the object has a waiter already or the handle is gone.
     pub(crate) fn sole_waiter_set(&mut self, thread: ObjectId, process: ObjectId, item: &WaitItem) -> bool {
         let Ok(object) = self.objects.any_mut(item.object) else { return false };
         if object.sole_waiter.is_some() || !object.interests.is_empty() {
@@ -44,7 +45,7 @@ impl<M: Machine> Kernel<M> {
         marked
     }
 
-    /// Step 3S: the end of the wait.
+    /// Step 3S: clears the record and the mark.
     pub(crate) fn sole_waiter_clear(&mut self, object: ObjectId) {
         let Some(sole_waiter) = self.objects.any_mut(object).ok().and_then(|object| object.sole_waiter.take()) else {
             return;
@@ -54,7 +55,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Signals of an object were set: ends the wait (3A), if it is for one of them.
+    /// Signals of an object were set: ends the wait (3A) if it is for one of them.
     #[inline]
     pub(crate) fn sole_waiter_notify(&mut self, sole_waiter: Option<SoleWaiter>, set: Signals) {
         if let Some(sole_waiter) = sole_waiter.filter(|sole_waiter| sole_waiter.signals.intersects(set)) {

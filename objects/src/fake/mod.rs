@@ -56,7 +56,7 @@ pub struct FakeThread {
     pub again: u32,
 }
 
-/// Asks whether a plan refuses memory.
+/// Applies the failure injection plan to a request.
 fn ask(want: MemoryRequest) -> Result<(), OutOfMemory> {
     if should_fail(want) { Err(OutOfMemory) } else { Ok(()) }
 }
@@ -86,7 +86,7 @@ pub struct FakeMachine {
     /// The debug registers of runners that were given any.
     pub runner_debug: BTreeMap<u32, DebugRegisters>,
     next_runner: u32,
-    /// Bells, and how often each was rung.
+    /// Doorbells, and how often each was rung.
     pub doorbells: BTreeMap<u32, u32>,
     next_doorbell: u32,
     /// The opposite of [`Machine::keeps_stack_pointer`].
@@ -250,7 +250,7 @@ impl Machine for FakeMachine {
         Held { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
     }
 
-    /// Never calm, so that each call's request counts.
+    /// Never, so that each call's request counts.
     fn fast_path_allowed(&self) -> bool {
         false
     }

@@ -57,7 +57,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 1.
     ///
     /// # Errors
-    /// `BAD_STATE`: it does not ask for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component was notified.
+    /// `BAD_STATE`: it does not ask for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component has been notified.
     pub fn component_joins(&mut self, component: u8) -> Result<Joined, Status> {
         self.component_ends(component);
         let (aspace, name) = self.machine.component_take(component).map_err(|_| Status::BAD_STATE)?;

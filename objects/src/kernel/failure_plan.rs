@@ -1,4 +1,4 @@
-//! Whose requests for memory count in a plan of [failure injection](crate::containers::failure_injection).
+//! Failure injection per task: whose requests for memory count in a plan ([`crate::containers::failure_injection`]).
 
 use crate::containers::failure_injection::{Plan, PlanResults, arm, fail_all, made, plan};
 use crate::core::object::{Id, ObjectId};
@@ -30,7 +30,7 @@ impl<M: Machine> Kernel<M> {
         arm(self.failure_plan_task.is_some_and(counts));
     }
 
-    /// Step 4: runs the reaper, whose requests of the plan's kind are refused.
+    /// Step 4: runs the reaper, whose requests of the plan's kind fail.
     pub fn failure_plan_reap(&mut self, end: impl FnOnce(&mut Self)) {
         if !self.failure_plan_is_set() {
             return end(self);
@@ -41,7 +41,7 @@ impl<M: Machine> Kernel<M> {
     /// Whether a thread, its process or one of the jobs above it has this koid.
     fn is_within(&self, thread: ObjectId, koid: u64) -> bool {
         let mut next = Some(thread);
-        // There are no more levels than jobs may be nested.
+        // The number of levels is limited by the maximum height of the job tree.
         while let Some(id) = next {
             if self.koid(id) == koid {
                 return true;
@@ -56,7 +56,7 @@ impl<M: Machine> Kernel<M> {
         false
     }
 
-    /// Sets whether the machine must report each call first.
+    /// Sets whether the machine must report each call before it runs.
     pub(crate) fn update_slow_path(&mut self) {
         let on = self.trace_is_on() || self.failure_plan_is_set() || self.reaper_has_work();
         self.machine.force_slow_path(on);

@@ -1,4 +1,4 @@
-//! How objects go: what each type of object does when its last handle is closed, and when it is taken apart.
+//! Destruction of objects: what each type does when its last handle is closed, and how it is destroyed.
 
 use crate::core::handle::Handle;
 use crate::core::object::{Id, Object, ObjectId};
@@ -7,7 +7,8 @@ use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 impl Object {
-    /// Whether nobody has anything to do with it any more and nothing hangs on it, so that it need not be taken apart.
+    /// Whether the object has neither handles, references nor waiters and is of a type that holds nothing, so that it
+    /// can be dropped without the reaper.
     #[inline(always)]
     fn can_drop_in_place(&self) -> bool {
         self.handles == 0

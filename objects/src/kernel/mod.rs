@@ -70,7 +70,7 @@ pub struct Kernel<M: Machine> {
     /// Threads whose wait for pages is over and whose calls are to be made again.
     pub(crate) page_ready_queue: List<Waiters>,
     pub(crate) aspaces: Slab<AddressSpace>,
-    /// Address spaces that show a part of another one; usually 0.
+    /// Number of address spaces that show a part of another one; usually 0.
     pub(crate) showing: usize,
     pub(crate) frames: Frames,
     pub(crate) ahead: Ahead,
@@ -97,7 +97,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) closing: Vec<Handle>,
     pub(crate) reap_list: List<ReapList>,
     pub(crate) reaper: Reaper,
-    /// Work that the current event leaves behind: [`DEFERRED_WORK`], [`WOKEN`](crate::core::object::WOKEN).
+    /// Kinds of work that the current event has deferred: [`DEFERRED_WORK`], [`WOKEN`](crate::core::object::WOKEN).
     pub(crate) unsettled: u8,
     /// An upcall may be due for the calling thread: see [`crate::guest::vproc`].
     pub(crate) upcall: bool,
@@ -208,13 +208,13 @@ impl<M: Machine> Kernel<M> {
         Some(Caller { thread: Id::new(ObjectId(key)), process: thread.holder, aspace, machine })
     }
 
-    /// Whether the last event left work behind (see [`Kernel::reap`] and [`Kernel::page_waits_done`]) or ended a wait.
+    /// Whether the last event deferred work (see [`Kernel::reap`] and [`Kernel::page_waits_done`]) or ended a wait.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
         self.unsettled != 0
     }
 
-    /// Clears the flags of pending work; says whether there is work beyond the end of a wait, which the caller must
+    /// Clears the flags of deferred work; says whether there is work beyond the end of a wait, which the caller must
     /// then do. Work that this causes sets the flags again.
     #[inline]
     pub fn settling(&mut self) -> bool {

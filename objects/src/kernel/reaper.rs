@@ -1,24 +1,25 @@
 //! The reaper: destroys what has ended, in slices.
 //!
-//! Calls decide what ends; the reaper destroys it when they are done. Usually that is little. But a program may release
-//! at once as much as it could create in a long time: a channel full of handles, a process with thousands of them,
-//! memory. Other threads must not have to wait for all of that.
+//! A call only marks what is to be destroyed; the reaper destroys it at the end of the call. Usually that is little.
+//! But a program may release at once what it took long to create: a channel full of handles, a process with thousands
+//! of them, or much memory. Other threads must not have to wait for all of that.
 //!
-//! 1. A call puts what it ends on lists ([`Kernel::stop_threads`], [`Kernel::reaper_enqueue`], [`Kernel::drop_handle`],
-//!    [`Kernel::reaper_enqueue_vmo`]). They are processed at the end of the call, before another thread is served
-//!    ([`Kernel::reap`]): first observers of the call's changes are notified, if they are many ([`crate::core::wait`]),
-//!    then all threads of ended processes are stopped, then the rest is destroyed. A thread that is to be stopped can
-//!    make no calls, and its faults are not handled.
-//! 2. If that takes longer than a slice, the rest is *left*. What later calls end is processed before it.
+//! 1. A call puts what is to be destroyed on lists ([`Kernel::stop_threads`], [`Kernel::reaper_enqueue`],
+//!    [`Kernel::drop_handle`], [`Kernel::reaper_enqueue_vmo`]). They are processed at the end of the call, before
+//!    another thread is served ([`Kernel::reap`]): first observers of the call's changes are notified, if they are many
+//!    ([`crate::core::wait`]), then all threads of ended processes are stopped, then the rest is destroyed. A thread
+//!    that is to be stopped can make no calls, and its faults are not handled.
+//! 2. If that takes longer than a slice, the rest is deferred. What later calls put on the lists is processed before
+//!    it.
 //! 3. The call that caused it is not answered yet. Its thread makes the call again, as in
-//!    [`crate::core::continuation`], and each time runs a slice of what is left ([`Kernel::reaper_slice`]). When only
-//!    memory of VMOs is left, the call is answered. So for the thread, everything happened in its call, as in Zircon,
-//!    and the thread's own processor time pays for it.
-//! 4. What no thread waits for, because it has ended or because only the amount of free memory shows it, is processed
-//!    on a timer: one slice, then a pause [`PAUSE`] times as long ([`Kernel::reaper_timer`]).
-//! 5. An allocation that fails while something is left first frees pages of destroyed VMOs
-//!    ([`Kernel::retry_with_reaper`]). While memory is short, each call first runs a slice of everything.
-//! 6. A call that asks for the amount of memory or lists objects is answered when nothing is left.
+//!    [`crate::core::continuation`], and each time runs a slice of the deferred work ([`Kernel::reaper_slice`]). When
+//!    only memory of VMOs is deferred, the call is answered. So for the thread, everything happened in its call, as in
+//!    Zircon, and the thread's own processor time pays for it.
+//! 4. Deferred work for which no thread waits, because the thread has ended or because only the amount of free memory
+//!    reveals the work, runs on a timer: one slice, then a pause [`PAUSE`] times as long ([`Kernel::reaper_timer`]).
+//! 5. An allocation that fails while work is deferred first frees pages of destroyed VMOs
+//!    ([`Kernel::retry_with_reaper`]). While memory is short, each call first runs a slice of all deferred work.
+//! 6. A call that asks for the amount of memory or lists objects is answered when no work is deferred.
 
 use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
@@ -58,7 +59,7 @@ pub(crate) struct Reaper {
     vmos: Option<Box<Vmo>>,
     /// The number of those at the front that were added by this event.
     new_vmos: usize,
-    /// When the next slice is due; the maximum if nothing is left.
+    /// When the next slice is due; the maximum if no work is deferred.
     due: i64,
     /// Settled interests with observers that were not notified yet ([`crate::core::wait`], step 4).
     pub(crate) settled: List<Interests>,
@@ -68,7 +69,7 @@ pub(crate) struct Reaper {
     notifies: bool,
     /// Work since the last check of the time.
     work: u32,
-    /// What this event ended took more than a slice.
+    /// What this event put on the lists took more than a slice.
     more: bool,
 }
 
@@ -199,12 +200,12 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 3: whether the call is to be answered only when nothing visible is left.
+    /// Step 3: whether the call is answered only when no visible work is deferred any more.
     pub fn reaper_delays_answer(&mut self) -> bool {
         core::mem::take(&mut self.reaper.more) && self.reaper_has_visible_work()
     }
 
-    /// Step 2: what is on the lists is left.
+    /// Step 2: defers everything that is on the lists.
     fn reaper_defer_rest(&mut self) {
         self.reaper.notifies = false;
         self.reaper.stops = false;
@@ -230,18 +231,18 @@ impl<M: Machine> Kernel<M> {
         core::iter::successors(self.reaper.vmos.as_deref(), |vmo| vmo.left.as_ref().map(|left| &***left))
     }
 
-    /// Whether anything is left.
+    /// Whether any work is deferred.
     pub fn reaper_has_work(&self) -> bool {
         self.reaper.vmos.is_some() || self.reaper_has_visible_work()
     }
 
-    /// Whether anything but memory is left.
+    /// Whether any work except freeing memory is deferred.
     pub fn reaper_has_visible_work(&self) -> bool {
         let told = self.reaper.settled.is_empty() && self.reaper.cancelled.is_empty();
         !told || !self.reaper.stopping.is_empty() || !self.reap_list.is_empty() || !self.closing.is_empty()
     }
 
-    /// One slice of what is left, the oldest first. Says whether there was anything. Must not be called during a call.
+    /// One slice of the deferred work, oldest first. Says whether there was any. Must not be called during a call.
     pub fn reaper_slice(&mut self) -> bool {
         if !self.reaper_has_work() {
             return false;
@@ -275,7 +276,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 4, if it is due. Returns when the next slice is due.
     pub(crate) fn reaper_timer(&mut self, now: i64) -> Option<i64> {
         if now >= self.reaper.due {
-            // What this event has ended comes first.
+            // What this event put on the lists comes first.
             self.reap();
             self.reaper_slice();
             if self.reaper_has_work() {
@@ -321,7 +322,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Whether `count` frames are not free now, but may be when everything left is destroyed.
+    /// Whether `count` frames are not free now, but may be when all deferred work is done.
     pub(crate) fn reaper_may_free_frames(&self, count: u64) -> bool {
         let (used, total) = self.machine.memory();
         let possible = (total.saturating_sub(used) / PAGE..=total / PAGE).contains(&count);

@@ -74,12 +74,12 @@ pub struct MachineDoorbell(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ThreadKey(pub u32);
 
-/// What a page is wanted for.
+/// The access for which a page is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// To look at it.
+    /// Reading.
     Read,
-    /// To change it.
+    /// Writing.
     Write,
 }
 
@@ -566,7 +566,7 @@ pub trait Machine {
     /// How many of `pages` pages from an address up can be unmapped or changed for at most the cost of `most` mapped
     /// pages; at least one.
     fn stretch(&self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64;
-    /// Unmaps as many pages from an address up as [`Machine::stretch`] allows; returns their number.
+    /// Unmaps as many pages from an address up as [`Machine::stretch`] returns; returns their number.
     fn unmap_some(&mut self, aspace: Aspace, address: u64, pages: u64, most: u32) -> u64 {
         let some = self.stretch(aspace, address, pages, most);
         self.unmap(aspace, address, some);

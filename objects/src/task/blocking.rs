@@ -1,4 +1,4 @@
-//! What threads wait for: one kind of wait for each thing that can block a thread.
+//! What threads wait for: one kind of wait for each event that can block a thread.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -19,11 +19,12 @@ use crate::task::thread::Thread;
 pub(crate) enum Wait {
     /// Nothing: it runs.
     None,
-    /// A time (`nanosleep`).
+    /// The deadline (`nanosleep`).
     Sleep,
     /// Signals of objects.
     Signals { observers: Vec<Key>, out: Observed },
-    /// Signals of one object for which nobody else waits; its handle was closed, which is what ends the wait.
+    /// Signals of one object of which this thread is the sole waiter; also set if its handle was closed, which is what
+    /// ends the wait.
     SoleWaiter { object: ObjectId, out: Observed, closed: bool },
     /// A packet.
     Port { port: Id<Port>, out: u64 },
@@ -33,21 +34,22 @@ pub(crate) enum Wait {
     Call { channel: Id<Channel>, txid: u32, buffers: CallBuffers },
     /// Bytes from the host link, or room for them.
     Serial(SerialWait),
-    /// An interrupt; when it came goes to this address, unless that is 0.
+    /// An interrupt; its time is written to this address, unless that is 0.
     Interrupt { interrupt: ObjectId, out: u64 },
     /// Pages that a pager supplies.
     Page(Box<PageWait>),
-    /// Its own next portion of a call: it does not wait, but makes the call again ([`crate::core::continuation`]).
+    /// Nothing: a call that continues. The thread makes the call again for the next slice
+    /// ([`crate::core::continuation`]).
     Continuation(Box<Continuation>),
     /// A handler's decision about what the thread did.
     Exception { exception: Id<Exception>, after: After, kind: u32 },
 }
 
-/// What a thread waits for.
+/// What a thread waits for at the host link.
 pub(crate) enum SerialWait {
-    /// Bytes, for `len` of which there is room at `out`; their number goes to `actual`.
+    /// Bytes: up to `len` go to `out`, their number to `actual`.
     Read { out: u64, len: u64, actual: u64 },
-    /// All bytes to be taken; the first `taken` are.
+    /// Acceptance of all bytes; the first `taken` are accepted.
     Write { data: Vec<u8>, taken: usize },
 }
 

@@ -1,5 +1,5 @@
-//! Messages for threads: a thread that calls waits for its answer, and a message goes into a thread's memory and its
-//! process's table of handles. The steps are those of [`crate::ipc::channel`].
+//! Delivery of messages to threads: a thread in `channel_call` waits for its answer, and a message is written into a
+//! thread's memory and its process's handle table. The steps are those of [`crate::ipc::channel`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 3: the answer goes to the thread that waits for it, whose number was noted no longer.
+    /// Step 3: delivers the answer to the thread that waits for it, whose number was removed before.
     pub(crate) fn channel_answered(&mut self, id: Id<Thread>, message: Message) {
         if !message.handles.is_empty() {
             self.channel_note_within(&message.handles, None);
@@ -79,7 +79,7 @@ impl<M: Machine> Kernel<M> {
         if thread.over() {
             self.disarm();
         }
-        // Mostly it is bytes alone, and there is room for them.
+        // Usually there are only bytes, and they fit.
         if let Some(aspace) = aspace
             && message.handles.is_empty()
             && self.check_delivery(aspace, process, &message, buffers).is_ok()

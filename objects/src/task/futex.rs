@@ -34,7 +34,7 @@ pub struct FutexQueue {
 /// Number of threads woken or moved per slice.
 pub const AT_ONCE: u32 = 64;
 
-/// What is left of a requeue.
+/// Remaining work of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Left {
     /// Threads to wake.

@@ -227,9 +227,9 @@ impl<M: Machine> Kernel<M> {
 
     /// Kills a job and everything in it, with the same return code. No effect on a dead one.
     ///
-    /// Its threads run no more. The reaper ([`crate::kernel::reaper`]) destroys what the processes had at the end of
-    /// the call; when the last of them is destroyed, the job signals its termination. A process killed on the way may
-    /// be critical to a job further up; then that whole job is killed.
+    /// Its threads run no more. At the end of the call the reaper ([`crate::kernel::reaper`]) destroys what the
+    /// processes had; when the last of them is destroyed, the job signals its termination. A process killed on the way
+    /// may be critical to a job further up; then that whole job is killed.
     pub fn job_kill(&mut self, job: Id<Job>, return_code: i64) {
         if !self.job_mark(job, return_code) {
             return;
@@ -237,8 +237,8 @@ impl<M: Machine> Kernel<M> {
         let (mut top, mut at) = (job, job);
         loop {
             let above = self.job_stop_processes(at, top);
-            // Next job: the first child, or the next sibling, or that of an ancestor. Nothing is destroyed before it is
-            // known.
+            // Next job: the first child, or the next sibling, or that of an ancestor. It is determined before anything
+            // is destroyed.
             let mut next = self.objects.get(at).ok().and_then(|j| self.objects.after(j.jobs, None));
             let mut up = at;
             while next.is_none() && up != top {
@@ -341,8 +341,8 @@ impl<M: Machine> Kernel<M> {
         Some(parent)
     }
 
-    /// Removes a job that has neither handles nor children from the tree, as it can get no more; does the same for the
-    /// jobs above.
+    /// Removes a job that has neither handles nor children from the tree, because it can get none any more; does the
+    /// same for the jobs above.
     pub(crate) fn job_prune(&mut self, id: Id<Job>) {
         let mut next = Some(id);
         while let Some(id) = next {
@@ -359,8 +359,7 @@ impl<M: Machine> Kernel<M> {
         exceptions.into_iter().chain(debuggers).for_each(|channel| self.exception_channel_close(channel));
     }
 
-    /// A job is about to go.
-    /// The newest job that is to end when memory is out.
+    /// The newest live job that allows being killed when memory runs out (`ZX_PROP_JOB_KILL_ON_OOM`).
     #[inline]
     pub(crate) fn job_out_of_memory(&self) -> Option<Id<Job>> {
         let ends = |&job: &Id<Job>| self.objects.get(job).is_ok_and(|job| job.kill_on_oom && !job.dead);

@@ -1,4 +1,4 @@
-//! The accounts of jobs: what a job and the jobs below it have, and may have.
+//! The accounts of jobs: usage and quotas of a job and the jobs below it.
 
 use abi::Status;
 
@@ -22,7 +22,7 @@ impl<M: Machine> Kernel<M> {
         self.accounts.new_below(above)
     }
 
-    /// The account of a task: that of the job that it is in, whichever process created it.
+    /// The account of a task: that of its job, whichever process created it.
     pub(crate) fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
         Ok(match &self.objects.any(id)?.body {
             Body::Process(process) => process.account,
@@ -32,8 +32,8 @@ impl<M: Machine> Kernel<M> {
         })
     }
 
-    /// How much a job and all below it have, and may have; [`UNLIMITED`](crate::core::account::UNLIMITED) if there is
-    /// no limit.
+    /// Memory usage and limit of a job and all jobs below it, in bytes; [`UNLIMITED`](crate::core::account::UNLIMITED)
+    /// if there is no limit.
     ///
     /// # Errors
     /// None that a caller can cause.

@@ -1,4 +1,4 @@
-//! Calls of threads that go on: the threads' part of the protocol of [`crate::core::continuation`].
+//! Continuations of calls: the threads' part of the protocol of [`crate::core::continuation`].
 
 use alloc::boxed::Box;
 
@@ -21,7 +21,7 @@ impl<M: Machine> Kernel<M> {
         self.continuation_block(id, Continuation { number, args, progress, result: None })
     }
 
-    /// The same for a call that is over but for what it has ended.
+    /// The same for a call that is complete except for the reaper's work.
     ///
     /// # Errors
     /// As [`Kernel::continuation_save`].

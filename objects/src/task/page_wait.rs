@@ -76,7 +76,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 2: blocks a thread whose call or fault ended with [`PAGE_WAIT`].
     ///
     /// # Errors
-    /// `BAD_STATE`: there is nobody to ask. `NO_MEMORY`.
+    /// `BAD_STATE`: there is no pager to ask. `NO_MEMORY`.
     pub fn page_wait(&mut self, thread: Id<Thread>, then: AfterPageWait) -> Result<Waiting, Status> {
         let wanted = self.wanted.take();
         let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Step 5: all threads of a list are to continue.
+    /// Step 5: all threads of a list continue.
     pub(crate) fn page_wait_end(&mut self, mut waiters: List<Waiters>, status: Status) {
         while let Some(place) = waiters.pop(&mut self.objects.slab) {
             let thread = Id::<Thread>::new(ObjectId(place));

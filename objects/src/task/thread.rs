@@ -47,7 +47,7 @@ pub enum ThreadState {
     Dead,
 }
 
-/// A call under way that is traced.
+/// A traced call in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct TracedCall {
     pub(crate) info: &'static SyscallInfo,
@@ -110,7 +110,7 @@ pub struct Thread {
 
 impl Noun for Thread {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_THREAD;
-    // With the kernel's record of it, its capabilities, and the page for its calls; and all that it can wait with at a
+    // With the kernel's record of it, its capabilities, the page for its calls, and the most that its waits take at a
     // time.
     const BYTES: u64 = size_of::<Thread>() as u64 + 3 * PAGE + WAITS;
 }

@@ -21,13 +21,13 @@ use crate::task::process::Process;
 use crate::task::thread::Thread;
 
 impl Objects {
-    /// The table of handles that a process has.
+    /// The handle table of a process.
     #[inline]
     pub(crate) fn handles(&self, process: ObjectId) -> Option<&HandleTable> {
         self.get(Id::<Process>::new(process)).ok().map(|process| &process.handles)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     #[inline]
     pub(crate) fn handles_mut(&mut self, process: ObjectId) -> Option<&mut HandleTable> {
         self.get_mut(Id::<Process>::new(process)).ok().map(|process| &mut process.handles)
@@ -151,7 +151,8 @@ impl<M: Machine> Kernel<M> {
         Ok(self.port_is_overwatched(port))
     }
 
-    /// The same if it is because its handle is gone. A thread may have waited for several things through that.
+    /// The same because its handle is closed or transferred. A thread may have waited for several objects through that
+    /// handle.
     pub(crate) fn cancel_closed(&mut self, key: Key) {
         let Some(&Observer { target, process, handle, .. }) = self.observers.get(key) else { return };
         if let Target::Thread(thread) = target
@@ -166,8 +167,8 @@ impl<M: Machine> Kernel<M> {
         self.cancel_observer(key);
     }
 
-    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. What was found of the object goes
-    /// where the thread wants it.
+    /// Ends a thread's wait with a status, if it is such a wait; says whether it was. Writes the observed signals to
+    /// where the thread wants them.
     #[inline]
     pub(crate) fn sole_waiter_finish(&mut self, id: Id<Thread>, status: Status) -> bool {
         let Ok(thread) = self.objects.get_mut(id) else { return false };
@@ -232,7 +233,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// Gives a packet that was just queued to a thread that waits, if it does.
+    /// Gives a packet that was just queued to a waiting thread, if there is one.
     #[inline(always)]
     pub(crate) fn port_hand_at_once(&mut self, port: Id<Port>, thread: Id<Thread>, bytes: &[u8; PACKET_SIZE]) -> bool {
         let Ok(&Thread { wait: Wait::Port { out, .. }, .. }) = self.objects.get(thread) else { return false };
@@ -242,7 +243,7 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// Gives the first packet to a thread that waits.
+    /// Gives the first packet to a waiting thread.
     pub(crate) fn port_hand_over(&mut self, port: Id<Port>, thread: Id<Thread>) {
         let Some(Wait::Port { out, .. }) = self.take_wait(thread) else {
             self.port_forget_waiter(port, thread.object());

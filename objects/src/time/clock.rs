@@ -395,7 +395,7 @@ mod tests {
             prop_assert!((direct - by_ticks).abs() <= 3, "{} {}", direct, by_ticks);
         }
 
-        /// Whatever the updates, a clock keeps the promises of its options.
+        /// Whatever the updates, a clock stays within the limits of its options.
         #[test]
         fn promises_hold(
             options in prop::sample::select([0, ZX_CLOCK_OPT_MONOTONIC, ZX_CLOCK_OPT_MONOTONIC | ZX_CLOCK_OPT_CONTINUOUS].as_slice()),

@@ -1,4 +1,5 @@
-//! All ways in which a program can make the kernel keep something: each is charged, stops at a limit, and is returned.
+//! All ways in which a program can make the server keep memory for it: each is charged, stops at a limit, and is
+//! returned.
 
 use super::*;
 use crate::containers::name::Name;
@@ -114,7 +115,7 @@ impl World {
     }
 }
 
-/// Takes one more of something, the n-th.
+/// Creates one more, the n-th.
 type Take = fn(&mut World, u64) -> Result<(), Status>;
 
 /// Each way, with the minimum charge of one more in bytes.

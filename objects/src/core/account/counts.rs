@@ -1,15 +1,15 @@
-//! Counts: how many of some things each job has, and may have.
+//! Counts: how many of some resources each job has, and its quotas of them.
 //!
-//! Beside its bytes an account counts what is scarce in itself: there are only so many address spaces, each thread
-//! takes its part of whoever looks at all of them, and values of handles are numbers of a table. What a job has, all
-//! above it have; where one would pass its limit, the asker gets `NO_RESOURCES`, and nothing has changed.
+//! Beside bytes, an account counts resources that are limited in themselves: the number of address spaces is limited,
+//! every scan of all threads costs time for each of them, and a handle value is an index in a table. A job's counts are
+//! included in those of all jobs above. If one of these would exceed its quota, the call fails with `NO_RESOURCES` and
+//! changes nothing.
 //!
-//! - A process counts from its creation to its end, a thread likewise, and a job as long as there is one.
-//! - Handles are counted as places in the tables of processes, [`CHUNK`](crate::core::handle::CHUNK) at a time: the
-//!   table of a process grows by as many, and stays as large as it was. So a handle that is made and closed changes no
-//!   account.
-//! - Messages are counted as places in the queues of channels, and bytes as what channels and sockets are charged for
-//!   on behalf of their readers: both by steps ([`super::queue_charge`]).
+//! - A process and a thread count from creation to end; a job counts as long as it exists.
+//! - Handles are counted as slots in the tables of processes, [`CHUNK`](crate::core::handle::CHUNK) at a time. A table
+//!   grows by whole chunks and never shrinks, so creating and closing a handle changes no account.
+//! - Messages are counted as slots in the queues of channels. Bytes are counted as what channels and sockets are
+//!   charged for on behalf of their readers. Both change in steps ([`super::queue_charge`]).
 
 use abi::Status;
 
@@ -36,7 +36,7 @@ pub enum Counted {
 /// Number of counted kinds.
 pub(crate) const KINDS: usize = 6;
 
-/// How many there are of something, and may be.
+/// Current number and quota of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Count {
     /// Current number.

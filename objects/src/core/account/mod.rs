@@ -140,7 +140,7 @@ impl Accounts {
         }
     }
 
-    /// The kernel has worked so many ticks for an account and those above it.
+    /// Charges ticks of kernel time to an account and those above it.
     fn add_kernel_time(&mut self, first: Key, ticks: u64) {
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
@@ -341,7 +341,7 @@ pub(crate) struct Charge {
     bytes: u64,
 }
 
-/// A noun with an account, which others of its making are charged to.
+/// A noun with an account, to which objects created in it are charged.
 pub trait Payer: Noun {
     /// Its account.
     fn account(&self) -> Key;
@@ -395,16 +395,16 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    /// From now on an object just made is charged to the account of another, as [`Kernel::charge_new`].
+    /// Charges a new object to the account of another object, like [`Kernel::charge_new`].
     ///
     /// # Errors
-    /// `NO_MEMORY`: the job may not have so much.
+    /// `NO_MEMORY`: the limit of a job.
     pub(crate) fn charge_to<P: Payer, T: Noun>(&mut self, payer: Id<P>, id: Id<T>) -> Result<(), Status> {
         let account = self.objects.get(payer)?.account();
         self.charge_new(account, id).map(|_| ())
     }
 
-    /// Charges a new object, with what it holds already, to an account; a task to its own.
+    /// Charges a new object, with what it already holds, to an account; a task to its own.
     ///
     /// # Errors
     /// `NO_MEMORY`: the job's limit.

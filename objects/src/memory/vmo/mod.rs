@@ -13,12 +13,13 @@
 //! A page without a frame reads as zeroes, unless the VMO says otherwise ([`AbsentPages`]): a pager supplies it, or, in
 //! a clone of a pager-backed VMO, that VMO does.
 //!
-//! - [`pages`](self): the page table; `page`: look-up of a page for reading or writing;
-//! - `mapped`: the reverse map, and unmapping through it; `fault`: page faults; `ahead`: allocate-ahead;
-//! - `family`: parents and children; `windows`, `clones`: creation of children;
-//! - `data`, `ops`, `size`, `transfer`: operations on the content;
-//! - `notes`: metadata of pages that have no frame;
-//! - `discard`, `pins`: discardable content, and pinned pages; `special`: device memory and memory for devices.
+//! - `pages`: the page table; `page_lookup`: look-up of a page for reading or writing;
+//! - `reverse_map`: the reverse map, and unmapping through it; `fault`: page faults; `allocate_ahead`, `large`: several
+//!   pages at once;
+//! - `children`: parents and children; `windows`, `clones`: creation of children;
+//! - `read_write`, `op_range`, `size`, `transfer`: operations on the content; `source`: pages of pager-backed VMOs;
+//! - `page_notes`: metadata of pages that have no frame; `info`: memory usage;
+//! - `discard`, `pins`: discardable content, and pinned pages; `physical`: device memory and memory for devices.
 
 mod allocate_ahead;
 mod children;
@@ -139,8 +140,8 @@ pub struct Vmo {
     pub(crate) reader: Link,
     pub(crate) backing: Backing,
     pub(crate) absent_pages: AbsentPages,
-    /// Pages without a frame that are zeroes whatever lies beneath. On destruction, also the dirty and zero ranges of
-    /// its source.
+    /// Pages without a frame that are zeroes, whatever the content of absent pages is. On destruction, also the dirty
+    /// and zero ranges of its source.
     pub(crate) zeroed: Runs<Dirt>,
     /// Bytes that it is charged for notes about its pages.
     pub(crate) notes_charge: u64,
@@ -170,8 +171,8 @@ pub struct Vmo {
     pub(crate) iob: Option<ObjectId>,
     /// It is the vDSO: executable mappings must cover exactly its code.
     pub is_vdso: bool,
-    /// When only its pages are left to free, the next such VMO ([`crate::kernel::reaper`]). It is not dropped with this
-    /// one: that would recurse, and would cost more for all other VMOs.
+    /// Once it is destroyed and only its pages must still be freed: the next such VMO ([`crate::kernel::reaper`]). It
+    /// is not dropped with this one: that would recurse, and would cost more for all other VMOs.
     pub(crate) left: Option<ManuallyDrop<Box<Vmo>>>,
 }
 

@@ -233,7 +233,7 @@ impl<M: Machine> Kernel<M> {
         if vmo.kind == Kind::Contiguous || vmo.is_pinned(from, to) {
             self.vmo_zero_in_place(id, from, to)?;
             if matches!(self.objects.get(id)?.absent_pages, AbsentPages::Other { .. }) {
-                // Pages of the VMO beneath may be mapped.
+                // Pages of the VMO that this clone shows may be mapped.
                 self.vmo_unmap_pages(id, from, to);
             }
         } else {

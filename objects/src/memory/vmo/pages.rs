@@ -20,7 +20,7 @@ const RUN: usize = 1 << RUN_BITS;
 pub(crate) enum Entry {
     /// None: the content is what `AbsentPages` says.
     Absent,
-    /// Zeroes, whatever lies beneath.
+    /// Zeroes, whatever the content of absent pages is.
     Zero,
     /// A frame.
     Frame(Frame),
