@@ -1,4 +1,4 @@
-//! Restricted mode: other code in this thread, with registers of its own (`docs/virtual-processors.md`).
+//! Restricted mode: this thread runs other code, with a separate set of registers (`docs/virtual-processors.md`).
 
 #[cfg(feature = "probe")]
 use core::arch::asm;
@@ -13,12 +13,12 @@ use abi::{
 
 use crate::{AsHandleRef, Handle, Result, Thread, Vmar, Vmo, check, sys};
 
-/// Why a thread is back from restricted mode.
+/// Why a thread has left restricted mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// The code made a system call: `ip` is behind it, `rcx` and `r11` are 0.
     Syscall,
-    /// It did something that it must not: [`Restricted::exception`] tells what.
+    /// The code raised an exception, which [`Restricted::exception`] describes.
     Exception,
     /// The thread was kicked ([`Thread::restricted_kick`]).
     Kick,
@@ -40,7 +40,7 @@ impl Reason {
 #[repr(C, align(16))]
 pub struct FxRegisters(pub [u8; 512]);
 
-/// The state that a thread has bound, mapped in its process; it is unbound when this goes.
+/// The restricted state that is bound to a thread, mapped into its process. Dropping this value unbinds the state.
 pub struct Restricted<'v> {
     vmo: Vmo,
     vmar: &'v Vmar,
@@ -51,49 +51,52 @@ pub struct Restricted<'v> {
 const PAGE: usize = 4096;
 
 impl<'v> Restricted<'v> {
-    /// Binds state to the calling thread, in place of what it has bound.
+    /// Binds a new state to the calling thread; it replaces a state that is bound already.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED`: the kernel beneath cannot. `ALREADY_BOUND`: the thread has a virtual processor. `NO_RESOURCES`, `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: this version of seL4 cannot run such code. `ALREADY_BOUND`: the thread has a virtual processor.
+    /// `NO_RESOURCES`, `NO_MEMORY`.
     pub fn bind(vmar: &'v Vmar) -> Result<Self> {
         let mut out = 0;
-        // SAFETY: `out` is one handle's place.
+        // SAFETY: `out` has room for one handle.
         check(unsafe { sys::zx_restricted_bind_state(0, &mut out, ptr::null_mut()) })?;
         let vmo = Vmo::from(Handle::from_call(out)?);
         let address = vmar.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, &vmo, 0, PAGE)?;
         Ok(Self { vmo, vmar, page: ptr::with_exposed_provenance_mut(address), of_one_thread: PhantomData })
     }
 
-    /// The VMO.
+    /// The VMO that contains the state.
     pub fn vmo(&self) -> &Vmo {
         &self.vmo
     }
 
     /// The registers.
     pub fn state(&mut self) -> &mut zx_restricted_state_t {
-        // SAFETY: it is mapped as long as this lives, and the system writes there only when this is borrowed to change.
+        // SAFETY: the page is mapped as long as this value lives, and the system writes to it only in calls that borrow
+        // this value mutably.
         unsafe { &mut (*self.page).state }
     }
 
-    /// What happened, after [`Reason::Exception`].
+    /// The report of the exception, after [`Reason::Exception`].
     pub fn exception(&self) -> zx_exception_report_t {
         // SAFETY: as above.
         unsafe { (*self.page).exception }
     }
 
-    /// Runs the code from its state on. It runs in this process, so it is as trusted as whoever gave the state.
+    /// Runs the code from its state on, until it leaves restricted mode. The code can access all memory of this
+    /// process, so the caller must trust the program that provides the state.
     ///
     /// # Errors
-    /// `BAD_STATE`: the state cannot be, or this thread has bound another, or none.
+    /// `BAD_STATE`: the state is invalid, or no state is bound to this thread.
     pub fn enter(&mut self) -> Result<Reason> {
         let mut reason = u64::MAX;
-        // SAFETY: what the code does to this process's memory is told above. The wrapper comes back like any function, whatever the code
-        // has in its registers.
+        // SAFETY: the caller is responsible for what the code does to this process's memory, as documented above. The
+        // wrapper returns like any function, whatever the code has in its registers.
         check(unsafe { enter(0, &mut reason) })?;
         Reason::of(reason)
     }
 
-    /// The same with these x87 and SSE registers, which are then those that the code has left.
+    /// Like [`Self::enter`], with these x87 and SSE registers. Afterwards they hold the values that the code has left.
     ///
     /// # Errors
     /// As [`Self::enter`].
@@ -101,7 +104,8 @@ impl<'v> Restricted<'v> {
     pub fn enter_with(&mut self, registers: &mut FxRegisters) -> Result<Reason> {
         let (mut reason, mut own) = (u64::MAX, FxRegisters([0; 512]));
         let status: i32;
-        // SAFETY: as above. Both areas are as FXSAVE wants them; what is loaded last is what was there.
+        // SAFETY: as in `enter`. Both areas have the size and alignment that FXSAVE requires; the last FXRSTOR restores
+        // the registers that this function saved first.
         unsafe {
             asm!(
                 "fxsave [r13]",
@@ -122,7 +126,7 @@ impl<'v> Restricted<'v> {
         Reason::of(reason)
     }
 
-    /// Keeps it bound when this goes, until the thread ends or unbinds it.
+    /// Leaves the state bound, until the thread ends or unbinds it.
     pub fn keep(self) {
         mem::forget(self);
     }
@@ -131,33 +135,33 @@ impl<'v> Restricted<'v> {
 impl Drop for Restricted<'_> {
     fn drop(&mut self) {
         let _ = unbind_restricted_state();
-        // It may have been unmapped by whoever has a handle to the region, too.
+        // This fails if another holder of a handle to the VMAR has already unmapped the page.
         let _ = self.vmar.unmap(self.page.addr(), PAGE);
     }
 }
 
-/// The calling thread has no state bound from now on.
+/// Unbinds the restricted state of the calling thread, if one is bound.
 ///
 /// # Errors
-/// None that a caller can cause.
+/// None for any caller.
 pub fn unbind_restricted_state() -> Result<()> {
     // SAFETY: no memory involved.
     check(unsafe { sys::zx_restricted_unbind_state(0) })
 }
 
 impl Thread {
-    /// Has the thread come back from restricted mode, now or as soon as it enters.
+    /// Makes the thread leave restricted mode, now or as soon as it enters.
     ///
     /// # Errors
-    /// `BAD_STATE`: it ends or has ended. `ACCESS_DENIED`.
+    /// `BAD_STATE`: the thread is ending or has ended. `ACCESS_DENIED`.
     pub fn restricted_kick(&self) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_restricted_kick(self.raw_handle(), 0) })
     }
 }
 
-/// `zx_restricted_enter` as a function that returns: it goes on below with its stack pointer, which is the context. How this process
-/// calculates (the control words of x87 and SSE) is what the code must not change for it.
+/// Wraps `zx_restricted_enter` in a function that returns. The context is this function's stack pointer, with which the
+/// thread continues at label 2. The control words of x87 and SSE are saved, because the code may change them.
 #[unsafe(naked)]
 unsafe extern "C" fn enter(options: u32, reason: *mut u64) -> sys::zx_status_t {
     naked_asm!(

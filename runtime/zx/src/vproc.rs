@@ -1,8 +1,8 @@
-//! Virtual processors: code in other address spaces, whose system calls and faults come to the thread that owns them
-//! (`docs/virtual-processors.md`).
+//! Virtual processors: they run code in other address spaces. The owner thread receives that code's system calls and
+//! faults (`docs/virtual-processors.md`).
 //!
-//! The vDSO receives them, and replies, past the server. What it writes to the page is what code that the owner does not trust
-//! has done, or claims to have done.
+//! The vDSO receives them and replies without the server. It writes to the page what the code has done, or claims to
+//! have done; the owner must not trust that code.
 
 mod events;
 
@@ -26,8 +26,8 @@ object! {
 }
 
 impl Vproc {
-    /// Makes an event: an upcall where events are enabled ([`Events`]); otherwise it has the owner's [`VirtualProcessor::enter`] or
-    /// [`VirtualProcessor::resume`] come back, the next one if it is in none.
+    /// Makes an event. If events are enabled ([`Events`]), an upcall reports it. Otherwise the owner's current
+    /// [`VirtualProcessor::enter`] or [`VirtualProcessor::resume`] returns, or its next one if the owner is in neither.
     ///
     /// # Errors
     /// `BAD_STATE`: the owner has ended. `NO_MEMORY`.
@@ -44,17 +44,18 @@ pub enum Exit {
     Syscall,
     /// A page fault at this address.
     PageFault(u64),
-    /// Another exception, of this number: `ip`, `rsp` and `flags` are in the state.
+    /// Another exception, with this number: `ip`, `rsp` and `flags` are in the state.
     Exception(u64),
-    /// A system call by one of the kernel's own numbers, which did nothing.
+    /// A system call with a number of seL4; it had no effect.
     ForeignCall,
-    /// An event, which is taken by that ([`Vproc::kick`], [`Vproc::bind`]): all general registers are in the state, and it goes on when it is entered.
+    /// An event ([`Vproc::kick`], [`Vproc::bind`]), which this exit takes. All general registers are in the state;
+    /// [`VirtualProcessor::enter`] resumes the code.
     Kick,
-    /// What nobody knows.
+    /// The page contains a reason that this crate does not know.
     Unknown,
 }
 
-/// A virtual processor of the thread that made it.
+/// A virtual processor. The thread that made it owns it.
 pub struct VirtualProcessor<'v> {
     handle: Vproc,
     vmar: &'v Vmar,
@@ -65,13 +66,13 @@ pub struct VirtualProcessor<'v> {
 const PAGE: usize = 4096;
 
 impl<'v> VirtualProcessor<'v> {
-    /// Makes one of the calling thread, and maps its page in this process's own region.
+    /// Makes a virtual processor of the calling thread, and maps its page in a VMAR of this process.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`: the thread has one. `NO_RESOURCES`: it has no free slot. `NO_MEMORY`.
+    /// `ALREADY_BOUND`: the thread already has one. `NO_RESOURCES`: the thread has no free slot. `NO_MEMORY`.
     pub fn create(vmar: &'v Vmar) -> Result<Self> {
         let (mut out, mut page) = (0, 0);
-        // SAFETY: both are places of handles.
+        // SAFETY: both outputs have room for one handle.
         check(unsafe { sys::zx_vproc_create(0, &mut out, &mut page) })?;
         let (handle, page) = (Vproc(Handle::from_call(out)?), Vmo::from(Handle::from_call(page)?));
         let address = vmar.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, &page, 0, PAGE)?;
@@ -84,42 +85,49 @@ impl<'v> VirtualProcessor<'v> {
         &self.handle
     }
 
-    /// The page that it shares with its owner.
+    /// The page that the virtual processor shares with its owner.
     pub fn page(&self) -> &hafnon_vproc_page_t {
-        // SAFETY: it is mapped as long as this lives, and the system writes there only when this is borrowed to change.
+        // SAFETY: the page is mapped as long as this value lives, and the system writes to it only in calls that borrow
+        // this value mutably.
         unsafe { &*self.page }
     }
 
-    /// The state that it runs with when it is entered.
+    /// The registers with which [`Self::enter`] runs the code.
     pub fn state(&mut self) -> &mut hafnon_vproc_state_t {
-        // SAFETY: as above, and this is borrowed to change.
+        // SAFETY: as in `page`, and this value is borrowed mutably.
         unsafe { &mut (*self.page).state }
     }
 
-    /// Runs the code of a process from its state on, until it stops. What it was in the midst of is given up.
+    /// Runs code in the address space of `process`, with the registers in the state, until it stops. The code that the
+    /// virtual processor ran before is abandoned; its last exit can no longer be answered.
     ///
     /// # Errors
-    /// `BAD_STATE`: the process has ended, or another thread asks. `INVALID_ARGS`: the state cannot be. `NO_RESOURCES`, `NO_MEMORY`.
+    /// `BAD_STATE`: the process has ended, or the caller is not the owner. `INVALID_ARGS`: `ip`, `fs_base` or `gs_base`
+    /// of the state is no address of a program. `NO_RESOURCES`, `NO_MEMORY`.
     pub fn enter(&mut self, process: &Process) -> Result<Exit> {
-        // SAFETY: the page is there, and borrowed to change.
+        // SAFETY: the page is mapped, and this value is borrowed mutably.
         check(unsafe { sys::zx_vproc_enter(self.handle.raw_handle(), process.raw_handle(), self.page) })?;
         Ok(self.exit())
     }
 
-    /// Lets the code go on where it has stopped, until it stops again. After a system call it goes on with the general registers
-    /// of the state, as a system call does: `rcx` is `ip` and `r11` are the flags. After an exception it takes `ip`, `rsp`
-    /// and `flags` from there. After a page fault it does the instruction again, with the registers that it had. What else is
-    /// to be changed takes an [`Self::enter`], and so does going on after a kick or [`Self::fill_state`].
+    /// Resumes the code where it stopped, until it stops again:
+    ///
+    /// - After a system call it continues with the general registers of the state, like after any system call: `rcx` is
+    ///   `ip`, and `r11` contains the flags.
+    /// - After an exception it continues with `ip`, `rsp` and `flags` of the state.
+    /// - After a page fault it repeats the instruction, with the registers that it had.
+    ///
+    /// To change other registers, or to resume after a kick or [`Self::fill_state`], call [`Self::enter`].
     ///
     /// # Errors
-    /// `BAD_STATE`: there is nothing to be answered. As [`Self::fill_state`].
+    /// `BAD_STATE`: the code has not stopped at something that can be answered. And those of [`Self::fill_state`].
     pub fn resume(&mut self) -> Result<Exit> {
-        // SAFETY: the page is there, and borrowed to change.
+        // SAFETY: the page is mapped, and this value is borrowed mutably.
         check(unsafe { sys::zx_vproc_resume(self.handle.raw_handle(), self.page) })?;
         Ok(self.exit())
     }
 
-    /// What the page says.
+    /// The exit that the page describes.
     #[inline(always)]
     fn exit(&self) -> Exit {
         let page = self.page();
@@ -127,8 +135,9 @@ impl<'v> VirtualProcessor<'v> {
             HAFNON_VPROC_REASON_SYSCALL => Exit::Syscall,
             HAFNON_VPROC_REASON_PAGE_FAULT => Exit::PageFault(page.address),
             HAFNON_VPROC_REASON_EXCEPTION => Exit::Exception(page.vector),
-            // Read again, so that the compiler looks at the frequent ones one after the other, and does not make a table of all.
-            // SAFETY: as for `page`.
+            // A second read, so that the compiler tests the frequent reasons one after the other, and makes no jump
+            // table for all of them.
+            // SAFETY: as in `page`.
             _ => match unsafe { (&raw const (*self.page).reason).read_volatile() } {
                 HAFNON_VPROC_REASON_KICK => Exit::Kick,
                 HAFNON_VPROC_REASON_FOREIGN_CALL => Exit::ForeignCall,
@@ -137,29 +146,30 @@ impl<'v> VirtualProcessor<'v> {
         }
     }
 
-    /// Has all registers with which the code has stopped written to the state; `ip` is the instruction that it has not done. It goes on by
-    /// [`Self::enter`].
+    /// Stops the code and writes all its general registers to the state; `ip` is the next instruction to execute.
+    /// [`Self::enter`] resumes the code.
     ///
     /// # Errors
-    /// `BAD_STATE`: it was not entered yet, or another thread asks. `NO_MEMORY`.
+    /// `BAD_STATE`: it was never entered, or the caller is not the owner. `NO_MEMORY`.
     pub fn fill_state(&mut self) -> Result<()> {
-        // SAFETY: the page is there, and borrowed to change.
+        // SAFETY: the page is mapped, and this value is borrowed mutably.
         check(unsafe { sys::zx_vproc_state(self.handle.raw_handle(), self.page) })
     }
 }
 
 impl Drop for VirtualProcessor<'_> {
     fn drop(&mut self) {
-        // Its page may have been unmapped by whoever has a handle to the region, too.
+        // This fails if another holder of a handle to the VMAR has already unmapped the page.
         let _ = self.vmar.unmap(self.page.addr(), PAGE);
     }
 }
 
-/// Maps runs of a VMO's pages in a region, in place of what is there, and unmaps those without permissions.
+/// Maps runs of a VMO's pages in a VMAR, replacing the mappings there. A run without permissions unmaps its range.
 ///
 /// # Errors
 /// `INVALID_ARGS`, `OUT_OF_RANGE`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `NO_MEMORY`.
 pub fn map_runs(vmar: &Vmar, vmo: &Vmo, runs: &[hafnon_vproc_run_t]) -> Result<()> {
-    // SAFETY: the runs are as many as is said. What lies in the region is the caller's, as the crate's head says.
+    // SAFETY: the runs are valid for their number. The caller is responsible for the contents of the VMAR, as the
+    // crate's documentation says.
     check(unsafe { sys::zx_vproc_map(vmar.raw_handle(), vmo.raw_handle(), runs.as_ptr(), runs.len()) })
 }

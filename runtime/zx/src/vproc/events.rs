@@ -1,8 +1,9 @@
-//! Events of a virtual processor: upcalls to its owner's code, and going back to what they interrupt
+//! Events of a virtual processor: upcalls to its owner's code, and the return to the code that they interrupted
 //! (`docs/virtual-processors.md`, "Upcalls").
 //!
-//! All of this is for the owner's thread alone. It works on the page that thread and system share, by loads and stores
-//! between which an upcall may come at any instruction; so nothing here makes a reference to what stands there.
+//! Only the owner thread may use this module. It accesses the page that the thread shares with the system. An upcall
+//! can come between any two instructions. So this module uses single loads and stores, and makes no references into the
+//! page.
 
 use core::arch::asm;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -15,22 +16,24 @@ use abi::{
 use super::{VirtualProcessor, Vproc};
 use crate::{AsHandleRef, Port, Result, check, sys};
 
-/// What an upcall calls: with what was given beside it. What it interrupted is in [`Events::saved`], and goes on when it returns.
+/// The function that an upcall calls, with the context given to [`Events::set_handler`]. The interrupted state is in
+/// [`Events::saved`]; it resumes when the function returns.
 pub type Handler = extern "C" fn(*mut ());
 
-/// The events of a virtual processor, for the thread that owns it; good as long as the [`VirtualProcessor`] is.
+/// The events of a virtual processor, for the thread that owns it; valid as long as the [`VirtualProcessor`] exists.
 #[derive(Clone, Copy)]
 pub struct Events {
     page: *mut hafnon_vproc_page_t,
     words: *mut hafnon_vproc_events_t,
 }
 
-/// Where an upcall keeps what it interrupts uses, and what is called then may use too.
+/// Where an upcall saves what the interrupted code may be using and the handler may overwrite: vector registers, and
+/// the arguments of a system call from the fifth on.
 #[repr(C, align(64))]
 pub struct Vectors(hafnon_vproc_vectors_t);
 
 impl Vectors {
-    /// Those of a program that has not used them.
+    /// The values in a program that has not used these registers.
     pub const INITIAL: Vectors = {
         let mut lower = [0; 512];
         // The control words of x87 and SSE.
@@ -41,7 +44,7 @@ impl Vectors {
 }
 
 impl VirtualProcessor<'_> {
-    /// Its events.
+    /// The events of this virtual processor.
     pub fn events(&self) -> Events {
         let words = self.page.wrapping_byte_add(HAFNON_VPROC_EVENTS_OFFSET as usize).cast();
         Events { page: self.page, words }
@@ -49,19 +52,19 @@ impl VirtualProcessor<'_> {
 }
 
 impl Vproc {
-    /// Makes events of a port's packets.
+    /// Binds a port: its packets become events.
     ///
     /// # Errors
-    /// `ALREADY_BOUND`: it is. `BAD_STATE`: the owner has ended.
+    /// `ALREADY_BOUND`: the port is already bound. `BAD_STATE`: the owner has ended.
     pub fn bind(&self, port: &Port) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_vproc_bind(self.raw_handle(), port.raw_handle(), HAFNON_VPROC_BIND) })
     }
 
-    /// Undoes that.
+    /// Unbinds a port: its packets no longer become events.
     ///
     /// # Errors
-    /// `NOT_FOUND`: it is not bound to this one.
+    /// `NOT_FOUND`: the port is not bound to this virtual processor.
     pub fn unbind(&self, port: &Port) -> Result<()> {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_vproc_bind(self.raw_handle(), port.raw_handle(), HAFNON_VPROC_UNBIND) })
@@ -71,7 +74,7 @@ impl Vproc {
 macro_rules! load {
     ($events:expr, $field:ident) => {{
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the page is mapped, and the field a number in it.
+        // SAFETY: the page is mapped, and the field is a number in it.
         let value = unsafe { (&raw const (*$events.words).$field).read_volatile() };
         compiler_fence(Ordering::SeqCst);
         value
@@ -81,21 +84,21 @@ macro_rules! load {
 macro_rules! store {
     ($events:expr, $field:ident, $value:expr) => {{
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: as for `load`.
+        // SAFETY: as in `load`.
         unsafe { (&raw mut (*$events.words).$field).write_volatile($value) };
         compiler_fence(Ordering::SeqCst);
     }};
 }
 
 impl Events {
-    /// No upcalls from here on: events stay pending.
+    /// Disables upcalls: events stay pending from now on.
     #[inline(always)]
     pub fn disable(self) {
         store!(self, enabled, 0);
     }
 
-    /// Upcalls from here on. Says whether an event is pending, which the caller takes itself then: [`Self::disable`],
-    /// [`Self::take`].
+    /// Enables upcalls. Returns whether an event is pending already; then the caller must handle it itself, by
+    /// [`Self::disable`] and [`Self::take`].
     #[inline(always)]
     #[must_use]
     pub fn enable(self) -> bool {
@@ -103,7 +106,7 @@ impl Events {
         load!(self, pending) != 0
     }
 
-    /// Whether events are told by upcalls.
+    /// Whether upcalls report events.
     #[inline(always)]
     pub fn are_enabled(self) -> bool {
         load!(self, enabled) != 0
@@ -115,12 +118,14 @@ impl Events {
         load!(self, pending) != 0
     }
 
-    /// Takes the event that is pending, if there is one: it is for whoever takes it to look for what has happened. Says whether there was.
+    /// Takes the pending event, if there is one; returns whether there was one. An event does not say what has
+    /// happened; the caller must look at all sources of events.
     #[inline(always)]
     pub fn take(self) -> bool {
         let was: u64;
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the page is mapped. One instruction, so an event comes before or after; nobody else's processor is there.
+        // SAFETY: the page is mapped. This is one instruction, so an event comes before or after it; no other processor
+        // accesses the word.
         unsafe {
             asm!("xchg [{at}], {was}", at = in(reg) &raw mut (*self.words).pending, was = inout(reg) 0_u64 => was,
                 options(nostack, preserves_flags));
@@ -129,37 +134,37 @@ impl Events {
         was != 0
     }
 
-    /// Waits, with events disabled, until one is pending. A right to answer the code that has stopped last is given up: it goes on
-    /// by [`VirtualProcessor::enter`].
+    /// Waits, with events disabled, until an event is pending. Afterwards the last exit can no longer be answered;
+    /// [`VirtualProcessor::enter`] resumes the code.
     pub fn wait(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the page is mapped. There is nothing that could be wrong.
+        // SAFETY: the page is mapped. The call has no other conditions and no errors.
         let _ = unsafe { sys::zx_vproc_wait(self.page) };
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Where the last upcall found the owner.
+    /// The instruction at which the last upcall interrupted the owner.
     pub fn interrupted(self) -> u64 {
         load!(self, interrupted)
     }
 
-    /// What the last upcall interrupted; good while events are disabled.
+    /// The registers that the last upcall interrupted; valid while events are disabled.
     pub fn saved(self) -> *mut hafnon_vproc_state_t {
-        // SAFETY: a place in the page.
+        // SAFETY: the field is in the mapped page.
         unsafe { &raw mut (*self.words).saved }
     }
 
-    /// Where the vector registers of what an upcall interrupts are kept.
+    /// Sets where upcalls save the vector registers of the interrupted code.
     pub fn set_vectors(self, vectors: *mut Vectors) {
         store!(self, vectors, vectors as u64);
     }
 
-    /// Where upcalls go: a stack, and what is called on it. To be called with events disabled, which they are at first. Gives what an
-    /// upcall's stack pointer is.
+    /// Sets the stack of upcalls, and the function that they call on it. Events must be disabled; they are disabled
+    /// initially. Returns the initial stack pointer of an upcall.
     ///
     /// # Safety
-    /// As long as events are enabled, nobody else uses the stack, the handler may be called with the context, and
-    /// [`Self::set_vectors`] was given a place for what is interrupted.
+    /// As long as events are enabled, no other code uses the stack, the handler may be called with the context, and
+    /// [`Self::set_vectors`] has set a place for the interrupted code's registers.
     pub unsafe fn set_handler(self, stack: &mut [u128], handler: Handler, context: *mut ()) -> u64 {
         let top = stack.as_mut_ptr_range().end.expose_provenance();
         compiler_fence(Ordering::SeqCst);
@@ -168,14 +173,14 @@ impl Events {
         load!(self, entry_sp)
     }
 
-    /// Leaves whatever this is for what [`Self::saved`] says, with the vector registers of [`Self::set_vectors`], and
-    /// enables events.
+    /// Abandons the calling code and resumes the state in [`Self::saved`], with the vector registers at the place of
+    /// [`Self::set_vectors`]. Enables events in the same step.
     ///
     /// # Safety
-    /// Events are disabled, and what is left is never gone on with. Both are as an upcall has left them, or as something that
-    /// can go on.
+    /// Events are disabled, and the abandoned code never resumes. State and vector registers are as an upcall has left
+    /// them, or describe other code that can run.
     pub unsafe fn leave(self) -> ! {
-        // SAFETY: the same.
+        // SAFETY: the caller guarantees the same conditions.
         unsafe { sys::zx_vproc_leave(self.page) }
     }
 }
