@@ -1,4 +1,4 @@
-//! Writes the numbers and the table of system calls out of their definitions.
+//! Generates the numbers and the table of system calls from their definitions.
 
 use std::path::Path;
 use std::{env, fs};

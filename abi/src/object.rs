@@ -104,20 +104,20 @@ consts! { TABLE;
         /// Labels of messages to endpoints are below this.
         HAFNON_ENDPOINT_LABELS = 0x10_0000 - 16;
     [usize]
-        /// The most words of a message to an endpoint.
+        /// Maximum number of words of a message to an endpoint.
         HAFNON_ENDPOINT_WORDS = 120;
 }
 
 structs! { STRUCTS;
     #[doc = "A message to or from an endpoint."]
     struct hafnon_endpoint_message_t {
-        /// What it is about, as sender and receiver agree.
+        /// Its label: the kind of message, as sender and receiver have agreed.
         label: u64,
-        /// Of a received message: the badge of the capability that it was sent through.
+        /// Of a received message: the badge of the capability through which it was sent.
         badge: u64,
-        /// How many words it has.
+        /// Number of words.
         count: u64,
-        /// They. Those behind `count` mean nothing.
+        /// The words. Those from index `count` on are undefined.
         words: [u64; HAFNON_ENDPOINT_WORDS],
     }
     #[doc = "A handle as `zx_channel_read_etc` gives it."]

@@ -33,7 +33,7 @@ consts! { TABLE;
         /// Whether the stream appends (`u8`).
         ZX_PROP_STREAM_MODE_APPEND = 19;
         /// Memory quota of the job and all jobs below it in bytes, `u64::MAX` for no limit (`u64`). Not Zircon's: an
-        /// extension. Setting it also needs the right to set policies. `objects/src/account/mod.rs` says what is
+        /// extension. Setting it also needs the right to set policies. `objects/src/core/account/mod.rs` says what is
         /// counted.
         HAFNON_PROP_JOB_MEMORY_LIMIT = 0x4866_0001;
         /// Bytes that the job and all jobs below it use (`u64`). Read-only. Not Zircon's: an extension.

@@ -64,7 +64,7 @@ pub struct ArgInfo {
 pub enum Memory {
     /// It may keep memory: it is made only while there is a reserve.
     Keeps,
-    /// It keeps nothing that was not there before. It is made while the rest of the heap lasts.
+    /// It keeps no new memory. It is made while the rest of the heap lasts.
     None,
     /// It gives memory back: it is always made.
     Frees,

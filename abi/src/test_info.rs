@@ -9,7 +9,7 @@ pub struct TestInfo {
     pub values: &'static [Values],
     /// How the conformance sweep makes it.
     pub sweep: Sweep,
-    /// Which cases of `hostile.holds` make it as long as it gets.
+    /// The cases of `hostile.holds` in which it takes longest.
     pub longest: Longest,
     /// Whether it makes something that can be used up.
     pub exhausts: bool,
@@ -44,14 +44,15 @@ pub enum Form {
 pub enum Sweep {
     /// By these rows of arguments.
     Rows(&'static [&'static [SweepArg]]),
-    /// Not at all, for this reason; none where it takes neither a handle nor an address, or is not built.
+    /// Not at all, for this reason. The reason is empty if the call takes neither a handle nor an address, or is not
+    /// implemented.
     None(&'static str),
 }
 
 /// An argument in a row of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepArg {
-    /// The handle under test, and the noun that it must be; nothing where any object will do.
+    /// The handle under test, and the noun that it must be; `None` if any object will do.
     Tested(Option<&'static str>),
     /// A good handle to an object of this noun.
     Good(&'static str),
@@ -59,17 +60,17 @@ pub enum SweepArg {
     Paged,
     /// The address of memory that can be read and written.
     Memory,
-    /// The same, where null stands for "not wanted".
+    /// The same, for an argument for which null means "not wanted".
     Optional,
-    /// The same, where the call is never made with a good address.
+    /// The same, for a call that the sweep never makes with a valid address.
     Swept,
-    /// The same, where something else is wrong already when the server looks at it.
+    /// The same, for a call in which the server finds another error before it looks at the address.
     Unswept,
     /// A number.
     Number(u64),
 }
 
-/// Which cases of `hostile.holds` make a call as long as it gets.
+/// The cases of `hostile.holds` in which a call takes longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Longest {
     /// These, without `holds.`.

@@ -56,7 +56,7 @@ structs! { STRUCTS;
         address: u64,
         /// The instruction that faulted.
         ip: u64,
-        /// The owner's slot at which it receives, as `zx_vproc_create` has told it.
+        /// The owner's slot at which it receives; `zx_vproc_create` stores it here.
         slot: u64,
         /// Zero.
         reserved: [u64; 2],
@@ -90,7 +90,7 @@ structs! { STRUCTS;
         lower: [u8; 512],
         /// The upper halves of AVX.
         upper: [[u64; 2]; 16],
-        /// The thread's arguments of a call behind the fourth: it may be about to make one.
+        /// The arguments of a system call from the fifth on: the interrupted thread may be about to make a call.
         arguments: [u64; 4],
     }
     #[doc = "Pages of a VMO and where they go, for `zx_vproc_map`."]

@@ -153,7 +153,8 @@ fn handle_words_keep_type_and_argument() {
 
 #[test]
 fn every_call_of_the_newest_vintage_is_there() {
-    // Those about endpoints and virtual processors are this system's own, and what the vDSO asks in restricted mode.
+    // The calls of endpoints and virtual processors are this system's own, and so is the call that the vDSO makes in
+    // restricted mode.
     let own = |call: &&SyscallInfo| ["endpoint", "vproc"].contains(&call.noun) || call.name == "restricted_stop";
     assert_eq!(SYSCALLS.iter().filter(|call| !own(call)).count(), 228);
     for call in SYSCALLS {

@@ -1,4 +1,4 @@
-//! Writes the entry points out of the definitions of system calls, and tells the linker how the image is laid out.
+//! Generates the entry points from the definitions of system calls, and passes the image's layout to the linker.
 
 use std::fmt::Write as _;
 use std::mem::offset_of;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "-zdefs".to_owned(),
             "-zrodynamic".to_owned(),
             "-znorelro".to_owned(),
-            // Programs that look for symbols find them in the dynamic symbol table; the server embeds the file.
+            // The server embeds the file. Programs look up symbols in the dynamic symbol table, so no other is needed.
             "--strip-all".to_owned(),
         ] {
             println!("cargo::rustc-cdylib-link-arg={arg}");
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A list of all entry points, for the tests.
+/// Generates a list of all entry points, for the tests.
 fn entries(calls: &[abi_gen::Syscall]) -> Result<String, std::fmt::Error> {
     let mut out = String::from("unsafe extern \"C\" {\n");
     for call in calls {
@@ -70,7 +70,7 @@ fn entries(calls: &[abi_gen::Syscall]) -> Result<String, std::fmt::Error> {
     Ok(out)
 }
 
-/// Where the fields of the blobs are, for the assembler.
+/// Defines the offsets of the blobs' fields for the assembler.
 fn offsets() -> Result<String, std::fmt::Error> {
     let mut out = String::new();
     let mut set = |name: &str, value: usize| writeln!(out, ".set {name}, {value}");
@@ -88,7 +88,7 @@ fn offsets() -> Result<String, std::fmt::Error> {
     set("T_NUMERATOR", offset_of!(vdso_time_values, ticks_to_time_numerator))?;
     set("T_DENOMINATOR", offset_of!(vdso_time_values, ticks_to_time_denominator))?;
     set("T_SIZE", size_of::<vdso_time_values>())?;
-    // A mapped clock: see the objects' clocks.
+    // A mapped clock: `objects/src/time/clock.rs` describes the page.
     set("CLOCK_DETAILS", 8)?;
     set("CLOCK_DETAILS_SIZE", size_of::<zx_clock_details_v1_t>())?;
     set("CLOCK_QUERY_TICKS", offset_of!(zx_clock_details_v1_t, query_ticks))?;

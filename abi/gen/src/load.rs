@@ -183,7 +183,7 @@ fn check_one(call: &Syscall) -> Result<(), String> {
     check_tests(call)
 }
 
-/// What is built says how it is tested.
+/// Checks that a call that the server implements says how it is tested.
 fn check_tests(call: &Syscall) -> Result<(), String> {
     let built = call.via == Via::Server && !matches!(call.support, Support::Unsupported(_));
     let asks = call.args.iter().any(|arg| arg.is_pointer() || arg.ty == "handle");

@@ -79,7 +79,8 @@ pub struct Arg {
     /// For numbers: beginnings of the names of the constants of which the value is one.
     #[serde(default)]
     pub one_of: Vec<String>,
-    /// For numbers: values that the fuzzer tries more often than others. A value that occurs twice is tried twice as often.
+    /// For numbers: values that the fuzzer tries more often than others. A value that occurs twice is tried twice as
+    /// often.
     #[serde(default)]
     pub likely: Vec<u64>,
 }
@@ -120,8 +121,8 @@ pub enum Memory {
     /// It may keep memory: it is made only while there is a reserve.
     #[default]
     Keeps,
-    /// It keeps nothing that was not there before: waits, signals, reads, writes into room that is there. It is made while
-    /// the rest of the heap lasts.
+    /// It keeps no new memory: waits, signals, reads, writes into existing room. It is made while the rest of the heap
+    /// lasts.
     None,
     /// It gives memory back and takes none that matters: it is always made.
     Frees,
@@ -159,7 +160,7 @@ pub struct Tests {
     /// How the conformance sweep makes it, or why it does not.
     #[serde(default)]
     pub sweep: Option<Sweep>,
-    /// Which cases of `hostile.holds` make it as long as it gets, or why it has no length.
+    /// The cases of `hostile.holds` in which it takes longest, or why it is always short.
     #[serde(default)]
     pub longest: Option<Longest>,
     /// Whether it makes something that can be used up, so that greedy attackers of the fuzzer make it.
@@ -190,11 +191,12 @@ pub enum SweepArg {
     Word(String),
 }
 
-/// Words for arguments of the sweep: the handle under test; a memory object of the pager before it; the address of memory;
-/// the same where null is allowed; where the call is made with bad addresses only; where the address is not looked at.
+/// Words for arguments of the sweep, in this order: the handle under test; a VMO of the pager that is the argument
+/// before it; the address of memory; the same, where null is allowed; the same, where the sweep uses only bad
+/// addresses; the same, where the server finds another error before it looks at the address.
 pub const SWEEP_WORDS: [&str; 6] = ["tested", "paged", "memory", "optional", "swept", "unswept"];
 
-/// Which cases of `hostile.holds` make a call as long as it gets.
+/// The cases of `hostile.holds` in which a call takes longest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Longest {

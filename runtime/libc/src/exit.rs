@@ -14,7 +14,8 @@ struct AtExit {
     module: *mut c_void,
 }
 
-// SAFETY: only the function uses the argument, and whoever registers the function must allow any thread to call it.
+// SAFETY: only the function uses the argument, and the code that registers the function must allow any thread to call
+// it.
 unsafe impl Send for AtExit {}
 
 static REGISTERED: Lock<Vec<AtExit>> = Lock::new(Vec::new());

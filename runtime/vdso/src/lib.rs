@@ -1,10 +1,10 @@
 //! libzircon.so, the vDSO: the only way from a program into the system.
 //!
-//! The image is mapped into every process, read-only, by whoever makes the process. It holds an entry point for each
-//! system call. Most are made from the call's definition: they put the arguments where the server finds them and send
-//! it a message. The others are answered right here, from two blobs of data that the server fills in once, or do
-//! something that C cannot say, such as ending a thread whose stack is gone. All of it is assembly: an image without
-//! relocations and without data has no use for a language that may want either.
+//! The program that creates a process maps the image into it, read-only. The image contains an entry point for each
+//! system call. Most entry points are generated from the call's definition: they put the arguments where the server
+//! expects them and send it a message. Some answer the call themselves, from two blobs of data that the server fills in
+//! once. Others do what C cannot express, such as ending a thread whose stack is unmapped. All of it is assembly,
+//! because the image has neither relocations nor writable data, and a compiler might emit either.
 #![cfg_attr(target_os = "fuchsia", no_std)]
 
 #[cfg(target_os = "fuchsia")]
@@ -12,7 +12,7 @@ mod image {
     use core::arch::global_asm;
 
     global_asm!(
-        // Symbols come before their use: the assembler takes an unknown one for an address.
+        // These symbols come first, because the assembler takes a symbol that is not defined yet for an address.
         include_str!(concat!(env!("OUT_DIR"), "/offsets.s")),
         ".section .rodata.statuses, \"a\", @progbits",
         include_str!(concat!(env!("OUT_DIR"), "/statuses.s")),
@@ -26,7 +26,7 @@ mod image {
         options(raw)
     );
 
-    /// Nothing here panics; the compiler wants to know what if.
+    /// Nothing here panics, but the compiler requires a handler.
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
         loop {

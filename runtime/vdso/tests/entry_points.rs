@@ -1,4 +1,4 @@
-//! Every entry point of the vDSO, run on the host with a tracer in the server's place.
+//! Tests every entry point of the vDSO on the host. A tracer acts as the server.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod trace;
@@ -27,7 +27,7 @@ core::arch::global_asm!(
 
 struct Entry {
     nr: u32,
-    /// Whether it is made from the call's definition.
+    /// Whether it is generated from the call's definition.
     stub: bool,
     function: unsafe extern "C" fn(),
     alias: unsafe extern "C" fn(),
@@ -102,7 +102,7 @@ fn message(label: u64, count: u64, from: u64) -> Data {
     data
 }
 
-/// Words that count up.
+/// Consecutive numbers as words.
 fn words(from: u64) -> [u64; WORDS] {
     std::array::from_fn(|i| from + i as u64)
 }
@@ -114,7 +114,8 @@ const BAD_STATE: i64 = -20;
 #[test]
 fn messages_to_endpoints_take_their_words_along() {
     let answers = u64::from(abi::HAFNON_ENDPOINT_ANSWERS);
-    // Call, send, send without waiting, answer: the function, its arguments, what the kernel sees beside the words.
+    // Call, send, send without waiting, answer: the call's number, its arguments, seL4's operation and slot, and the
+    // number that the vDSO adds to the label.
     let sends: [(u32, fn(u64) -> [u64; 8], (i64, u64), u64); 4] = [
         (nr::ENDPOINT_CALL, |at| [5, at, 0, 0, 0, 0, 0, 0], (-1, 5), 0),
         (nr::ENDPOINT_SEND, |at| [0xffff_0000_0000_0005, 0, at, 0, 0, 0, 0, 0], (-3, 5), 0),
@@ -195,7 +196,7 @@ fn what_cannot_be_sent_does_not_reach_the_kernel() {
     }
 }
 
-/// Words of a virtual processor's page.
+/// Indices of words in a virtual processor's page.
 mod page {
     pub const REASON: usize = 0;
     pub const VECTOR: usize = 1;
@@ -210,7 +211,7 @@ mod page {
 /// The slot that the page names.
 const SLOT: u64 = 9;
 
-/// A page of code that stopped for this reason, with such a state.
+/// The page of a virtual processor whose code stopped for this reason. The words of its state count up from `from`.
 fn stopped(reason: u64, from: u64) -> Data {
     let mut data = [0; 512];
     (data[page::REASON], data[page::SLOT]) = (reason, SLOT);
@@ -218,7 +219,7 @@ fn stopped(reason: u64, from: u64) -> Data {
     data
 }
 
-/// Resumes it, with these messages coming.
+/// Resumes the code; the tracer gives these replies, one per message.
 fn resumes(data: &mut Data, replies: impl IntoIterator<Item = Reply>) -> (End, Vec<Message>) {
     let mut replies = replies.into_iter();
     let args = |at| [0x1234, at, 0, 0, 0, 0, 0, 0];
@@ -233,11 +234,11 @@ fn a_system_call_takes_all_registers_there_and_back() {
     assert_eq!((messages.len(), messages[0].operation, messages[0].tag), (1, (-2, SLOT), 18));
     assert_eq!(messages[0].words[..18], words(100)[..18]);
     assert_eq!(data[page::REASON], abi::HAFNON_VPROC_REASON_SYSCALL);
-    // rcx and r11 are as after a `syscall`, whose two bytes are behind ip.
+    // rcx and r11 are as after a `syscall` instruction, and ip is behind its two bytes.
     let mut expected = words(500);
     expected[15] += 2;
     (expected[2], expected[10]) = (expected[15], expected[17]);
-    // The bases stay.
+    // The FS base and the GS base do not change.
     (expected[18], expected[19]) = (118, 119);
     assert_eq!(data[page::STATE..page::STATE + WORDS], expected);
 }
@@ -334,7 +335,7 @@ fn random_numbers_are_asked_for_in_pieces() {
     );
     assert!(matches!(draw(256, 0), (End::Returned(_, MARKS), pieces) if pieces == [(0x5000, 256)]));
     assert!(matches!(draw(0, 0), (End::Returned(_, MARKS), pieces) if pieces.is_empty()));
-    // Whoever asked must not go on with a buffer that was not filled.
+    // The caller must not continue with a buffer that was not filled, so the vDSO traps.
     assert_eq!(draw(700, -10), (End::Trapped, vec![(0x5000, 256)]));
 }
 
@@ -369,7 +370,8 @@ fn a_thread_that_unmaps_its_stack_comes_back_only_if_it_is_still_there() {
 
 #[test]
 fn a_thread_that_ends_with_a_wake_stores_the_value_first() {
-    // The child's copy of this variable changes, so its memory shows nothing here; that the address is used does.
+    // The store changes only the child's copy of this variable, so this process cannot see it. The test only checks
+    // that the address is passed on.
     let mut word = 0i32;
     let address = &raw mut word as u64;
     let function = entry(nr::FUTEX_WAKE_HANDLE_CLOSE_THREAD_EXIT);
@@ -389,11 +391,11 @@ impl Blobs {
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for address in [&raw mut DATA_CONSTANTS as usize, &raw mut DATA_TIME_VALUES as usize] {
             let page = address & !4095;
-            // SAFETY: the pages hold read-only data of this test; writable, they hold the same.
+            // SAFETY: the pages hold read-only data of this program; making them writable does not change the data.
             let done = unsafe { libc::mprotect(page as *mut _, 2 * 4096, libc::PROT_READ | libc::PROT_WRITE) };
             assert_eq!(done, 0);
         }
-        // SAFETY: the lock keeps other tests away, and entry points read the blobs only when called.
+        // SAFETY: the lock excludes other tests, and entry points read the blobs only when they are called.
         unsafe {
             (&raw mut DATA_CONSTANTS).write_volatile(constants);
             (&raw mut DATA_TIME_VALUES).write_volatile(times);
@@ -468,7 +470,7 @@ fn constants_are_read_from_their_blob() {
     assert_eq!(direct!(nr::SYSTEM_GET_PAGE_SIZE, fn() -> u32,), 4096);
     assert_eq!(direct!(nr::SYSTEM_GET_PHYSMEM, fn() -> u64,), 1 << 33);
     let version = direct!(nr::SYSTEM_GET_VERSION_STRING, fn() -> StringView,);
-    // SAFETY: the blob holds the string as long as it is not written anew.
+    // SAFETY: the blob holds the string until it is overwritten, and `_blobs` prevents that.
     assert_eq!(unsafe { std::slice::from_raw_parts(version.0, version.1) }, b"Hafnon");
     for (kind, expected) in
         [(0, (0, 1)), (1, (0, 2)), (2, (0, 3)), (3, (0, 4)), (4, (0, 5)), (5, (-2, 9)), (u32::MAX, (-2, 9))]

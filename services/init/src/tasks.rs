@@ -1,8 +1,8 @@
 //! The processes of the system, and killing the ones in the foreground.
 //!
 //! Each program has its own job, for itself and its children. "The foreground" is every process except `init`,
-//! `userboot`, the services, and native components. A shell keeps the jobs of its programs apart, and is told when the
-//! user wants its foreground programs to end.
+//! `userboot`, the services, and native components. A shell keeps its programs in separate jobs, and an event notifies
+//! it when the user wants its foreground programs to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

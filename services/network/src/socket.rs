@@ -217,7 +217,7 @@ pub struct Flow {
     pub phase: Phase,
     /// The end of the client's data was sent.
     pub sent_end: bool,
-    /// The client was told that no more data comes.
+    /// The client was notified that no more data comes.
     pub end_reported: bool,
 }
 

@@ -114,8 +114,8 @@ pub fn broken_pipe() {
     assert_eq!(input.write_all(&[0; 1 << 20]).unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
-/// Starts, whether they fail or succeed, leave no descriptors open, however many there are. (A system may keep the
-/// numbers of descriptors that it gave to children reserved for a while.)
+/// Starting a child, successfully or not, leaves no descriptor open, however often it is repeated. (A system may keep
+/// the numbers of descriptors that it gave to children reserved for a while.)
 pub fn no_descriptor_stays() {
     use std::os::fd::AsRawFd;
     for _ in 0..150 {

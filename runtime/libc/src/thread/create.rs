@@ -1,11 +1,11 @@
 //! Creating, ending, joining and detaching threads.
 //!
 //! A thread's block must not be freed while the thread runs on it, not even for its last instructions. So a thread
-//! never frees its own block. Its `state` says who does:
+//! never frees its own block. Its `state` says which thread does:
 //!
 //! | state | set by | the block is freed by |
 //! |---|---|---|
-//! | joinable | creation | nobody yet |
+//! | joinable | creation | no thread yet |
 //! | joined | `pthread_join` | the joining thread, after the kernel reports that the thread has ended |
 //! | detached | creation or `pthread_detach` | the next thread that starts or ends (an ended thread joins a list) |
 //! | done | the end of a joinable thread | a later join or detach |

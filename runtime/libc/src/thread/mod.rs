@@ -45,7 +45,7 @@ pub struct Thread {
     locale: *mut c_void,
     locked_streams: *mut c_void,
     cleanup_handlers: *mut c_void,
-    /// Determines who frees the block: see [`create`].
+    /// Determines which thread frees the block: see [`create`].
     state: AtomicU32,
     start: Start,
     argument: *mut c_void,

@@ -1,16 +1,15 @@
-//! The server's place, on Linux: a child process calls an entry point, and this process, as its tracer, answers what
-//! seL4 and the server would answer. `PTRACE_SYSEMU` stops the child at each `syscall` instruction without Linux doing
-//! anything.
+//! Simulates seL4 and the server on Linux: a child process calls an entry point, and this process, as its tracer, gives
+//! their answers. `PTRACE_SYSEMU` stops the child at each `syscall` instruction, and Linux does not execute the call.
 
 use std::ptr;
 
 use libc::{c_int, c_void, pid_t, user_regs_struct};
 
-/// What the tests put into rbx, rbp and r12 to r15 before a call, and expect there after it.
+/// Values that the tests load into rbx, rbp and r12 to r15 before a call, and expect there after it.
 pub const MARKS: [u64; 6] = [0x1111, 0x2222, 0x3333, 0x4444, 0x5555, 0x6666];
 
 core::arch::global_asm!(
-    // rdi: a Frame. Calls its function with its arguments and stores what came back; then stops for the tracer.
+    // rdi: a Frame. Calls the function with the arguments, stores result and registers, and stops for the tracer.
     "trampoline:",
     "push rdi",
     "mov rax, rdi",
@@ -49,7 +48,7 @@ unsafe extern "C" {
     fn trampoline(frame: *mut Frame) -> !;
 }
 
-/// What the trampoline reads and writes. The offsets stand in its code.
+/// The data of the trampoline. The trampoline's code contains the offsets of the fields as numbers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Frame {
@@ -60,12 +59,12 @@ struct Frame {
     registers: [u64; 6],
 }
 
-/// What parent and child share.
+/// The memory that parent and child share.
 #[repr(C, align(4096))]
 struct Shared {
     /// The thread's IPC buffer.
     buffer: [u64; 512],
-    /// What a call's argument points to.
+    /// Memory that arguments of a call can point to.
     data: Data,
     frame: Frame,
 }
@@ -73,10 +72,10 @@ struct Shared {
 /// A page.
 pub type Data = [u64; 512];
 
-/// Words of a message that are looked at and answered.
+/// Number of words of a message that the tests check and answer.
 pub const WORDS: usize = 20;
 
-/// A message as the server gets it.
+/// A message as the server receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// seL4's operation (rdx) and slot (rdi).
@@ -87,31 +86,30 @@ pub struct Message {
     pub words: [u64; WORDS],
 }
 
-/// What the server answers.
+/// The answer of the simulated server.
 pub enum Reply {
-    /// The caller goes on.
+    /// The call returns this result.
     Done(i64),
-    /// The caller lets others run first.
+    /// The call returns this result after the thread has yielded.
     AfterOthers(i64),
-    /// A message comes: badge, tag and words.
+    /// The thread receives a message: badge, tag and words.
     Message(u64, u64, [u64; WORDS]),
-    /// The same, and before it comes a word of the data changes.
+    /// Before the reply, the word of the data at this index gets this value.
     Changes(usize, u64, Box<Reply>),
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It came back with a result and these registers (see [`MARKS`]).
+    /// It returned, with a result and these registers (see [`MARKS`]).
     Returned(i64, [u64; 6]),
-    /// It hit an undefined instruction.
+    /// It executed an undefined instruction.
     Trapped,
 }
 
-/// Calls a function with arguments, `reply` being the server, and gives its end and all messages.
+/// Calls a function with arguments, with `reply` as the server. Returns how the call ended, and all messages.
 ///
-/// The stack is gone for the function, and so is r15, whenever the "kernel" comes back: both are overwritten, as a
-/// kernel may do.
+/// After each message, rsp, rcx, r11 and the registers of a reply hold other values, as after a call of seL4.
 pub fn call(
     function: unsafe extern "C" fn(),
     args: [u64; 8],
@@ -120,7 +118,7 @@ pub fn call(
     call_with(function, &mut [0; 512], |_| args, reply)
 }
 
-/// The same with data, at whose address `args` may point, and which is then as the function has left it.
+/// Like [`call`], with data: `args` gets the data's address, and afterwards `data` holds what the function has written.
 pub fn call_with(
     function: unsafe extern "C" fn(),
     data: &mut Data,
@@ -129,8 +127,8 @@ pub fn call_with(
 ) -> (End, Vec<Message>) {
     let shared = Mapping::new();
     let args = args(shared.0 as u64 + std::mem::offset_of!(Shared, data) as u64);
-    // SAFETY: the mapping is large enough, aligned and zeroed, and lives until the end of this function; no reference to
-    // it is kept while the child runs.
+    // SAFETY: the mapping is large enough, aligned and zeroed, and lives until the end of this function; no reference
+    // to it is kept while the child runs.
     unsafe {
         let s = shared.0;
         (*s).buffer = [0xeeee_eeee_eeee_eeee; 512];
@@ -160,7 +158,7 @@ pub fn call_with(
                     }),
                 };
                 messages.push(message);
-                // Letting others run is no message: nothing comes back, and the registers stay.
+                // A yield is not a message: it has no reply, and the other registers keep their values.
                 if !std::mem::take(&mut others) {
                     regs.rsi = 1;
                     (regs.rax, regs.rdi, regs.r8, regs.r9, regs.r15) = (0xbad, 0xbad, 0xbad, 0xbad, 0xbad);
@@ -185,7 +183,7 @@ pub fn call_with(
                         Reply::Changes(..) => unreachable!("done above"),
                     }
                 } else {
-                    // The host's kernel has written its own answer there.
+                    // Linux has written its own result to rax.
                     regs.rax = regs.orig_rax;
                 }
                 (regs.rcx, regs.r11, regs.rsp) = (0xbad, 0xbad, 0xbad);
@@ -206,12 +204,12 @@ pub fn call_with(
     }
 }
 
-/// Memory that a child shares.
+/// The mapping of the memory that a child shares.
 struct Mapping(*mut Shared);
 
 impl Mapping {
     fn new() -> Self {
-        // SAFETY: a new anonymous mapping touches nothing that exists.
+        // SAFETY: a new anonymous mapping changes no existing memory.
         let at = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -242,10 +240,10 @@ enum Stop {
 struct Child(pid_t);
 
 impl Child {
-    /// A child that is stopped right before the trampoline.
+    /// Starts a child, which stops before it enters the trampoline.
     fn start(shared: *mut Shared) -> Self {
         const ARCH_SET_GS: u64 = 0x1001;
-        // SAFETY: the child makes raw system calls only, then runs the trampoline, which does not come back.
+        // SAFETY: the child makes only raw system calls, then runs the trampoline, which does not return.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "fork failed");
         if pid == 0 {
@@ -283,15 +281,15 @@ impl Child {
     }
 
     fn request(&self, request: libc::c_uint, data: c_int) {
-        // SAFETY: requests without a pointer.
+        // SAFETY: these requests have no pointers.
         let done = unsafe { libc::ptrace(request, self.0, ptr::null_mut::<c_void>(), i64::from(data)) };
         assert_eq!(done, 0, "ptrace {request}: {}", std::io::Error::last_os_error());
     }
 
     fn registers(&self) -> user_regs_struct {
-        // SAFETY: all zeros are registers.
+        // SAFETY: all zeros are a valid value of this structure of integers.
         let mut regs: user_regs_struct = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to a local variable of the type that the request wants.
+        // SAFETY: the pointer is to a local variable of the type that the request requires.
         let done = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.0, ptr::null_mut::<c_void>(), &raw mut regs) };
         assert_eq!(done, 0);
         regs
@@ -307,7 +305,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: it is our child, and nobody has waited for its end.
+        // SAFETY: it is this process's child, and its end was not waited for yet.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, ptr::null_mut(), 0);

@@ -17,7 +17,8 @@
 //! them.
 //!
 //! If the disk fails a write of content, only its writer gets the error. If the disk fails a write of the journal, the
-//! image becomes read-only, and uncommitted changes are lost ([`crate::failures`] decides who is told).
+//! image becomes read-only, and uncommitted changes are lost ([`crate::failures`] decides which descriptions get the
+//! error).
 //!
 //! A damaged image causes an error. If the image makes `rsext4` panic, the panic is caught and the image is never
 //! accessed again.

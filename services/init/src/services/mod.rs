@@ -14,7 +14,7 @@
 //!
 //! Each channel belongs to a program, and so does each client that comes through it; the service gets the program's
 //! identity with the client. When a program's job has ended, its channels here are closed, and the services that had
-//! clients of it are told.
+//! clients of it are notified.
 //!
 //! This thread never blocks on a program or service. Only a limited number of a program's clients may be on their way
 //! to a service. When a program asks for more, its channel is not read until the service has taken some. A client that
