@@ -1,4 +1,4 @@
-//! BOOTFS images: a damaged one is refused, or read without an access beyond its end.
+//! BOOTFS images: the parser rejects a damaged image, or reads it without an access beyond its end.
 #![no_main]
 
 use bootfs::Bootfs;

@@ -1,4 +1,4 @@
-//! The system description as the root task parses it, and the list of services as `init` parses it.
+//! Text formats: the system description with the root task's parser, and the list of services with `init`'s parser.
 #![no_main]
 
 use description::System;

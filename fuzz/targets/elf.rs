@@ -1,5 +1,5 @@
-//! ELF files as the code that starts programs parses them: a damaged file is refused, and everything that is accepted
-//! is within bounds.
+//! ELF files, for the parser of the code that starts programs: it rejects a damaged file, and everything that it
+//! accepts is within bounds.
 #![no_main]
 
 use process_builder::Image;

@@ -242,7 +242,7 @@ impl Component {
     }
 
     /// Gives copies of its thread, its address space and its capability space to an instance for which it waits;
-    /// returns whether that succeeded. If it failed, the component has been told.
+    /// returns whether that succeeded. If it failed, the component has been notified.
     pub fn join(&mut self, to: [Slot; 3]) -> bool {
         let caps = [self.tcb.cptr(), self.vspace.cptr(), self.cnode.cptr()];
         let copied = to.iter().zip(caps).try_for_each(|(to, cap)| to.copy_from(own_slot(cap.0), Rights::ALL));
@@ -254,7 +254,7 @@ impl Component {
         true
     }
 
-    /// Tells it that it does not become a client.
+    /// Answers that it does not become a client.
     pub fn refuse(&mut self, status: u64) {
         self.client = Client::Stranger;
         self.tcb.answer(Message::empty(status));

@@ -9,8 +9,8 @@
 //!    the old CNode.
 //! 3. It sets the new CNode as its thread's CSpace.
 //!
-//! From then on [`INIT_CNODE`] is the new CNode. The kernel's CNode stays, with what was left in it, but is
-//! unreachable.
+//! From then on [`INIT_CNODE`] is the new CNode. The kernel's CNode still exists, with the capabilities that were not
+//! moved, but is unreachable.
 
 use sel4::bootinfo::{INIT_CNODE, INIT_TCB, INIT_VSPACE, SlotRange};
 use sel4::{CNode, CPtr, CapData, Error as KernelError, Rights};

@@ -3,7 +3,7 @@
 //! Memory comes as untypeds; each hands out its bytes from the bottom up. The root task takes what it needs from the
 //! smallest untyped that has room. Untypeds that it has not touched and that hold at least one chunk go to the
 //! instances. Slots are handed out in order. Nothing is ever returned here, because everything lives as long as the
-//! system: an instance that is built again is built from what it had ([`crate::resource_pool`]).
+//! system: an instance that is built again reuses its own memory ([`crate::resource_pool`]).
 
 use core::ptr;
 

@@ -9,13 +9,15 @@
 //!
 //! The pieces form a [`ResourcePool`], the sources a [`SourcePool`]; a component has no source pool.
 //!
-//! So everything that a server or its programs make of it descends from capabilities here. The end of a life:
+//! So every capability that a server or its programs derive descends from capabilities here. A life ends in these
+//! steps:
 //! 1. The server's thread stops; its programs' threads wait for it, or run until step 3 destroys them.
 //! 2. Devices can no longer write to memory ([`crate::devices::silence`]).
 //! 3. The root task revokes all sources. This deletes the programs' threads, address spaces and pages, and the server's
 //!    copies.
-//! 4. The root task revokes all pieces. This destroys the server's thread, address space and capability space. With the
-//!    last go the interrupt handlers, which masks the interrupts, and the capabilities to I/O ports.
+//! 4. The root task revokes all pieces. This destroys the server's thread, address space and capability space. The
+//!    capability space holds the last capabilities to interrupt handlers, whose deletion masks the interrupts, and to
+//!    I/O ports.
 //! 5. The root task deletes the remaining capabilities in the resource pool's slots (second capabilities to pages of
 //!    others).
 //!
@@ -116,7 +118,7 @@ impl Gift {
 }
 
 impl SourcePool {
-    /// An empty endowment.
+    /// An empty source pool.
     pub const fn new() -> Self {
         SourcePool { sources: List::new(), devices: List::new() }
     }

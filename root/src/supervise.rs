@@ -1,4 +1,4 @@
-//! Supervision of instances and components: whether and when one that has ended gets another life.
+//! Supervision of instances and components: whether and when the root task starts one again after its end.
 //!
 //! A server ends by a fault. If the description asks for a trial, the root task makes it fault at some moment.
 //! 1. The root task reports the fault ([`crate::report`]).

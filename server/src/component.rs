@@ -1,4 +1,4 @@
-//! Makes a native component a client, and fills in what it finds then (`component_boot::Connection`).
+//! Makes a native component a client, and creates the data that it receives then (`component_boot::Connection`).
 
 use abi::{
     Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_DEFAULT_VMO_RIGHTS,
@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 /// Bytes of the VMO for the buffers of the component's calls: a message of maximum size, its handles, and some more.
 const ROOM: u64 = 96 << 10;
 
-/// Makes a component a client. On an error, the component is told.
+/// Makes a component a client. On an error, the component is notified.
 pub fn join<M: Machine>(kernel: &mut Kernel<M>, component: u8) {
     if let Ok(joined) = kernel.component_joins(component)
         && prepare(kernel, component, &joined).is_err()

@@ -1,7 +1,7 @@
-//! Tells a debugger of the whole machine which images each process consists of, and where they are mapped.
+//! Reports to a debugger of the whole machine which images each process consists of, and where they are mapped.
 //!
-//! The debugger sets [`ATTACHED`] in the server's memory and sets a breakpoint at [`told`], which does nothing. Nothing
-//! else in the system notices.
+//! The debugger sets [`ATTACHED`] in the server's memory and sets a breakpoint at [`told`], which does nothing. The
+//! rest of the system does not notice.
 
 use alloc::string::String;
 use core::fmt::Write;

@@ -124,7 +124,7 @@ impl<M: Machine> Server<M> {
         self.settle();
     }
 
-    /// Carries out the work that the handled event left behind. Returns whether there was any; if not, the event has
+    /// Carries out the work that the handled event has deferred. Returns whether there was any; if not, the event has
     /// not ended a wait either.
     #[inline]
     pub fn settle(&mut self) -> bool {
@@ -143,7 +143,7 @@ impl<M: Machine> Server<M> {
         (if left { self.ended(thread, number, answer) } else { answer }, left)
     }
 
-    /// The answer to a call that left work behind.
+    /// The answer to a call that has deferred work.
     #[cold]
     #[inline(never)]
     fn ended(&mut self, thread: ThreadKey, number: u32, answer: Answer) -> Answer {
@@ -177,7 +177,7 @@ fn make<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Ans
     }
 }
 
-/// The slow path before a call: memory is short, a test plan refuses memory, or calls are traced.
+/// The slow path before a call: memory is short, a failure injection plan is set, or calls are traced.
 #[cold]
 #[inline(never)]
 fn call_slow_path<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4]) -> Answer {
@@ -262,14 +262,14 @@ fn unusual<M: Machine>(cx: &mut cx::Cx<'_, M>, number: u32, args: &[u64; 4], ans
     }
 }
 
-/// Whether there is enough memory for a call, so that it cannot fail halfway. When the reserve is used up, the server
-/// refuses calls that create or queue something. Calls that keep no new memory continue while the last memory lasts, so
-/// a program that uses up the memory only keeps others from creating more. Calls that free memory always pass.
+/// Whether there is enough memory for a call, so that it cannot fail halfway. When the reserve is used up, calls that
+/// create or queue something fail. Calls that keep no new memory continue while the last memory lasts, so a program
+/// that uses up the memory only keeps others from creating more. Calls that free memory always pass.
 fn has_memory<M: Machine>(kernel: &mut Kernel<M>, number: u32) -> bool {
     kernel.heap_reserve().is_ok() || reap_for_reserve(kernel) || without_reserve(kernel, number)
 }
 
-/// Destroys objects from the backlog until there is a reserve. Returns whether there is one.
+/// Runs the reaper until there is a reserve. Returns whether there is one.
 #[cold]
 #[inline(never)]
 fn reap_for_reserve<M: Machine>(kernel: &mut Kernel<M>) -> bool {

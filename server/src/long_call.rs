@@ -91,7 +91,8 @@ impl<M: Machine> Cx<'_, M> {
 }
 
 impl<M: Machine> Cx<'_, M> {
-    /// Delays a call until the reaper's backlog is empty, for a call that reports what exists and has done nothing yet.
+    /// Delays a call until the reaper has no deferred work. For calls that report which objects exist; the call must
+    /// not have changed anything yet.
     ///
     /// # Errors
     /// [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
@@ -104,8 +105,8 @@ impl<M: Machine> Cx<'_, M> {
         Ok(())
     }
 
-    /// Passes on the result of a call that has changed nothing. If it failed for lack of memory and the reaper has a
-    /// backlog, the call is made again when the backlog is smaller.
+    /// Passes on the result of a call that has changed nothing. If it failed for lack of memory and the reaper has
+    /// deferred work, the call is made again when some of that work is done.
     ///
     /// # Errors
     /// As `made`, and [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
@@ -121,7 +122,8 @@ impl<M: Machine> Cx<'_, M> {
     }
 }
 
-/// A call is over. If it ended more objects than one slice destroys, it is answered when they are destroyed.
+/// A call is complete. If it has released more objects than one slice of the reaper destroys, it is answered when they
+/// are destroyed.
 #[cold]
 #[inline(never)]
 pub fn finish<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, answer: Answer) -> Answer {
@@ -147,8 +149,7 @@ pub fn save<M: Machine>(cx: &mut Cx<'_, M>, number: u32, args: [u64; 4]) -> Answ
     }
 }
 
-/// Step 4: a thread that is not in the state to make calls makes one. This is valid only for a thread in the middle of
-/// this long call.
+/// Step 4: a thread that cannot make calls makes one. This is valid only for a thread in the middle of this long call.
 #[cold]
 #[inline(never)]
 pub fn resume<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, number: u32, args: &[u64; 4]) -> Answer {

@@ -1,8 +1,8 @@
-//! Policies: what happens to a thread that does something that its job does not allow.
+//! Policies: the consequences for a thread whose call violates its job's policy.
 //!
-//! A call that creates something asks [`crate::cx::Cx::may`]. Any action beyond "deny" is carried out when the call is
-//! over. Handle look-ups ask nothing: a call that ends with `BAD_HANDLE` or `WRONG_TYPE` is judged afterwards, here. So
-//! a call that violates nothing pays for two comparisons.
+//! A call that creates something checks [`crate::cx::Cx::may`] first. Any action beyond "deny" is carried out when the
+//! call is over. Handle look-ups check no policy: this module examines a call that ends with `BAD_HANDLE` or
+//! `WRONG_TYPE` afterwards. So a call that violates nothing pays for two comparisons.
 
 use abi::{
     Status, ZX_EXCP_POLICY_CODE_NEW_IOB, ZX_EXCP_POLICY_CODE_NEW_SAMPLER, ZX_INFO_HANDLE_VALID,

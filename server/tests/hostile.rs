@@ -1,7 +1,7 @@
 //! Hostile programs, on the host: threads of several processes make random calls with random arguments and fault
-//! anywhere, memory is sometimes refused, and time passes. The arguments are chosen by the types in the definitions, so
-//! that many calls pass the first checks. The server must always answer, nothing may panic or overflow, and once
-//! everything is killed nothing may be left.
+//! anywhere, memory requests sometimes fail by plan, and time passes. The arguments are chosen by the types in the
+//! definitions, so that many calls pass the first checks. The server must always answer, nothing may panic or overflow,
+//! and once everything is killed nothing may be left.
 
 use std::path::Path;
 
@@ -490,7 +490,7 @@ impl World {
         }
     }
 
-    /// Sometimes refuses one of a call's first requests for memory.
+    /// Sometimes makes one of a call's first memory requests fail.
     fn refusal(&mut self) -> Option<(u64, Plan)> {
         if !self.dice.one_in(10) {
             return None;

@@ -70,7 +70,7 @@ impl World {
         self.server.kernel.give(self.process, object, Rights::all()).unwrap().into()
     }
 
-    /// Lets the timer fire until the reaper's backlog is empty; returns how often.
+    /// Lets the timer fire until the reaper has no deferred work; returns how often.
     fn ring(&mut self) -> usize {
         let rings = (0..).find(|_| {
             let left = self.server.kernel.reaper_has_work();
@@ -218,7 +218,7 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
     assert_eq!(world.one(0, nr::HANDLE_CLOSE, ends[1]), Answer::Blocked);
     let first = gone(&world, &others);
     assert!(0 < first && first < others.len());
-    // The server serves other threads, and destroys at once what they end.
+    // The server serves other threads, and destroys at once the objects that they release.
     let [near, far] = {
         let kernel = &mut world.server.kernel;
         let (near, far) = kernel.eventpair_create().unwrap();
@@ -227,11 +227,11 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
     assert_eq!(world.one(1, nr::HANDLE_CLOSE, near), OK);
     assert_eq!(gone(&world, &[far]), 1);
     assert_eq!(gone(&world, &others), first);
-    // Whatever its arguments, the thread's repeated call destroys the next slice of the backlog.
+    // Whatever its arguments, the thread's repeated call runs the next slice of the reaper.
     let times = (1..).find(|_| world.one(0, nr::HANDLE_CLOSE, ends[1]) == OK).unwrap();
     assert_eq!(gone(&world, &others), others.len());
     assert!((1..60).contains(&times));
-    // If the thread ends, the timer continues.
+    // If the thread ends, the reaper continues on its timer.
     assert_eq!(world.one(0, nr::HANDLE_CLOSE, other_ends[1]), Answer::Blocked);
     world.server.kernel.process_kill(world.process, 3);
     world.server.settle();
@@ -253,7 +253,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
     assert!(left < full && world.server.kernel.reaper_has_work());
     assert!(world.ring() > 1);
     assert_eq!(full - world.server.kernel.machine.frames_in_use(), PAGES as usize);
-    // No request fails for lack of memory that comes back when the reaper's backlog is empty.
+    // No request fails for lack of memory that the reaper's deferred work will free.
     let mut last = None;
     for _ in 0..3 {
         let vmo = world.server.kernel.vmo_create(2 * PAGES * PAGE, false).unwrap();

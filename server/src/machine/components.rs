@@ -62,7 +62,7 @@ impl Parts {
 }
 
 impl Sel4 {
-    /// Step 1. On an error the component has been told.
+    /// Step 1. On an error the component has been notified.
     pub(super) fn take_component(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
         let Ok(parts) = Parts::new(&mut self.memory) else {
             self.refuse_component(component);

@@ -1,10 +1,10 @@
 //! The idle pool: ended threads and address spaces that are kept for reuse.
 //!
 //! A thread consists of two kernel objects, the capabilities to and in them, and a mapped page. An address space
-//! consists of a root with an ASID, and paging structures. Processes and threads come and go, so the server keeps a few
-//! of both *idle* instead of destroying them: up to [`IDLE_THREADS`] threads in each address space, for its next
-//! threads; up to [`IDLE_SPACES`] emptied address spaces with one idle thread each, for the next processes; and some
-//! paging structures that belong to no address space. An idle thread is in the state of a new one
+//! consists of a root with an ASID, and paging structures. Processes and threads are created and destroyed often, so
+//! the server keeps a few of both *idle* instead of destroying them: up to [`IDLE_THREADS`] threads in each address
+//! space, for its next threads; up to [`IDLE_SPACES`] emptied address spaces with one idle thread each, for the next
+//! processes; and some paging structures that belong to no address space. An idle thread is in the state of a new one
 //! ([`Threads::make_idle`](super::thread::Threads::make_idle)). Before it goes to another process, its buffer is
 //! zeroed.
 //!

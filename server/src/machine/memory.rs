@@ -536,7 +536,7 @@ impl Memory {
     }
 }
 
-/// Fails if a test plan refuses this memory.
+/// Fails if the failure injection plan says so.
 #[inline]
 fn fail_if_planned(want: MemoryRequest) -> Result<(), OutOfMemory> {
     if should_fail(want) { Err(OutOfMemory) } else { Ok(()) }

@@ -143,7 +143,7 @@ fn next_and_late(server: &mut Server<Sel4>, reply: Option<Message>) -> Received 
     }
 }
 
-/// Handles a call. Returns the reply, if there is one, and whether the call left work behind.
+/// Handles a call. Returns the reply, if there is one, and whether the call has deferred work.
 #[inline]
 fn call(server: &mut Server<Sel4>, received: &Received) -> (Option<Message>, bool) {
     let key = server.kernel.machine.thread_of(received.badge);

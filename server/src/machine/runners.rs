@@ -1,7 +1,7 @@
 //! Runners: seL4 threads that run the code of virtual processors.
 //!
 //! A runner has no IPC buffer, and its capability space holds one capability: the fault endpoint, which belongs to its
-//! virtual processor. The runner is not told where that capability is: the slot and the CNode's guard are chosen at
+//! virtual processor. The runner does not know where that capability is: the slot and the CNode's guard are chosen at
 //! random, 22 bits together. So a runner can do nothing but run; its faults, exceptions and system calls are messages
 //! to the endpoint (`docs/virtual-processors.md`).
 

@@ -5,8 +5,8 @@
 //! - **The host link** carries bytes in both directions for the host tool. Received bytes wait in a ring; bytes to send
 //!   wait in another, which the port's interrupt empties 16 at a time, the size of the port's buffer. A port that has
 //!   sent them at once, as emulated ones have, is filled [`FILLS`] times at most before the server waits for an
-//!   interrupt again, because each byte is a system call of seL4. When the send ring is full, the writer is told how
-//!   many bytes were taken. When the receive ring is full, received bytes stay in the port.
+//!   interrupt again, because each byte is a system call of seL4. When the send ring is full, the call returns how many
+//!   bytes were accepted. When the receive ring is full, received bytes stay in the port.
 
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 

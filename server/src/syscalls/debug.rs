@@ -68,9 +68,9 @@ const MAX_COMMAND: usize = 64;
 
 /// Carries out a command; its answer goes to the debug log. `census` reports the resources in use, with which tests
 /// check that a program's resources come back. `types` reports the number of objects of each type. `link` gives the
-/// caller exclusive use of the host link. `refuse KIND FIRST COUNT TASK` refuses memory to a task by a
-/// [plan](objects::containers::failure_injection); with `on` appended, the plan also covers everything that follows in
-/// the same event. `refuse` alone ends the plan and reports the outcome.
+/// caller exclusive use of the host link. `refuse KIND FIRST COUNT TASK` makes a task's memory requests fail by a
+/// [plan](objects::containers::failure_injection); with `on` appended, all later requests of the same event fail, too.
+/// `refuse` alone ends the plan and reports the outcome.
 pub fn debug_send_command<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,

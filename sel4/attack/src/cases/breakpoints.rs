@@ -100,7 +100,7 @@ extern "C" fn answers_and_writes(_: u64) -> ! {
     }
 }
 
-/// The words of those who call and of those who only send.
+/// The message words of threads that call, and of threads that only send.
 const CALLED: u64 = 1;
 const SENT: u64 = 2;
 
@@ -122,7 +122,7 @@ extern "C" fn sends(_: u64) -> ! {
 extern "C" fn answers_late(_: u64) -> ! {
     let mut called = false;
     loop {
-        // The next message takes the right to reply to the call.
+        // Receiving the next message discards the right to reply to the call.
         if calls().recv().mr[0] == CALLED {
             called = true;
         } else if core::mem::take(&mut called) {
@@ -143,14 +143,14 @@ extern "C" fn yields_and_writes(_: u64) -> ! {
 
 extern "C" fn faults_and_writes(_: u64) -> ! {
     loop {
-        // The root task maps the page, and takes it away at the next breakpoint.
+        // The root task maps the page, and unmaps it at the next breakpoint.
         read(FIELD + PAGE);
         let step = STEP.fetch_add(1, SeqCst);
         WATCHED.store(step, SeqCst);
     }
 }
 
-/// The thread with this number comes to its breakpoint at each of its steps, and no other thread comes to one.
+/// The thread with this number hits its breakpoint at each of its steps, and no other thread hits one.
 fn steps(world: &mut World, number: usize) -> Found {
     let mut page = None;
     let first = STEP.load(SeqCst);

@@ -252,7 +252,7 @@ fn registers(chance: &mut Chance) -> UserContext {
     registers
 }
 
-/// Mostly breakpoints that a thread may have, which threads come to.
+/// Mostly breakpoints that a thread may have and that threads hit.
 fn breakpoints(chance: &mut Chance) -> [u64; sel4::DEBUG_REGISTERS] {
     let control = chance.next() & 0xffff_00ff;
     let mut registers = core::array::from_fn(|_| chance.address() & !7);

@@ -4,7 +4,7 @@
 //! already mapped elsewhere (mostly code of libraries) are mapped by a *strip*: up to 16 adjacent loose slots with
 //! copies of these pages' capabilities. A strip that maps nothing keeps its copies for the next mapping of these pages.
 //! This gives no program access to anything: the copies are the server's capabilities to the server's pages. If the
-//! chunk has been cut anew meanwhile, the copies are gone, and are made again when they are needed.
+//! chunk has been retyped since, the copies were deleted with it, and are made again when they are needed.
 
 use super::*;
 use objects::containers::growth::Grows;
