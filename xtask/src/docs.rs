@@ -1,5 +1,5 @@
-//! `docs`: pages that are made from what else stands in the tree: the system calls' definitions, the table of what of
-//! Rust's `std` works, what was measured, and the families of objects.
+//! `docs`: pages that are generated from other files of the tree: the definitions of the system calls, the table of the
+//! support for Rust's `std`, the measured figures, and the families of objects.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The families of `objects`: which family uses which, read from the sources.
 //!
-//! A family is a folder of `objects/src`. [`ORDER`] lists them from the base to the top, and a family uses only those before
-//! it. [`AGAINST`] lists what still goes against the order, name by name; anything else that does, and an entry that is not
-//! needed any more, is a fault. The result is drawn in `docs/architecture.md`.
+//! A family is a folder of `objects/src`. [`ORDER`] lists them from the base to the top, and a family uses only those
+//! before it. [`AGAINST`] lists the exceptions to this order, name by name. Any other use of a later family is a fault,
+//! and so is an exception that is no longer needed. `docs/architecture.md` contains the graph.
 //!
 //! The graph comes from paths: imports, and paths in code and in macros. Tests do not count.
 
@@ -29,15 +29,15 @@ const ROOT: &str = "objects/src";
 /// The families, from the base to the top.
 const ORDER: &[&str] = &["containers", "machine", "core", "memory", "time", "ipc", "task", "device", "guest", "kernel"];
 
-/// Names that families use although they belong to a family above them.
+/// An exception: a name that families use although it belongs to a family above them.
 struct Against {
     from: &'static [&'static str],
-    /// The family that has the name, and its path there.
+    /// The family that defines the name, and the name's path there.
     name: &'static str,
     why: &'static str,
 }
 
-/// All families with operations.
+/// All families that define operations on objects.
 const OPERATIONS: &[&str] = &["core", "memory", "time", "ipc", "task", "device", "guest"];
 
 const AGAINST: &[Against] = &[
@@ -53,18 +53,18 @@ const AGAINST: &[Against] = &[
     },
 ];
 
-/// A use of a name: from which family, and the name as a path that begins with its family.
+/// A use of a name: the using family, and the name as a path that begins with the family that defines it.
 type Use = (String, Vec<String>);
 
-/// What families use, and a file that does it.
+/// The uses between families, each with a file that contains it.
 #[derive(Default)]
 struct Graph {
     uses: BTreeMap<Use, PathBuf>,
-    /// What each family holds: the first sentence of its description.
+    /// The content of each family: the first sentence of its description.
     holds: BTreeMap<String, String>,
 }
 
-/// What is wrong with the families; nothing if all is well.
+/// Checks the families. Returns a line per fault; none if the order holds.
 ///
 /// # Errors
 /// A source cannot be read.
@@ -74,10 +74,10 @@ pub fn faults(paths: &Paths) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// The page with its drawing anew.
+/// The page with an updated graph.
 ///
 /// # Errors
-/// A source cannot be read, or the page has no place for the drawing.
+/// A source cannot be read, or the page has no place for the graph.
 pub fn page(paths: &Paths) -> Result<String> {
     let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let (before, rest) = page.split_once(START).with_context(|| format!("{PAGE} has no place for the families"))?;
@@ -86,14 +86,14 @@ pub fn page(paths: &Paths) -> Result<String> {
     Ok(format!("{before}{START}{}{END}{after}", graph.drawing(ORDER, AGAINST)))
 }
 
-/// Reads a crate whose root's modules are families. Gives what is wrong with its form, too.
+/// Reads a crate whose top-level modules are families. Also returns faults in its structure.
 fn read(root: &Path, order: &[&str]) -> Result<(Graph, Vec<String>)> {
     let (mut graph, mut faults) = (Graph::default(), Vec::new());
     let lib = parse(&root.join("lib.rs"))?;
     let mut reader = Reader { root: root.to_path_buf(), ..Reader::default() };
     for item in &lib.items {
         if let Item::Use(item) = item {
-            // Names that the root shows have their home in a family.
+            // A name that the crate root re-exports belongs to the family that defines it.
             for path in flat(&item.tree) {
                 if let (Some(name), [krate, home @ ..]) = (path.last().cloned(), path.as_slice())
                     && krate == "crate"
@@ -125,19 +125,19 @@ fn read(root: &Path, order: &[&str]) -> Result<(Graph, Vec<String>)> {
     Ok((graph, faults))
 }
 
-/// Reads modules from file to file.
+/// Reads all modules of a crate, file by file.
 #[derive(Default)]
 struct Reader {
     root: PathBuf,
     shown: BTreeMap<String, Vec<String>>,
     uses: BTreeMap<Use, PathBuf>,
-    /// Where it is: the module's path, and its file.
+    /// The current module's path, and its file.
     module: Vec<String>,
     file: PathBuf,
 }
 
 impl Reader {
-    /// A module that has a file, with all below it.
+    /// Reads a module that has a file, and all modules below it.
     fn module(&mut self, file: &Path, path: &[String]) -> Result<()> {
         let parsed = parse(file)?;
         let before =
@@ -163,7 +163,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A path in the code: noted if it leads to another family.
+    /// Records a path in the code if it leads to another family.
     fn path(&mut self, path: &[String]) {
         let supers = path.iter().take_while(|part| *part == "super").count();
         let absolute: Vec<String> = match path.first().map(String::as_str) {
@@ -176,7 +176,7 @@ impl Reader {
         };
         let home = absolute.first().and_then(|first| self.shown.get(first));
         let absolute = home.map_or(absolute.clone(), |home| [home, &absolute[1..]].concat());
-        // Of a name in a family what counts is the item: neither its variants nor its functions.
+        // The path is cut after the item: its variants and functions do not count.
         let is_item = |part: &String| part.starts_with(char::is_uppercase);
         let end = absolute.iter().position(is_item).map_or(absolute.len(), |item| item + 1);
         let (Some(family), Some(own)) = (absolute.first(), self.module.first()) else { return };
@@ -186,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// Paths in what a macro is given, which need not be code.
+    /// Records the paths in a macro's arguments, which need not be valid code.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -262,7 +262,7 @@ impl<'ast> Visit<'ast> for Reader {
 }
 
 impl Graph {
-    /// The families that each family uses, but for what may go against the order.
+    /// The families that each family uses, without the exceptions.
     fn families(&self, against: &[Against]) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut families: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (from, name) in self.uses.keys() {
@@ -273,7 +273,7 @@ impl Graph {
         families
     }
 
-    /// What is wrong: uses against the order, with the cycle that each closes, and entries that nothing needs.
+    /// The faults: uses against the order, each with the cycle that it closes, and exceptions that are not needed.
     fn judge(&self, order: &[&str], against: &[Against]) -> Vec<String> {
         let place = |family: &str| order.iter().position(|other| *other == family);
         let families = self.families(against);
@@ -304,14 +304,14 @@ impl Graph {
         faults
     }
 
-    /// The graph, as `docs/architecture.md` shows it.
+    /// The graph and the tables, in the form of `docs/architecture.md`.
     fn drawing(&self, order: &[&str], against: &[Against]) -> String {
         let families = self.families(against);
         let mut text = String::from("```mermaid\ngraph TD\n");
         for family in order.iter().rev() {
             let Some(uses) = families.get(family) else { continue };
             for used in order.iter().rev().filter(|used| uses.contains(**used)) {
-                // What another one that it uses leads to anyway would only make the drawing dense.
+                // An edge that other edges imply is left out, so that the graph stays readable.
                 let leads = |other: &&str| other != used && way(&families, other, used).is_some();
                 if !uses.iter().any(leads) {
                     let _ = writeln!(text, "    {family} --> {used}");
@@ -340,7 +340,7 @@ impl Against {
     }
 }
 
-/// A way from one family to another along uses.
+/// A path from one family to another along uses.
 fn way<'a>(families: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &str, to: &str) -> Option<Vec<String>> {
     let mut ways = vec![vec![from.to_owned()]];
     let mut seen = BTreeSet::from([from.to_owned()]);
@@ -358,7 +358,7 @@ fn way<'a>(families: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &str, to: &str
     None
 }
 
-/// The paths that a `use` names.
+/// The paths that a `use` item names.
 fn flat(tree: &UseTree) -> Vec<Vec<String>> {
     let below = |first: String, tree: &UseTree| {
         flat(tree).into_iter().map(|path| [vec![first.clone()], path].concat()).collect::<Vec<_>>()
@@ -374,7 +374,7 @@ fn flat(tree: &UseTree) -> Vec<Vec<String>> {
     }
 }
 
-/// Whether something is there for tests only.
+/// Whether an item exists only for tests.
 fn of_tests(attributes: &[Attribute]) -> bool {
     let is_test = |attribute: &&Attribute| {
         let list = attribute.meta.require_list();
@@ -412,7 +412,7 @@ mod tests {
     const TWO: &[&str] = &["low", "high"];
     const LIB: &str = "pub mod high;\npub mod low;\n#[cfg(test)]\nmod tests;\npub use crate::high::thing::Thing;\n";
 
-    /// Families of a crate with these files beside its root, and what is wrong with it.
+    /// Creates a crate with these files beside its root; returns its graph and its faults.
     fn crate_with(lib: &str, files: &[(&str, &str)], against: &[Against]) -> (Graph, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let all = [

@@ -13,7 +13,7 @@ pub const PAGE: &str = "docs/kernel-patches.md";
 const START: &str = "<!-- made: kernel-patches -->\n";
 const END: &str = "<!-- end of what is made -->";
 
-/// The page with its table anew.
+/// The page with an updated table.
 ///
 /// # Errors
 /// A patch or the page cannot be read, the page does not say where its table belongs, or it has no row for a patch.
@@ -38,7 +38,7 @@ pub fn page(paths: &Paths) -> Result<String> {
     Ok(format!("{before}{START}{table}{END}{after}"))
 }
 
-/// Lines that a patch adds and removes, comments and blank lines among them.
+/// Number of lines that a patch adds and removes, including comments and blank lines.
 fn lines(patch: &str) -> (usize, usize) {
     // The head may contain a list, whose lines look like removed ones.
     let changes = patch.find("\n--- ").map_or("", |at| &patch[at..]);

@@ -1,7 +1,7 @@
 //! The threads of this tool: only this module starts threads.
 //!
 //! Each thread has a name and a watcher. Without a watcher, a panic of a thread would go unnoticed, and a thread that
-//! waits for it would wait for ever. The watcher is told of the panic, and ends what depends on the thread.
+//! waits for it would wait for ever. The watcher is notified of the panic and ends what depends on the thread.
 
 use std::any::Any;
 use std::fmt;
@@ -26,7 +26,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Is told when a thread fails.
+/// Is called when a thread fails.
 #[derive(Clone)]
 pub struct Watcher(Arc<dyn Fn(Failed) + Send + Sync>);
 

@@ -44,7 +44,7 @@ pub struct BatchMachine {
     kept: Mutex<VecDeque<(Folder, u32)>>,
 }
 
-/// State that the thread that listens to the machine shares with waiting threads.
+/// State that the thread that reads from the machine shares with waiting threads.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -58,7 +58,7 @@ struct State {
     /// The parts of the mailbox that hold parcels: the program's number, start, end.
     places: Vec<(u32, u64, u64)>,
     next_place: u64,
-    /// The reason of its death.
+    /// The reason why the machine died.
     dead: Option<String>,
 }
 

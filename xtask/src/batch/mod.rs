@@ -110,7 +110,7 @@ impl Keeper {
         let listener = UnixListener::bind(folder.path().join("batch")).context("cannot make a socket")?;
         let (wanted, who) = channel();
         let of_machines = built.clone();
-        // QEMU ends with the thread that started it, so one thread starts all machines and lives as long as they. A
+        // QEMU ends with the thread that started it, so one thread starts all machines and lives as long as they do. A
         // thread that waits for it sees its end by a closed channel or socket.
         let thread = Watcher::none().start("keeper", move || keep(&of_machines, memory, &who))?;
         let tally = Arc::<Tally>::default();

@@ -98,7 +98,7 @@ struct State<'a> {
     interrupted: Option<Instant>,
     /// Time of the last output.
     heard: Instant,
-    /// The reason for which the system was told to end, and the deadline.
+    /// The reason for which the system was asked to shut down, and the deadline.
     ending: Option<(End, Instant)>,
 }
 
@@ -157,8 +157,8 @@ impl State<'_> {
         Ok(Some(Ended::at_once(end)))
     }
 
-    /// Ends the session for this reason: the system gets some time to write its data. If it cannot be told, or was told
-    /// before, the session ends now.
+    /// Ends the session for this reason: the system gets some time to write its data. If it cannot be asked to, or was
+    /// asked before, the session ends now.
     fn end(&mut self, end: End) -> Result<Option<Ended>> {
         if !self.ours || !self.ready || self.ending.is_some() {
             return Ok(Some(Ended::at_once(end)));
@@ -168,7 +168,7 @@ impl State<'_> {
         Ok(None)
     }
 
-    /// The system has ended by itself. The reason is the one for which it was told to end, if it was.
+    /// The system has ended by itself. The reason is the one for which it was asked to shut down, if it was.
     fn over(&mut self, end: End) -> Option<Ended> {
         let in_order = self.ending.is_some() || matches!(end, End::Exit(_));
         Some(Ended { end: self.ending.take().map_or(end, |(reason, _)| reason), in_order })

@@ -1,11 +1,11 @@
 //! The server's reports of unhandled exceptions: turns the console's lines with images and addresses into a backtrace
 //! with names.
 //!
-//! A report consists of several lines (`objects/src/report.rs`): the thread, the exception and its address; the
-//! registers; then for each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS (NAME+OFFSET)`, the
-//! first with the address of the instruction itself, the others with return addresses. The last line is `end`. The root
-//! task's report of a server or a component (`root/src/report.rs`) is shorter: its first line names the program, and
-//! the frames have the addresses of its file.
+//! A report consists of several lines (`objects/src/task/exception_report.rs`): the thread, the exception and its
+//! address; the registers; then for each image `module BASE NAME BUILD-ID`; then for each frame `#N ADDRESS
+//! (NAME+OFFSET)`, the first with the address of the instruction itself, the others with return addresses. The last
+//! line is `end`. The root task's report of a server or a component (`root/src/report.rs`) is shorter: its first line
+//! names the program, and the frames have the addresses of its file.
 
 use super::{Files, SERVER, Symbols, component, frame};
 
@@ -22,7 +22,7 @@ pub struct Reports {
     /// Also show the frames below `main`.
     full: bool,
     modules: Vec<(u64, String)>,
-    /// For a report of the root task: what stands for the build id.
+    /// For a report of the root task: the stand-in for the build id.
     whose: String,
     text: String,
     done: bool,

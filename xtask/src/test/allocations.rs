@@ -5,8 +5,8 @@ use anyhow::Result;
 use super::hostile::program;
 use super::{Cases, Context, Test};
 
-/// With `all`, each memory request is refused once; otherwise, of frequent ones, only every n-th. Other values are
-/// prefixes of the cases to run.
+/// With `all`, each memory request fails once; otherwise, of frequent ones, only every n-th. Other values are prefixes
+/// of the cases to run.
 const VARIABLE: &str = "HAFNON_ALLOCATIONS";
 /// The scenes that the program runs.
 const SCENES: [&str; 12] = [

@@ -13,7 +13,7 @@ use crate::families;
 use crate::kernel::{self, Variant};
 use crate::setup;
 
-/// Where unsafe code may stand, as `docs/architecture.md` says; everything else forbids it.
+/// Directories that may contain unsafe code, as listed in `docs/architecture.md`; all other code forbids it.
 const UNSAFE_ALLOWED: [&str; 9] = [
     "sel4/attack",
     "sel4/src",
@@ -25,7 +25,7 @@ const UNSAFE_ALLOWED: [&str; 9] = [
     "runtime/fdio",
     "runtime/crt",
 ];
-/// The same, for what needs the whole room.
+/// Further such directories.
 const UNSAFE_ALLOWED_TOO: [&str; 11] = [
     "runtime/zx",
     "runtime/driver",
@@ -37,12 +37,13 @@ const UNSAFE_ALLOWED_TOO: [&str; 11] = [
     "examples/hello",
     "examples/key-store/component",
     "examples/samples/component",
-    // A crate of others, with patches.
+    // A third-party crate with patches.
     "services/rsext4/src/lib.rs",
 ];
 
-/// The packages of the bare target, and those of the program target. The libraries below the programs are built one by
-/// one, as in the real build: they want parts of shared packages that would bring `std` into another's build.
+/// The packages for the bare-metal target and those for the program target. The libraries below the programs are built
+/// one by one, as in the real build, because they enable features of shared packages that would pull `std` into another
+/// library's build.
 const BARE: [&str; 8] =
     ["root", "sel4", "kernel-attack", "server", "server-boot", "component", "component-boot", "state-victim"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
@@ -123,7 +124,7 @@ pub fn tests() -> Vec<Test> {
     ]
 }
 
-/// A check takes the compiler's tools and targets, which a new machine does not have before something is built.
+/// A check needs the compiler's tools and targets, which a new machine does not have before something is built.
 fn check(name: &str, run: impl Fn(&Context<'_>) -> Result<()> + Send + Sync + 'static) -> Test {
     Test::one(name, move |context| {
         setup::for_building(&context.ui)?;
@@ -164,14 +165,14 @@ fn rustfmt(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What everybody builds is what the lock file says.
+/// `Cargo.lock` matches the manifests, so every build uses the locked versions.
 fn lock_file(context: &Context<'_>) -> Result<()> {
     let mut command = cargo::command(&context.paths.workspace);
     run(command.args(["metadata", "--locked", "--format-version", "1", "--quiet"]))
 }
 
-/// Every crate root outside the allowed rooms forbids unsafe code, and there is none in its files: the compiler sees to
-/// the first, but only in what is compiled.
+/// Every crate root outside the allowed directories forbids unsafe code, and their sources contain none. The compiler
+/// enforces the latter only for code that it compiles.
 fn unsafe_code(context: &Context<'_>) -> Result<()> {
     let mut wrong = Vec::new();
     for path in cargo::sources(&context.paths.workspace)? {
@@ -196,22 +197,22 @@ fn unsafe_code(context: &Context<'_>) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }
 
-/// Where the server writes a thread's registers: file, what stands there, how often. The functions of `sys.rs` take registers that are fit
-/// for user mode (`UserRegisters`) and nobody else makes what the kernel takes. Whoever adds a way adds it here, and to the cases
-/// `tamper.registers.*`.
+/// The places where the server writes a thread's registers: file, code, number of occurrences. The functions of
+/// `sys.rs` take registers that are safe for user mode (`UserRegisters`), and no other code builds the kernel's
+/// register set. A new place must be added here and to the cases `tamper.registers.*`.
 const REGISTER_WRITES: [(&str, &str, usize); 6] = [
-    // A start, registers set from outside, a base of FS, an upcall.
+    // Thread start, registers set by a debugger, FS base, upcall.
     ("server/src/machine/thread.rs", "sys::write_registers(", 4),
-    // Code of a virtual processor or of restricted mode, entered or left standing.
+    // Code of a virtual processor or of restricted mode, resumed or left stopped.
     ("server/src/machine/runners.rs", "sys::write_foreign(", 1),
     ("server/src/machine/sys.rs", ".write_registers(&user_context(", 1),
     ("server/src/machine/sys.rs", ".write_foreign(&user_context(", 1),
     ("server/src/machine/sys.rs", "registers: &UserRegisters", 3),
-    // Its use, its type where registers are read, and where it is made.
+    // The import, the type of registers that are read, and the construction.
     ("server/src/machine/sys.rs", "UserContext", 4),
 ];
 
-/// All that goes to the kernel as registers of a program's thread goes one way.
+/// All registers of program threads reach the kernel through the places in [`REGISTER_WRITES`].
 fn registers(context: &Context<'_>) -> Result<()> {
     let mut wrong = Vec::new();
     for path in cargo::sources(&context.paths.workspace)? {
@@ -226,7 +227,7 @@ fn registers(context: &Context<'_>) -> Result<()> {
             let known = |(file, known, count): &(&str, &str, usize)| {
                 if short == Path::new(file) && known.contains(what) { *count } else { 0 }
             };
-            // Two functions of these names are in the place that may write.
+            // `sys.rs` itself defines two functions with these names.
             let own = usize::from(short == Path::new("server/src/machine/sys.rs") && what.ends_with('('));
             let allowed = REGISTER_WRITES.iter().map(known).sum::<usize>() + own;
             if found != allowed {
@@ -237,7 +238,7 @@ fn registers(context: &Context<'_>) -> Result<()> {
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
 }
 
-/// A line without its comment and without what stands between quotes.
+/// A line without its comment, cut at the first quotation mark.
 fn code(line: &str) -> &str {
     let line = line.split("//").next().unwrap_or(line);
     line.split('"').next().unwrap_or(line)
@@ -249,8 +250,8 @@ fn is_crate_root(path: &Path) -> bool {
     parent == "bin" || (parent == "src" && (name == "lib.rs" || name == "main.rs"))
 }
 
-/// Whether a line of objdump's is an instruction that touches x87 or vector registers, or what goes with them. All whose names begin with
-/// F are the x87's.
+/// Whether a line of objdump's output is an instruction that uses x87 or vector registers or their control state. All
+/// names that begin with F are x87 instructions.
 fn touches_vectors(line: &str) -> bool {
     let Some((_, instruction)) = line.split_once(":\t") else { return false };
     let registers = ["%xmm", "%ymm", "%zmm", "%mm", "%st"];
@@ -259,8 +260,8 @@ fn touches_vectors(line: &str) -> bool {
         || names.iter().any(|name| instruction.starts_with(name))
 }
 
-/// No instruction of the server or the root task touches x87 or vector registers. The kernel leaves a caller's registers in
-/// the FPU while either works for the caller (patch `server-without-fpu`), so such an instruction would change them.
+/// No instruction of the server or the root task uses x87 or vector registers. The kernel leaves a caller's registers
+/// in the FPU while either works for the caller (patch `server-without-fpu`), so such an instruction would change them.
 fn vector_registers(context: &Context<'_>) -> Result<()> {
     let built = context.built()?;
     let files: [&PathBuf; 2] = [&built.server, &built.root];

@@ -224,8 +224,8 @@ enum Ending {
     ClosedOutput,
 }
 
-/// However a run ends, the disk is clean afterwards and has the program's data. The program is not told of the end, and
-/// does not sync.
+/// However a run ends, the disk is clean afterwards and has the program's data. The program is not notified of the end,
+/// and does not sync.
 fn ends_in_order(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     for (name, ending, code) in [
         ("SIGTERM", Ending::Signal(Signal::TERM), 143),

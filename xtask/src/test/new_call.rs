@@ -12,13 +12,14 @@ use crate::cli::TestArgs;
 
 /// The page with the example.
 const PAGE: &str = "docs/system-calls.md";
-/// What the cases of the example are called, and some of them: one that the page writes, one of the sweep, one of the table.
+/// The prefixes of the example's cases, and some of the cases: one that the page adds, one of the sweep, one of the
+/// table.
 const GROUPS: [&str; 3] = ["conformance", "event.toggle.", "support.event_toggle"];
 const CASES: [&str; 3] = ["event.toggle.twice", "event.toggle.wrong_type", "support.event_toggle"];
-/// What a build has made that does not change with a call: the kernel and the C library's sources.
+/// Build outputs that a new call does not change: the kernel and the C library's sources.
 const KEPT: [&str; 2] = ["kernel", "musl"];
 
-/// The test. It builds the system anew, so it runs with `--all` or by its name alone.
+/// The test. It rebuilds the system, so it runs only with `--all` or by its exact name.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
     let wanted = args.all || args.filter.as_deref() == Some("check.new-call");
     if wanted { vec![Test::one("check.new-call", new_call)] } else { Vec::new() }
@@ -51,7 +52,7 @@ fn new_call(context: &Context<'_>) -> Result<()> {
     steps.iter().try_for_each(|step| step.take(&to))?;
     let mut command = Command::new(to.join("hafnon"));
     command.args(["--yes", "test", "-v"]).args(GROUPS).current_dir(&to);
-    // The copy says where it lies.
+    // Without this variable, the copy uses its own location as the tree.
     command.env_remove("HAFNON_ROOT");
     let output = command.output().context("cannot start the copy's ./hafnon")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -66,11 +67,11 @@ fn new_call(context: &Context<'_>) -> Result<()> {
     fs::remove_dir_all(&to).with_context(|| format!("cannot remove {}", to.display()))
 }
 
-/// What the page adds to a file.
+/// Text that the page adds to a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     file: String,
-    /// The line behind which it is added; nothing for the file's end.
+    /// The line after which the text is inserted; none for the end of the file.
     behind: Option<String>,
     text: String,
 }
@@ -94,7 +95,8 @@ impl Step {
     }
 }
 
-/// The example's steps: the code blocks whose first line names a file behind the language, and perhaps a line in it.
+/// The steps of the example: code blocks whose first line names a file after the language, and possibly a line of that
+/// file.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut lines = page.lines();

@@ -1,8 +1,8 @@
 //! The output of `run --trace`: the system calls of a program and of its children.
 //!
-//! The server records calls (`objects/src/trace.rs`), and `init` sends the records over the host link. Here they become
-//! lines for people ([`text`]) and a file that Perfetto opens ([`file`]). The words of a call are decoded with the
-//! definitions in `abi/` alone ([`decode`]).
+//! The server records calls (`objects/src/kernel/trace.rs`), and `init` sends the records over the host link. Here they
+//! become lines for people ([`text`]) and a file that Perfetto opens ([`file`]). The words of a call are decoded with
+//! the definitions in `abi/` alone ([`decode`]).
 
 mod decode;
 mod file;
