@@ -7,7 +7,7 @@
 //! 1. *Raised*: the thread is blocked ([`Kernel::exception_raise`]). If there is no handler, no object is created.
 //! 2. *Offered*: the next handler in the order of [`Kernel::handler_after`] with an open channel gets a message with
 //!    the only handle to the exception ([`Kernel::exception_offer`]). A channel that cannot take it is skipped.
-//! 3. *Decided*: that handle is closed, whoever holds it and whether or not the message was read
+//! 3. *Decided*: that handle is closed, in whichever process it is and whether or not the message was read
 //!    ([`Kernel::exception_unreachable`]). The exception's state, set by the last holder, says whether the thread
 //!    continues, exits, or step 2 is repeated.
 //! 4. *Over*: the thread continues as before ([`After`]); or, if no handler is left, its process ends with a report

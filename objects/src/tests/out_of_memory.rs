@@ -1,8 +1,8 @@
 //! Memory that runs out at any point.
 //!
-//! A scenario runs once per request for memory, and each time another request is refused: the first, then the second,
-//! and so on. A failing call must return `NO_MEMORY` and have changed nothing; repeated, it must succeed, and at the
-//! end everything must be as if nothing had been refused. Best-effort work may be left out silently. When everything is
+//! A scenario runs once per request for memory, and each time another request fails: the first, then the second, and so
+//! on. A failing call must return `NO_MEMORY` and have changed nothing; repeated, it must succeed, and at the end
+//! everything must be as if no request had failed. Best-effort work may be left out silently. When everything is
 //! closed, nothing is left.
 
 use alloc::format;
@@ -194,7 +194,7 @@ impl World {
     }
 }
 
-/// Runs a scenario with each request for memory refused in turn, and with several in a row.
+/// Runs a scenario with each request for memory failing in turn, and with several in a row.
 fn starve(scenario: impl Fn(&mut World)) {
     let play = |refuse: Range<u64>| {
         let mut world = World::new();

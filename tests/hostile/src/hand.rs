@@ -36,7 +36,7 @@ const CODE: &[u8] = &[
     0x41, 0xff, 0xe4, // jmp r12
 ];
 
-/// What a thread can be told to do: the offset in the code.
+/// What a thread can be made to do: the offset in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     /// Enter the kernel with the current registers.

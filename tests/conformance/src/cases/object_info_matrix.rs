@@ -253,7 +253,7 @@ impl Topic {
         (self.subject)()
     }
 
-    /// Calls with a buffer of `size` bytes and the length `told`.
+    /// Calls with a buffer of `size` bytes and `told` as the length argument.
     fn ask_with(&self, handle: u32, size: usize, told: usize) -> Answer {
         let mut answer = Answer { status: Status::OK, buffer: vec![UNTOUCHED; size], actual: UNTOLD, avail: UNTOLD };
         let buffer = if size == 0 { std::ptr::null_mut() } else { answer.buffer.as_mut_ptr() };

@@ -464,7 +464,7 @@ fn close_ends_waits() -> Outcome {
     Ok(())
 }
 
-/// Threads repeat `what` with a handle's value until they are told to stop, while this thread closes the handle.
+/// Threads repeat `what` with a handle's value until they are asked to stop, while this thread closes the handle.
 fn while_closed(rounds: u32, what: fn(u32) -> Status, allowed: &'static [Status]) -> Outcome {
     for _ in 0..rounds {
         let raw = Port::create()?.into_handle().into_raw();

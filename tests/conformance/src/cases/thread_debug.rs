@@ -129,8 +129,7 @@ impl Subject {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// The next exception, which must be a breakpoint's, with the thread at this offset of its code and with this in
-    /// DR6.
+    /// The next exception must be a breakpoint's, with the thread at this offset of its code and with this DR6.
     #[track_caller]
     fn hits(&self, offset: usize, status: u64) -> Result<Caught, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_HW_BREAKPOINT)?;
@@ -140,7 +139,7 @@ impl Subject {
         Ok(caught)
     }
 
-    /// The thread makes progress, by a counter, and comes to no exception.
+    /// The thread makes progress, as its counter shows, and raises no exception.
     fn runs(&self, at: usize) -> Outcome {
         let before = self.word(at)?;
         for _ in 0..1000 {
@@ -176,7 +175,7 @@ fn features() -> Outcome {
 }
 
 fn kept() -> Outcome {
-    // Breakpoints, of which none is hit, stay over a resume and a suspend, a system call, and a fault.
+    // Breakpoints that are not hit stay set across suspend and resume, a system call, and a fault.
     let loops = [&[0x49, 0x89, 0xf4][..], &CALLS].concat();
     let mut subject = Subject::new(&loops)?;
     let (entry, memory) = (subject.tiny.entry as u64, subject.memory as u64);
@@ -189,7 +188,7 @@ fn kept() -> Outcome {
         subject.runs(64)?;
         subject.suspend()?;
     }
-    // Other registers can be written without them.
+    // Writing other registers leaves them unchanged.
     let registers = subject.general()?;
     subject.thread().set_registers(&registers)?;
     equal(subject.debug()?.dr, dr)?;
@@ -199,11 +198,11 @@ fn kept() -> Outcome {
 
 fn masked() -> Outcome {
     let subject = Subject::new(COUNTS)?;
-    // DR6 is not written, and of DR7 neither general detection nor what is reserved.
+    // DR6 cannot be written, nor can general detection and the reserved bits of DR7.
     let all = zx_thread_state_debug_regs_t { dr: [0; 4], dr6: u64::MAX, dr7: !0xffff_00ff };
     subject.set(&all)?;
     equal(subject.debug()?, NONE)?;
-    // What a breakpoint is for is free where it is not enabled.
+    // The access type and length of a disabled breakpoint can have any value.
     let rest = zx_thread_state_debug_regs_t { dr: [0; 4], dr6: 0, dr7: 0xffff_0000 };
     subject.set(&rest)?;
     equal(subject.debug()?, zx_thread_state_debug_regs_t { dr7: DR7 | 0xffff_0000, ..NONE })
@@ -218,7 +217,7 @@ fn refused() -> Outcome {
         fails(subject.thread().set_registers(registers), Status::INVALID_ARGS)?;
         equal(subject.debug()?, before)
     };
-    // Addresses of the kernel, and addresses that nobody can have, whether enabled or not.
+    // Kernel addresses and non-canonical addresses, whether the breakpoint is enabled or not.
     for address in
         [(1 << 47) - 4096, (1 << 47) - 1, 1 << 47, 0xffff_0000_0000, 0xffff_8000_0000_0000, 1 << 63, u64::MAX]
     {
@@ -365,7 +364,7 @@ fn disabled() -> Outcome {
 }
 
 fn step() -> Outcome {
-    // nop; nop; nop; nop; jmp .: DR6 tells a step from a breakpoint.
+    // nop; nop; nop; nop; jmp .: DR6 distinguishes a step from a breakpoint.
     const TRAP_FLAG: u64 = 1 << 8;
     let mut subject = Subject::new(&[&[0x90; 4], SPIN].concat())?;
     subject.set(&one(subject.tiny.entry + 3, EXECUTION, 1))?;
@@ -423,7 +422,7 @@ fn calls() -> Outcome {
         equal(subject.word(64)?, turn)?;
         caught.handled()?;
     }
-    // With breakpoints that are not hit the calls go on, too.
+    // With breakpoints that are not hit, the calls continue, too.
     let caught = subject.hits(8, 4)?;
     subject.set(&one(subject.memory + 128, ACCESSES, 8))?;
     caught.handled()?;
@@ -432,7 +431,7 @@ fn calls() -> Outcome {
 
 fn call_buffer() -> Outcome {
     // mov r12, rsi; xor r10d, r10d; mov r8, r12; <zx_event_create(0, r8)>; inc qword ptr [r12 + 64]; mov [r12], eax;
-    // jmp .: what the system writes for the thread is no access of the thread's.
+    // jmp .: a write by the system on the thread's behalf is not an access of the thread.
     let begin = [0x49, 0x89, 0xf4, 0x45, 0x31, 0xd2, 0x4d, 0x89, 0xe0];
     let end = [0x49, 0xff, 0x44, 0x24, 64, 0x41, 0x89, 0x04, 0x24];
     let code = [&begin, &call(nr::EVENT_CREATE)[..], &end, SPIN].concat();
@@ -442,7 +441,7 @@ fn call_buffer() -> Outcome {
         equal(subject.word(64)?, 1)?;
         caught.handled()?;
     }
-    // If the thread's own store is taken out, the call still writes the handle, and no breakpoint is hit.
+    // Without the thread's own store, the call still writes the handle, and no breakpoint is hit.
     let mut without = code.clone();
     let store = code.len() - SPIN.len() - 4;
     without[store..store + 4].fill(0x90);
@@ -530,7 +529,7 @@ fn per_process() -> Outcome {
 }
 
 fn newcomers() -> Outcome {
-    // A thread with breakpoints ends in all ways; the next ones have none.
+    // A thread with breakpoints ends in every possible way; later threads have no breakpoints.
     for turn in 0..12 {
         let subject = Subject::with(COUNTS, |subject| {
             one(if turn % 2 == 0 { subject.memory } else { subject.memory + 64 }, WRITES, 8)
@@ -550,7 +549,7 @@ fn newcomers() -> Outcome {
     Ok(())
 }
 
-/// Ways into the kernel, or not, of the instruction behind the one that loads SS. All count in `[r12 + 64]`.
+/// Instructions behind the one that loads SS, most of which enter the kernel. All count in `[r12 + 64]`.
 const BEHIND: [&[u8]; 6] = [
     // syscall, by the kernel's number to yield
     &[0x0f, 0x05],
@@ -568,7 +567,7 @@ const BEHIND: [&[u8]; 6] = [
 
 fn stack_segment() -> Outcome {
     // An instruction that loads SS from a word with a breakpoint delays the exception until after the next instruction.
-    // Where that enters the kernel, the exception comes in the kernel.
+    // If that instruction enters the kernel, the exception is raised in the kernel.
     for behind in BEHIND {
         // mov r12, rsi; mov [r12], ss; L: mov rdx, -7; mov ss, [r12]; …; inc qword ptr [r12 + 64]; jmp L
         let begin = [0x49, 0x89, 0xf4, 0x41, 0x8c, 0x14, 0x24];
@@ -580,7 +579,7 @@ fn stack_segment() -> Outcome {
         let load = (subject.tiny.entry + begin.len() + 7) as u64;
         let deadline = late();
         let mut hits = 0;
-        // Whatever exceptions the thread comes to: it goes on, or it is sent on.
+        // Handles any exception of the thread: the thread continues, or is moved behind the instruction.
         while subject.word(64)? < 50 && MonotonicInstant::now() < deadline {
             let Ok(caught) = catch_until(&subject.channel, soon(10)) else { continue };
             let mut registers = subject.general()?;
@@ -600,6 +599,6 @@ fn stack_segment() -> Outcome {
         subject.tiny.process.kill()?;
         equal(subject.tiny.end()?, tiny::KILLED)?;
     }
-    // All is as before.
+    // The state is as before.
     execute()
 }

@@ -1,4 +1,4 @@
-//! A client that services must bear: `flood WAY SERVICE COUNT` does one thing to a service, over and over.
+//! A client that services must withstand: `flood WAY SERVICE COUNT` does one thing to a service, over and over.
 //!
 //! | way | what |
 //! |---|---|

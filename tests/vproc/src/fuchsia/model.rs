@@ -326,7 +326,8 @@ impl Model {
         }
     }
 
-    /// Runs until the state equals `told`. Returns whether that happens before the next stop, or at it.
+    /// Runs until the state equals `told`, a reported state. Returns whether that happens before the next stop, or at
+    /// it.
     pub fn run_to(&mut self, told: &hafnon_vproc_state_t) -> bool {
         loop {
             let mut here = self.state;

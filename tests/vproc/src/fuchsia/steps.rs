@@ -136,7 +136,7 @@ impl Stepper {
         Ok(true)
     }
 
-    /// All runs. Afterwards tells the owner to end.
+    /// All runs. Afterwards asks the owner to end.
     fn runs(self, others: Others, event: impl Fn() -> zx::Result<()>) -> Result<(Found, (u64, u64)), Failure> {
         let mut found = Found::default();
         let mut n = 1;

@@ -47,7 +47,7 @@ pub enum Played {
     Whole,
     /// A call failed for lack of memory, and the scene ended with that error.
     Refused,
-    /// The actor has ended, because memory was refused where no call can report it, or because its library does not
+    /// The actor has ended, because a request failed where no call can report it, or because its library does not
     /// handle the error.
     Ended,
     /// Any other result: a failure of the case.
@@ -60,7 +60,7 @@ pub struct Actor {
     process: Process,
     channel: Channel,
     exceptions: Channel,
-    /// The koid of its job, to which memory is refused.
+    /// The koid of its job, whose memory requests fail.
     pub koid: u64,
 }
 
@@ -142,7 +142,7 @@ impl Actor {
         })
     }
 
-    /// Whether the actor can still play. A thread of its that ends can be refused memory after the play.
+    /// Whether the actor can still play. Requests of one of its ending threads can fail after the play.
     pub fn is_there(&self) -> Result<bool, Failure> {
         Ok(!self.process.signals()?.contains(Signals::TASK_TERMINATED))
     }

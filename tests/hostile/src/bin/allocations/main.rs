@@ -1,17 +1,18 @@
 //! Every allocation fails once.
 //!
 //! A *scene* ([`scenes`]) creates every kind of object and uses it in ways that take memory. An [`actor`] plays it: a
-//! process in a job of its own. The server refuses memory to that job by a plan (`zx_debug_send_command` with
-//! `refuse`): of one kind, first the first request, then the second, and so on, until there are no more. Each time
+//! process in a job of its own. A failure injection plan (`zx_debug_send_command` with `refuse`) makes memory requests
+//! of that job fail: of one kind, first the first request, then the second, and so on, until there are no more. Each
+//! time
 //!
 //! 1. a call of the actor returns `ZX_ERR_NO_MEMORY`, or the actor ends by a page fault that could not be served, or it
-//!    notices nothing because the refused memory was optional; any other result is a failure of the case;
+//!    notices nothing because the memory was optional; any other result is a failure of the case;
 //! 2. everything that the scene used has come back, by the server's own counts;
 //! 3. processes outside of the actor's job notice nothing.
 //!
-//! There are two cases for each scene and kind: `NAME.KIND` refuses one request; `NAME.KIND-on` also refuses all
-//! following requests of the same call, so that what the server tries instead is refused as well. If there are many
-//! requests, these cases refuse every n-th; cases named `every-allocation` refuse each.
+//! There are two cases for each scene and kind: in `NAME.KIND` one request fails; in `NAME.KIND-on` all later requests
+//! of the same call fail, too, and so does whatever the server tries instead. If there are many requests, these cases
+//! let every n-th fail; cases named `every-allocation` let each fail.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

@@ -182,7 +182,7 @@ fn processes() -> Outcome {
         // Before the first thread runs: its exception may end it.
         let _other = tiny.process.create_thread("other")?;
         tiny.start(None, 0)?;
-        // Its first instruction is on a page that may be refused, too.
+        // Its first instruction is on a page whose allocation may fail, too.
         let told = Exception::receive(&exceptions, soon());
         tiny.process.kill()?;
         // An exception that could not be delivered here went to the next handler, or ended the process.
@@ -258,7 +258,7 @@ fn programs() -> Outcome {
     let program = std::env::args().next().ok_or("this program does not know its name")?;
     let started = Command::new(program).args(["--child", NOTHING]).stdout(Stdio::piped()).output();
     let output = started.map_err(|error| Failure::from(format!("NO_MEMORY for a program: {error}")))?;
-    // A program reports by its exit code that memory was refused to it.
+    // A program reports by its exit code that one of its requests failed.
     if output.status.success() { Ok(()) } else { Err(format!("NO_MEMORY in a program: {}", output.status).into()) }
 }
 
@@ -288,7 +288,7 @@ fn pagers() -> Outcome {
 fn supply(pager: &Pager, port: &Port, vmo: &Vmo) -> Outcome {
     for _ in 0..3 {
         let packet = match port.wait(MonotonicInstant::after(Duration::from_millis(200))) {
-            // The reader was refused memory and asks for no more pages.
+            // A request of the reader failed, and it asks for no more pages.
             Err(Status::TIMED_OUT) => return Err(Status::NO_MEMORY.into()),
             packet => packet?,
         };

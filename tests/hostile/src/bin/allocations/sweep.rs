@@ -11,11 +11,11 @@ use zx::{Debuglog, Resource, Unowned};
 use crate::actor::{Actor, Played};
 use crate::scenes;
 
-/// The kinds of memory that are refused, by the server's names.
+/// The kinds of memory whose requests fail, by the server's names.
 const KINDS: [&str; 6] = ["frame", "chunk", "unit", "slot", "heap", "reserve"];
-/// Most requests that a case refuses which does not refuse each.
+/// Most requests that fail in a case that does not let each fail.
 const MOST: u64 = 24;
-/// Something that a play used is a leak if it stays in each of this many plays with the same refused request.
+/// Something that a play used is a leak if it stays in each of this many plays with the same failing request.
 const ROUNDS: usize = 3;
 /// With fewer requests than this, a play may need none because an earlier play left memory.
 const FEW: u64 = 8;
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// The right to refuse memory.
+/// What setting a plan needs: the root resource, and the log in which the result arrives.
 struct Refusal {
     resource: Unowned<'static, Resource>,
     log: Debuglog,
@@ -58,7 +58,7 @@ impl Refusal {
         Ok(Refusal { resource, log })
     }
 
-    /// Refuses a task memory of a kind, from one request on.
+    /// Sets a plan: a task's requests for memory of a kind fail, from this request on.
     fn begin(&self, kind: &str, first: u64, count: u64, koid: u64, on: bool) -> zx::Result<()> {
         let on = if on { " on" } else { "" };
         zx::debug_send_command(&self.resource, &format!("refuse {kind} {first} {count} {koid}{on}"))
@@ -129,7 +129,7 @@ impl Stage {
         self.actor.as_ref().ok_or_else(|| "no actor".into())
     }
 
-    /// A play during which memory is refused.
+    /// A play during which memory requests fail.
     fn play(&mut self, kind: &str, first: u64, count: u64, on: bool) -> Result<(Played, Made), Failure> {
         let koid = self.actor()?.koid;
         self.refusal.begin(kind, first, count, koid, on)?;
@@ -147,7 +147,7 @@ impl Stage {
         self.actor.take().map_or(Ok(()), Actor::end)
     }
 
-    /// A play with one refused request: the actor must handle the error, and what it used must come back.
+    /// A play with one failing request: the actor must handle the error, and what it used must come back.
     fn refuse(&mut self, kind: &str, number: u64, on: bool) -> Result<Made, Failure> {
         let mut left = String::new();
         for _ in 0..ROUNDS {
@@ -215,7 +215,7 @@ fn refuse_all(stage: &mut Stage, kind: &'static str, on: bool, most: u64) -> Out
     beside(stage, kind, all.made, on)
 }
 
-/// Refuses some more requests beside a neighbour, which must notice nothing.
+/// Lets some more requests fail beside a neighbour, which must notice nothing.
 fn beside(stage: &mut Stage, kind: &str, all: u64, on: bool) -> Outcome {
     let mut neighbour = Neighbour::start()?;
     neighbour.goes_on()?;

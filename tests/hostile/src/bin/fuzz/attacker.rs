@@ -69,7 +69,7 @@ pub struct Laid {
     pub room: Vec<u8>,
 }
 
-/// What a thread can be told to do.
+/// What a thread can be made to do.
 #[derive(Clone, Copy)]
 pub enum Function {
     /// A system call: its address, as this program has it in its vDSO.

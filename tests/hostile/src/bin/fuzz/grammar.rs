@@ -2,8 +2,8 @@
 //!
 //! A definition says of each argument what it is: a handle and to what, a pointer and to what and which way, a count of
 //! which array. From that come arguments that are most often good enough to get past the first checks, and often enough
-//! are not. What lies where a pointer points is made likewise, by the fields of the structure. So a call that is added to
-//! the definitions is fuzzed without a word here.
+//! are not. The target of a pointer is generated in the same way, by the fields of the structure. So a call that is
+//! added to the definitions is fuzzed without changes here.
 
 use abi::{ArgInfo, Dir, Field, Form, Rights, SyscallInfo, Values};
 use hostile::Dice;

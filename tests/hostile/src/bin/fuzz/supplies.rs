@@ -59,7 +59,7 @@ impl Supplies {
     }
 
     /// Waits until nothing is pinned: an attacker's objects are destroyed some time after its end, and a pin stays
-    /// while nobody has a handle to the BTI.
+    /// while no process has a handle to the BTI.
     pub fn await_unpinned(&self) -> Result<(), Failure> {
         let deadline = MonotonicInstant::after(Duration::from_seconds(20));
         loop {

@@ -1,4 +1,4 @@
-//! Holds: how long one call keeps all others from being served.
+//! Holds: how long one call delays all other calls.
 //!
 //! Each case makes a call that is as long as a program can make it, while a thread of higher priority than all others
 //! sleeps for short times. The delay of its wake-ups is how long the server was held. A line `hold CASE KIND:

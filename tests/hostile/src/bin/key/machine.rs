@@ -53,7 +53,7 @@ fn physical_pages(_: &Store, needle: &Needle) -> Outcome {
         there += 1;
         filled |= FIRMWARE.contains(&address) && bytes.iter().any(|byte| *byte != 0 && *byte != 0xff);
     }
-    // The firmware's own range is nobody's memory: it is readable, and nothing else is.
+    // The firmware's own range belongs to no owner: it is readable, and nothing else is.
     ensure(filled, "not even firmware was read")?;
     ensure(there < RAM / PAGE / 16, &format!("{there} pages of memory can be had by address"))
 }

@@ -174,7 +174,7 @@ fn fresh() -> Outcome {
     ensure(taken > 64 << 20, &format!("only {taken} bytes were free"))
 }
 
-/// The store ends and is started again: its memory reaches nobody with its old content.
+/// The store ends and is started again: its memory reaches no other program with its old content.
 fn after_its_end() -> Outcome {
     let store = Store::find()?;
     let needle = Needle::of(&store.key());

@@ -111,7 +111,7 @@ fn waits_for_pages(vmo: &Handle) -> bool {
     about.is_ok_and(|about| about.flags & abi::ZX_INFO_VMO_PAGER_BACKED != 0)
 }
 
-/// Ends the program with a message if it makes no step for too long: then it waits for something that nobody does.
+/// Ends the program with a message if it makes no step for too long: then it waits for an event that never comes.
 fn watch_for_standstill() {
     thread::spawn(|| {
         let mut last = None;
@@ -369,7 +369,7 @@ impl Client {
                 }
                 fifo.into_handle()
             }
-            // Its own threads would wait for pages that nobody supplies.
+            // Its own threads would wait for pages that no pager supplies.
             abi::ZX_OBJ_TYPE_VMO if waits_for_pages(&handle) => handle,
             abi::ZX_OBJ_TYPE_VMO => {
                 let vmo = Vmo::from(handle);

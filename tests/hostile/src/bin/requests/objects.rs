@@ -69,7 +69,7 @@ fn memory(dice: &mut Dice, kept: &mut Vec<Handle>) -> Result<Handle> {
     let plain = |options| Vmo::create(size, options);
     Ok(match dice.below(8) {
         0 => {
-            // A reader waits for pages that nobody supplies.
+            // A reader waits for pages that no pager supplies.
             let (pager, port) = (Pager::create()?, Port::create()?);
             let vmo = pager.create_vmo(0, &port, 1, size)?;
             kept.extend([Handle::from(pager), port.into()]);

@@ -180,7 +180,7 @@ fn with_capabilities(_: &mut Neighbour) -> Outcome {
     hands.end()
 }
 
-/// Calls that are sent without waiting for the answer: the server carries them out, and answers nobody.
+/// Calls that are sent without waiting for the answer: the server carries them out, and no thread receives the answer.
 fn without_waiting(_: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let (vmo, memory) = hands.memory(1)?;
@@ -227,7 +227,7 @@ fn while_it_waits(_: &mut Neighbour) -> Outcome {
     Ok(())
 }
 
-/// Messages without end that nobody asked for.
+/// Endless messages that no receiver has requested.
 fn flood(neighbour: &mut Neighbour) -> Outcome {
     let (hands, mut hand) = Hands::new()?;
     let before = neighbour.done()?;

@@ -1,5 +1,5 @@
 //! Vector registers: a thread that saves them without having used them finds the initial state, and a thread that loads
-//! them changes nobody's but its own. All code here consists of a few instructions, because compiled programs use these
+//! them changes only its own. All code here consists of a few instructions, because compiled programs use these
 //! registers at once.
 //!
 //! A *victim* fills its vector registers (AVX if the kernel is configured for it, otherwise SSE) and computes with them
