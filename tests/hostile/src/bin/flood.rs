@@ -6,7 +6,7 @@
 //! | `keep` | connects, and keeps the connection |
 //! | `unread` | sends requests and reads no answer; connects again after the service has closed the connection |
 //! | `clones` | asks for new connections through those it has, and keeps all |
-//! | `events`, `pairs`, `objects` | sends events, both ends of channels, or objects of every other kind as connections |
+//! | `events`, `pairs`, `objects` | sends events, both channel ends, or objects of every other kind as connections |
 //! | `garbage` | sends invalid requests, with a handle |
 //! | `libraries` | asks the loader service for a library, and keeps all handles to it |
 //! | `output` | sends its own output as connections |

@@ -227,7 +227,7 @@ pub fn known(call: &SyscallInfo) -> Vec<Known> {
     call.args.iter().zip(call.tests().values).map(of).collect()
 }
 
-/// The values that an argument is likely to have: those that its definition names, otherwise the constants that it may be.
+/// The likely values of an argument: those that its definition names, otherwise the constants that it may be.
 fn likely(values: &Values) -> Vec<u64> {
     if !values.likely.is_empty() || values.form != Form::OneOf {
         return values.likely.to_vec();
