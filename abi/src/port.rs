@@ -21,7 +21,7 @@ consts! { TABLE;
         ZX_PKT_TYPE_USER = 0;
         /// A wait was satisfied: [`zx_packet_signal_t`].
         ZX_PKT_TYPE_SIGNAL_ONE = 1;
-        /// A guest wrote to a bell: [`zx_packet_guest_bell_t`].
+        /// A guest wrote to a doorbell trap: [`zx_packet_guest_bell_t`].
         ZX_PKT_TYPE_GUEST_BELL = 3;
         /// A guest accessed trapped memory: [`zx_packet_guest_mem_t`].
         ZX_PKT_TYPE_GUEST_MEM = 4;

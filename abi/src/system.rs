@@ -64,7 +64,7 @@ consts! { TABLE;
         ZX_HAS_CPU_FEATURES = 1;
         /// Memory can be mapped execute-only.
         ZX_VM_FEATURE_CAN_MAP_XOM = 1;
-        /// `zx_guest_set_trap`: a bell.
+        /// `zx_guest_set_trap`: a doorbell.
         ZX_GUEST_TRAP_BELL = 0;
         /// `zx_guest_set_trap`: memory.
         ZX_GUEST_TRAP_MEM = 1;

@@ -54,9 +54,9 @@ pub enum Sweep {
 pub enum SweepArg {
     /// The handle under test, and the noun that it must be; `None` if any object will do.
     Tested(Option<&'static str>),
-    /// A good handle to an object of this noun.
+    /// A valid handle to an object of this noun.
     Good(&'static str),
-    /// A memory object of the pager that is the argument before it.
+    /// A VMO of the pager that is the argument before it.
     Paged,
     /// The address of memory that can be read and written.
     Memory,

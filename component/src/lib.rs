@@ -18,8 +18,8 @@
 //! }
 //! ```
 //!
-//! The badge tells the caller ([`Request::from`]); no caller can choose all of it. The contents of a message are not to
-//! be trusted. A panic ends in an undefined instruction: the root task reports the component's end and, if the
+//! The badge identifies the caller ([`Request::from`]); no caller can choose all of it. The contents of a message are
+//! not to be trusted. A panic ends in an undefined instruction: the root task reports the component's end and, if the
 //! description says so, starts it again with fresh memory.
 #![no_std]
 

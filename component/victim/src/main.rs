@@ -1,9 +1,9 @@
 //! A native component that has processor state, and notices when other code changes it.
 //!
 //! It fills x87 and vector registers with values of its own, and sets a flag. If the kernel lets programs set the bases
-//! of FS and GS, it sets these, too. Afterwards it changes none of that until it is asked to begin anew, and checks in
-//! each round whether everything is unchanged. Between two checks other threads run: its callers, threads to which it
-//! yields, and threads that preempt it. All of its answers contain the first change that it found.
+//! of FS and GS, it sets these, too. Afterwards it changes none of that until a request says to begin anew, and checks
+//! in each round whether everything is unchanged. Between two checks other threads run: its callers, threads to which
+//! it yields, and threads that preempt it. All of its answers contain the first change that it found.
 //!
 //! The programs that use it are `tests/hostile/src/bin/tamper/state`, module `component`; [`asked`] defines the
 //! requests.

@@ -58,7 +58,7 @@ const PLACES: [(core::ops::Range<usize>, What, u64); 5] = [
     (20..52, What::Sse, u64::MAX),
     (72..WORDS, What::Avx, u64::MAX),
 ];
-/// The word that tells which components an image contains.
+/// The word that says which components an image contains.
 const COMPONENTS: usize = 64;
 /// x87, SSE and AVX.
 const ALL: u64 = 7;

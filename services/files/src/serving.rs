@@ -105,7 +105,7 @@ enum Step {
     Lock(File, u64),
     /// The next slice of freeing an ended tree.
     End(u64),
-    /// A connection in a listener's waiting line has given up.
+    /// A client has closed its connection in a listener's waiting line.
     Leave(u64),
     /// The next slice of freeing the backlog of a listener that has ended.
     Leaving(u64),

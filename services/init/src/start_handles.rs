@@ -1,4 +1,4 @@
-//! Additional start handles of some programs: handles of type `PA_USER0`, told apart by their arguments.
+//! Additional start handles of some programs: handles of type `PA_USER0`, distinguished by their arguments.
 
 /// Type of these handles.
 pub const KIND: u32 = 0xf0;

@@ -251,7 +251,7 @@ pub fn address(modules: &Modules, index: usize, symbol: &Symbol) -> usize {
 
 /// Calls an IFUNC resolver; returns the address of the function.
 fn call_indirect(address: usize) -> usize {
-    // SAFETY: the image says that a resolver is there; to load an image means to run its code.
+    // SAFETY: the image says that a resolver is at this address; loading an image means running its code.
     unsafe { core::mem::transmute::<usize, extern "C" fn() -> usize>(address)() }
 }
 

@@ -219,7 +219,7 @@ impl Inner {
         if !self.window.covers(offset, end) && offset == self.run && end - offset < WINDOW {
             let mut ahead = std::mem::take(&mut self.window.bytes);
             ahead.resize(WINDOW.min(self.disk.size() - offset) as usize, 0);
-            // The bad sector may lie in the read-ahead range that nothing asked for.
+            // The bad sector may be in the read-ahead range, which no request needs.
             if self.disk.read(offset, &mut ahead).is_ok() {
                 self.window = Kept { offset, bytes: ahead };
             }
@@ -244,7 +244,7 @@ impl Inner {
             if missing <= 1 {
                 return Err(error);
             }
-            // The bad sector may lie in pieces that nothing asked for.
+            // The bad sector may be in the read-ahead pieces, which no request needs.
             fresh.truncate(PIECE as usize);
             self.disk.read(piece * PIECE, &mut fresh)?;
         }

@@ -1,5 +1,5 @@
-//! Fails one write or flush of the disk, each in turn. Every writer gets one error, and everything that a sync promised
-//! is there.
+//! Fails one write or flush of the disk, each in turn. Every writer gets one error, and all data that a sync promised
+//! can be read.
 
 use std::cell::Cell;
 

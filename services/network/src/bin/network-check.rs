@@ -56,7 +56,7 @@ mod here {
     /// The argument of the client whose connection is lost.
     const LOST: &str = "lost";
 
-    /// A client that reads without waiting: it gets the error once, before the end is there.
+    /// A client that reads without waiting: it gets the error once, before the connection ends.
     fn lost() -> Result<(), String> {
         let step = |error: std::io::Error| format!("a connection: {error}");
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, 9)).map_err(step)?;
