@@ -1,9 +1,10 @@
-// The calls that are not made from their definitions.
+// The calls whose code is written by hand. The stubs of all other calls are generated from `abi/syscalls/`.
 
-// ---- Answered from the two blobs -------------------------------------------------------------------------------
+// ---- Answered from the data of the vDSO ------------------------------------------------------------------------
 
-// In rax: nanoseconds, from ticks with the offset in that field. Keeps rdi and rsi.
-// The product has 128 bits; the quotient fits as long as the machine has run less than 584 years.
+// Reads the time in nanoseconds into rax: the tick counter plus the offset in that field, converted to nanoseconds.
+// Preserves rdi and rsi. The product has 128 bits. The quotient fits in 64 bits if the machine has run for less than
+// 584 years.
 .macro time_from_ticks offset
     rdtsc
     shl rdx, 32
@@ -30,7 +31,7 @@ entry zx_deadline_after
     add rax, rdi
     jo 1f
     ret
-1:  // Out of range: the type's last value, or its first for a negative duration.
+1:  // Overflow: returns the largest value of the type, or the smallest one for a negative duration.
     movabs rax, 0x7fffffffffffffff
     sar rdi, 63
     xor rax, rdi
@@ -80,11 +81,12 @@ end_entry zx_system_get_physmem
 
 // ---- Answered from a mapped clock ------------------------------------------------------------------------------
 //
-// The server writes a clock's page in three steps: the number at its start becomes odd, the details change, the number
-// becomes even again. A reader (1) waits for an even number, (2) takes what it wants and the time, (3) begins anew if
-// the number is another. Loads are not reordered with loads, nor stores with stores.
+// A seqlock protects a clock's page. The first word is the sequence number. To update the page, the server makes the
+// number odd, changes the details, and makes the number even again. A reader (1) waits for an even number, (2) reads
+// the details and the time, (3) starts again if the number has changed. Loads are not reordered with loads, nor stores
+// with stores, so no fence is needed.
 
-// rdi: the clock; rsi: where to write.
+// rdi: address of the mapped clock; rsi: address of the result.
 entry zx_clock_read_mapped
     test rsi, rsi
     jz 7f
@@ -103,16 +105,16 @@ entry zx_clock_read_mapped
     cmp r11d, [rdi] // (3)
     jne 1b
     mov r11, rdx
-    test r11, r11 // Not a clock's page.
+    test r11, r11 // The page is not a clock's.
     jz 7f
-    // What has passed since, less than 2^64 either way: its amount to rax, its sign to ecx.
+    // The time since the last update, less than 2^64 in either direction: its magnitude in rax, its sign in ecx.
     xor ecx, ecx
     cmp rax, r8
     jge 2f
     inc ecx
     xchg rax, r8
 2:  sub rax, r8
-    // Times the rate: a quotient of 128 bits in r8 and rax, the rest in rdx.
+    // Multiplied by the rate: a quotient of 128 bits in r8 and rax, the remainder in rdx.
     mul r10
     mov r8, rax
     mov rax, rdx
@@ -122,14 +124,14 @@ entry zx_clock_read_mapped
     div r11
     test ecx, ecx
     jz 3f
-    // Rounded down, away from zero.
+    // Negative: rounds down, that is, away from zero.
     neg rdx
     adc rax, 0
     adc r8, 0
     neg rax
     adc r8, 0
     neg r8
-    // Added to what the clock showed; where that is no time, the nearest that is.
+    // Adds the clock's value at its last update; saturates if the sum does not fit in 64 bits.
 3:  mov rdx, r9
     sar rdx, 63
     add rax, r9
@@ -151,7 +153,7 @@ entry zx_clock_read_mapped
     ret
 end_entry zx_clock_read_mapped
 
-// rdi: the clock; rsi: the version of the details; rdx: where to write them.
+// rdi: address of the mapped clock; rsi: version of the details; rdx: address of the result.
 entry zx_clock_get_details_mapped
     movabs rax, 0x0400000000000000 // ZX_CLOCK_ARGS_VERSION_1
     cmp rsi, rax
@@ -181,16 +183,16 @@ entry zx_clock_get_details_mapped
     ret
 end_entry zx_clock_get_details_mapped
 
-// ---- Answered from the two blobs, again ------------------------------------------------------------------------
+// ---- Answered from the data of the vDSO ------------------------------------------------------------------------
 
-// Returns a structure of two words, hence rax and rdx.
+// Returns a structure of two words, in rax and rdx.
 entry zx_system_get_version_string
     lea rax, [rip + DATA_CONSTANTS + C_VERSION_STRING]
     mov rdx, [rip + DATA_CONSTANTS + C_VERSION_STRING_LEN]
     ret
 end_entry zx_system_get_version_string
 
-// edi: kind, an index into the five features; rsi: where to write.
+// edi: kind, an index into the five features; rsi: address of the result.
 entry zx_system_get_features
     mov edi, edi
     cmp edi, 5
@@ -218,7 +220,7 @@ end_entry zx_status_get_string
 .weak _zx_status_get_string
 .set _zx_status_get_string, zx_status_get_string
 
-// rdi: address; rsi: bytes; edx: 1 instructions, 2 data, 4 forget as well (with 2 only).
+// rdi: address; rsi: bytes; edx: flags 1 (instructions), 2 (data), 4 (invalidate as well; only with 2).
 entry zx_cache_flush
     mov ecx, edx
     and ecx, 3
@@ -229,7 +231,7 @@ entry zx_cache_flush
     and ecx, 6
     cmp ecx, 4
     je 3f
-    // Instruction fetches of the same processor see data as it is written, so only data itself is to be written back.
+    // Instruction fetches on the same processor see stores at once, so only flag 2 needs work: it writes data back.
     test edx, 2
     jz 2f
     add rsi, rdi
@@ -251,9 +253,9 @@ entry zx_cache_flush
     ret
 end_entry zx_cache_flush
 
-// ---- Answered by the kernel alone --------------------------------------------------------------------------------
+// ---- Answered by the kernel alone ------------------------------------------------------------------------------
 
-// edi: options. The kernel's own Yield does what is asked for, without a change of address spaces.
+// edi: options. seL4's Yield has the semantics of this call, and needs no change of address spaces.
 entry zx_thread_legacy_yield
     mov eax, -10 // ZX_ERR_INVALID_ARGS
     test edi, edi
@@ -265,9 +267,9 @@ entry zx_thread_legacy_yield
 1:  ret
 end_entry zx_thread_legacy_yield
 
-// ---- By way of the server --------------------------------------------------------------------------------------
+// ---- Answered by the server ------------------------------------------------------------------------------------
 
-// rdi: buffer; rsi: bytes. The server is asked for at most 256 bytes at a time, which bounds what one entry costs.
+// rdi: buffer; rsi: bytes. Asks the server for at most 256 bytes at a time, which bounds the cost of one entry.
 entry zx_cprng_draw
     save_registers
     push r12
@@ -298,11 +300,12 @@ entry zx_cprng_draw
     .cfi_restore r12
     restore_registers
     ret
-    // The caller cannot be told that the buffer is none, and must not go on as if it were random.
+    // The call returns void, so it cannot report that the buffer is bad. The caller must not continue as if its
+    // content were random.
 3:  ud2
 end_entry zx_cprng_draw
 
-// As zx_thread_start_regs, with no thread pointer and no register for the ABI.
+// The same as zx_thread_start_regs with 0 for the thread pointer and for the ABI register.
 entry zx_thread_start
     save_registers
     mov r10, rdi
@@ -318,9 +321,9 @@ entry zx_thread_start
     ret
 end_entry zx_thread_start
 
-// ---- Without a stack -------------------------------------------------------------------------------------------
+// ---- Calls that end without a stack ----------------------------------------------------------------------------
 
-// Closes the handle in r12d unless it is 0, and ends the thread. Touches no memory but the IPC buffer.
+// Closes the handle in r12d unless it is 0, and ends the thread. Accesses no memory except the IPC buffer.
 .macro close_and_exit
     test r12d, r12d
     jz 1f
@@ -332,12 +335,12 @@ end_entry zx_thread_start
 2:  ud2
 .endm
 
-// rdi: address of the futex; esi: how many to wake; edx: its new value; ecx: handle.
+// rdi: address of the futex; esi: number of threads to wake; edx: the futex's new value; ecx: handle.
 entry zx_futex_wake_handle_close_thread_exit
     mov r12d, ecx
     mov r10, rdi
     mov r8d, esi
-    // From here on another thread may free the stack. Stores are ordered on x86.
+    // After this store another thread may free the stack. x86 does not reorder stores.
     mov [rdi], edx
     enter_server NR_FUTEX_WAKE
     test eax, eax
@@ -345,7 +348,7 @@ entry zx_futex_wake_handle_close_thread_exit
     close_and_exit
 end_entry zx_futex_wake_handle_close_thread_exit
 
-// edi: VMAR; rsi: address; rdx: bytes; ecx: handle. Comes back only if nothing was unmapped.
+// edi: VMAR; rsi: address; rdx: bytes; ecx: handle. Returns only if nothing was unmapped.
 entry zx_vmar_unmap_handle_close_thread_exit
     save_registers
     push r12
@@ -368,7 +371,7 @@ end_entry zx_vmar_unmap_handle_close_thread_exit
 
 // Endpoints are in endpoint.s, restricted mode in restricted.s, virtual processors in vproc.s.
 
-// ---- The blobs -------------------------------------------------------------------------------------------------
+// ---- The data --------------------------------------------------------------------------------------------------
 
 .section .data_constants, "a", @progbits
 .balign 8

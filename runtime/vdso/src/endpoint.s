@@ -1,13 +1,13 @@
-// Endpoints: messages past the server, through a slot of the calling thread (`docs/native.md`). E_* are the fields of
-// hafnon_endpoint_message_t.
+// Endpoints: messages that bypass the server and go through a slot of the calling thread (`docs/native.md`). E_* are
+// the offsets of the fields of hafnon_endpoint_message_t.
 
-// Words of a message that travel in registers. The others are in the IPC buffer.
+// The number of a message's words that seL4 transfers in registers. The IPC buffer holds the others.
 .set IN_REGISTERS, 4
 .set COUNT_MASK, 0x7f
 
 .section .text.vdso, "ax", @progbits
 
-// Refuses edi unless it is a slot for endpoints.
+// Fails with ZX_ERR_INVALID_ARGS unless edi is a slot for endpoints.
 .macro check_slot
     lea eax, [rdi - E_SLOTS_FROM]
     cmp eax, E_SLOTS_END - E_SLOTS_FROM
@@ -15,7 +15,7 @@
     mov edi, edi
 .endm
 
-// Refuses the message at this place unless it can be sent.
+// Fails with ZX_ERR_INVALID_ARGS unless the message at this address is valid.
 .macro check_message place
     cmp qword ptr [\place + E_COUNT], E_WORDS_MAX
     ja invalid_message
@@ -23,7 +23,7 @@
     jae invalid_message
 .endm
 
-// Keeps the message's place in r12.
+// Keeps the message's address in r12.
 .macro begin_message place
     save_registers
     push r12
@@ -40,7 +40,7 @@
     ret
 .endm
 
-// Loads the message at r12 into registers and buffer, with a label that is greater by `added`.
+// Loads the message at r12 into the registers and the IPC buffer. Adds `added` to its label.
 .macro put_message added
     mov rcx, [r12 + E_COUNT]
     mov rsi, [r12 + E_LABEL]
@@ -59,7 +59,7 @@
     jge 1b
 .endm
 
-// Stores what has come at r12; leaves the label in rsi.
+// Stores the received message at r12. Leaves its label in rsi.
 .macro take_message
     mov ecx, esi
     and ecx, COUNT_MASK
@@ -81,7 +81,8 @@
     jge 1b
 .endm
 
-// A receive ends the right to reply that the thread may have in restricted mode, which the server enters then.
+// A receive discards the thread's right to reply to its code in restricted mode. Clearing R_OWED makes the next
+// zx_restricted_enter go through the server.
 .macro lose_reply
     mov qword ptr gs:[R_OWED], 0
 .endm
@@ -94,7 +95,7 @@ entry zx_endpoint_call
     put_message 0
     enter_kernel SEL4_CALL
     take_message
-    // Labels below those of answers are the kernel's errors.
+    // A label below E_ANSWERS is an error of the kernel.
     xor eax, eax
     sub rsi, E_ANSWERS
     jae 3f
@@ -112,7 +113,7 @@ entry zx_endpoint_send
     test esi, ~E_NO_WAIT
     jnz invalid_message
     begin_message rdx
-    // The two operations follow one another.
+    // SEL4_NB_SEND is SEL4_SEND - 1, so E_NO_WAIT, which is 1, selects it.
     mov edx, esi
     neg rdx
     add rdx, SEL4_SEND
@@ -124,7 +125,7 @@ entry zx_endpoint_send
     end_message
 end_entry zx_endpoint_send
 
-// edi: slot; rsi: where to write the message.
+// edi: slot; rsi: address of the message that is written.
 entry zx_endpoint_receive
     check_slot
     begin_message rsi
@@ -137,7 +138,7 @@ entry zx_endpoint_receive
     end_message
 end_entry zx_endpoint_receive
 
-// rdi: message. The kernel knows whom it is for.
+// rdi: message. Needs no slot: the kernel keeps the reply capability in the thread.
 entry zx_endpoint_answer
     check_message rdi
     begin_message rdi
@@ -148,7 +149,7 @@ entry zx_endpoint_answer
     end_message
 end_entry zx_endpoint_answer
 
-// edi: slot; rsi: the answer, and where to write the message.
+// edi: slot; rsi: the answer; the received message replaces it.
 entry zx_endpoint_answer_receive
     check_slot
     check_message rsi

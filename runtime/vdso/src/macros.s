@@ -1,9 +1,9 @@
-// What all entry points share.
+// Constants and macros of all entry points.
 //
-// A call to the server is seL4's Call on slot 1 of the thread's capability space. On the way in: rdx the kernel's
-// operation, rdi the slot, rsi the message's tag, r10 r8 r9 r15 its first four words. On the way out: rsi the tag,
-// r10 the result. `syscall` itself takes rcx and r11, and rsp is parked in rbx because the kernel need not keep it.
-// All other registers stay as they are.
+// A call to the server is seL4's Call on slot 1 of the thread's capability space. Inputs: rdx is the kernel's
+// operation, rdi the slot, rsi the message's tag, and r10, r8, r9, r15 are the message's first four words. Outputs: rsi
+// is the tag, r10 the result. `syscall` itself overwrites rcx and r11. rsp is saved in rbx, because the kernel need not
+// preserve it. All other registers keep their values.
 
 .set SEL4_CALL, -1
 .set SEL4_REPLY_RECV, -2
@@ -13,19 +13,20 @@
 .set SEL4_REPLY, -6
 .set SEL4_YIELD, -7
 .set SLOT_SERVER, 1
-// A tag is a label above twelve bits of lengths. The label is the call's number on the way in; on the way out it is 0
-// for a result, and 1 for a result before which other threads come.
+// A tag holds a label above twelve bits of lengths. In a request, the label is the call's number. In a reply, it is 0,
+// or 1 if the thread must yield to other threads before it returns the result.
 .set TAG_LABEL_SHIFT, 12
 .set TAG_LENGTH, 4
 
-// Labels of the kernel's messages about code that runs in a thread of its own.
+// Labels of the messages that the kernel sends when a runner stops. A runner is the seL4 thread that runs the code of
+// restricted mode or of a sub-domain.
 .set LABEL_FOREIGN_CALL, 1
 .set LABEL_SYSCALL, 2
 .set LABEL_EXCEPTION, 3
 .set LABEL_PAGE_FAULT, 5
 .set SYSCALL_BYTES, 2
 
-// Copies a word that does not travel in a register from the state at rcx to the message, or back.
+// Copies a word that seL4 transfers in the IPC buffer: from the state at rcx to the message, or back.
 .macro put_word index, field
     mov rax, [rcx + \field]
     mov gs:[MESSAGE + 8 * \index], rax
@@ -37,7 +38,7 @@
 
 .section .text.vdso, "ax", @progbits
 
-// Aligned so that all entries fit in five pages: each process maps them.
+// An alignment of 4 keeps all entries within five pages, which each process maps.
 .macro entry name
     .balign 4
     .globl \name
@@ -70,10 +71,10 @@
     .cfi_restore rbx
 .endm
 
-// Enters the kernel, with all else in registers.
+// Enters the kernel. All other arguments are in registers already.
 .macro enter_kernel operation
 .if \operation == -1
-    or rdx, -1 // Three bytes shorter than a move, in each entry.
+    or rdx, -1 // Three bytes shorter than a `mov`, in each entry.
 .else
     mov rdx, \operation
 .endif
@@ -82,7 +83,7 @@
     mov rsp, rbx
 .endm
 
-// Sends the message and leaves the result in rax. Does not touch the stack.
+// Calls the server and leaves the result in rax. Yields first if the reply asks for it. Does not access the stack.
 .macro enter_server number
     mov edi, SLOT_SERVER
     mov esi, (\number << TAG_LABEL_SHIFT) | TAG_LENGTH

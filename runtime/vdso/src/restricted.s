@@ -1,16 +1,19 @@
-// Restricted mode (`docs/virtual-processors.md` tells the steps; what stands at R_* is told in abi/src/vdso.rs).
+// Restricted mode. The numbers in parentheses are the steps in `docs/virtual-processors.md`. R_* are the offsets of the
+// fields of `vdso_restricted` behind the IPC buffer (abi/src/vdso.rs).
 //
-// The code runs in a thread of the kernel's own. What it does comes as a message to the slot at R_SLOT, and an answer
-// lets it go on. Once it runs, nothing of the caller's is kept but the two words that it is told at the vector.
+// The restricted code runs in a seL4 thread of its own, the runner. Its system calls, faults and exceptions arrive as
+// messages at the slot in R_SLOT, and a reply resumes it. While it runs, only two words of the caller are kept: the
+// vector and the context. All other registers of the caller are lost.
 
-// Words of the answer to a system call: all general registers, instruction, stack pointer, flags and both bases.
+// Words of the reply to a system call: all general registers, instruction pointer, stack pointer, flags and both bases.
 .set ANSWER_WORDS, 20
 
 .section .text.vdso, "ax", @progbits
 
-// edi: options; rsi: where it goes on when it is back; rdx: what it is told there.
+// edi: options; rsi: the vector, at which the thread continues in normal mode; rdx: the context, which it gets there.
 entry zx_restricted_enter
-    // Whatever is out of the ordinary is the server's to decide.
+    // The fast path (2) needs a system call that waits for its reply, valid arguments, no kick and a valid state. In
+    // every other case the server handles the call.
     cmp qword ptr gs:[R_OWED], 1
     jne 7f
     test edi, edi
@@ -28,7 +31,7 @@ entry zx_restricted_enter
     mov r9, [rcx + S_FLAGS]
     test r9, ~R_FLAGS
     jnz 7f
-    // The upper 17 bits of a base are the same.
+    // A base is canonical if its upper 17 bits are equal.
     mov r10, [rcx + S_FS_BASE]
     mov rax, r10
     sar rax, 47
@@ -42,7 +45,7 @@ entry zx_restricted_enter
     cmp rax, 1
     ja 7f
 
-    // By the answer to the system call that it made last (2).
+    // Resumes the code by the reply to its last system call (2).
     mov gs:[R_VECTOR], rsi
     mov gs:[R_CONTEXT], rdx
     mov gs:[R_FS_BASE], r10
@@ -70,7 +73,7 @@ entry zx_restricted_enter
     mov esi, ANSWER_WORDS
 1:  mov rdx, SEL4_REPLY_RECV
 
-    // What it does comes (3).
+    // Receives the next message of the code; a system call is (3).
 2:  mov rdi, gs:[R_SLOT]
     mov rbx, rsp
     syscall
@@ -105,7 +108,7 @@ entry zx_restricted_enter
     mov [rcx + S_FS_BASE], rax
     mov rax, gs:[R_GS_BASE]
     mov [rcx + S_GS_BASE], rax
-    // What the processor has put there is nobody's business, and what stood there is lost.
+    // `syscall` has overwritten rcx and r11. The state has 0 in both, as in Zircon.
     xor esi, esi
     mov [rcx + S_RCX], rsi
     mov [rcx + S_R11], rsi
@@ -113,7 +116,8 @@ entry zx_restricted_enter
 3:  mov rdi, gs:[R_CONTEXT]
     jmp qword ptr gs:[R_VECTOR]
 
-    // Something else (4). The server is told what, with the address or number in r8 and the code in r9.
+    // Not a system call (4): reports to the server the kind of stop in r10, the address or exception number in r8, and
+    // the error code in r9.
 4:  cmp rsi, LABEL_PAGE_FAULT
     jne 41f
     mov r9, r15
@@ -125,7 +129,7 @@ entry zx_restricted_enter
     mov r9, gs:[MESSAGE + 8 * 4]
     mov r10d, STOP_EXCEPTION
     jmp 6f
-    // The bell was rung (5), perhaps for a kick that was told before.
+    // The doorbell rang (5), perhaps for a kick that was reported before.
 5:  xor eax, eax
     xchg gs:[R_KICKED], rax
     mov r10d, STOP_KICK
@@ -140,10 +144,10 @@ entry zx_restricted_enter
     jz 1b
     mov rsi, rax
     jns 3b
-    // There is nothing that could be wrong, and nowhere to go back to.
+    // An error from the server: cannot happen, and the caller's registers are gone, so there is nowhere to return.
     ud2
 
-    // By way of the server (2).
+    // Enters through the server (2).
 7:  save_registers
     push rsi
     .cfi_adjust_cfa_offset 8

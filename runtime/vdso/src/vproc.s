@@ -1,13 +1,14 @@
-// Virtual processors (`docs/virtual-processors.md` tells the steps; the page is described in abi/src/vproc.rs).
+// Virtual processors. `docs/virtual-processors.md` describes the steps, abi/src/vproc.rs the page.
 //
-// The code runs in a thread of the kernel's own. What it does comes as a message to the slot that the page names, and a
-// reply lets it continue. V_* are fields of the page; the state's registers have the order of the message's words.
+// The sub-domain's code runs in a seL4 thread of its own, the runner. Its system calls, faults and exceptions arrive as
+// messages at the slot that the page names, and a reply resumes it. V_* are the offsets of the page's fields. The
+// state's registers have the order of the message's words.
 
-// Words of the replies.
+// The number of words in each reply.
 .set REPLY_TO_SYSCALL, 18
 .set REPLY_TO_EXCEPTION, 3
 
-// Copies words of the message from the state of the page at rcx, or back.
+// Copies words from the state in the page at rcx to the message, or back.
 .macro put_state words:vararg
     .irp n, \words
     put_word \n, (V_STATE + 8 * \n)
@@ -19,7 +20,8 @@
     .endr
 .endm
 
-// Saves what the call changes, and the page and the handle below the stack pointer: nothing here calls a function.
+// Saves the registers that the call changes. Stores the page and the handle below the stack pointer, in the red zone:
+// no code here calls a function.
 .set VPROC_HANDLE, -8
 .set VPROC_PAGE, -16
 .macro begin_vproc page, handle
@@ -31,7 +33,7 @@
     restore_registers
     ret
 .endm
-// The same after a stop, where other code follows.
+// Stores the reason and returns. Restores the unwind state for the code that follows.
 .macro stop_vproc reason
     mov qword ptr [rcx + V_REASON], \reason
     end_vproc
@@ -54,7 +56,7 @@ entry zx_vproc_enter
     end_vproc
 end_entry zx_vproc_enter
 
-// edi: virtual processor; rsi: page. Replies to what the code did last, which the page says.
+// edi: virtual processor; rsi: page. Replies to the code's last stop, whose reason is in the page.
 entry zx_vproc_resume
     begin_vproc rsi, rdi
     .cfi_remember_state
@@ -71,7 +73,7 @@ entry zx_vproc_resume
 1:  mov rdi, [rcx + V_SLOT]
     enter_kernel SEL4_REPLY_RECV
 
-    // What the code does comes.
+    // The next message has arrived: a stop of the code, or the doorbell.
 vproc_received:
     mov rcx, [rsp + VPROC_PAGE]
     test rdi, rdi
@@ -86,7 +88,7 @@ vproc_received:
     mov rax, gs:[MESSAGE + 8 * 15]
     add rax, SYSCALL_BYTES
     mov [rcx + V_IP], rax
-    // What the processor has put there, the kernel has not kept.
+    // `syscall` put the instruction pointer into rcx and the flags into r11; the kernel did not keep them.
     mov [rcx + V_RCX], rax
     mov rax, gs:[MESSAGE + 8 * 17]
     mov [rcx + V_FLAGS], rax
@@ -107,7 +109,7 @@ vproc_received:
     xor esi, esi
     jmp 1b
 
-    // Something else than a system call.
+    // Not a system call.
 4:  xor eax, eax
     cmp rsi, LABEL_PAGE_FAULT
     jne 5f
@@ -130,12 +132,12 @@ vproc_received:
     mov [rcx + V_FAULT_IP], r10
     stop_vproc VPROC_FOREIGN_CALL
 
-    // The bell was rung, perhaps for an event that was taken before.
+    // The doorbell rang, perhaps for an event that the owner took before.
 7:  xor eax, eax
     xchg [rcx + V_PENDING], rax
     test rax, rax
     jz vproc_receive
-    // The code may run, so the server stops it (2A).
+    // The code may be running, so the server stops it (2A).
     mov r10d, [rsp + VPROC_HANDLE]
     enter_server NR_VPROC_STOP
     mov rcx, [rsp + VPROC_PAGE]
@@ -147,10 +149,10 @@ vproc_received:
     end_vproc
     .cfi_restore_state
     .cfi_remember_state
-    // Nothing that is known, or an error.
+    // An unknown message, or an error of the server.
 9:  stop_vproc VPROC_NONE
 
-    // Receives without a reply; the page is in rcx.
+    // Receives without a reply. The page is in rcx.
 vproc_receive:
     mov rdi, [rcx + V_SLOT]
     xor esi, esi
@@ -170,7 +172,7 @@ entry zx_vproc_state
 1:  end_vproc
 end_entry zx_vproc_state
 
-// rdi: page. Waits for an event, with events disabled: the bell ends the receive.
+// rdi: page. Waits for an event, with events disabled: the doorbell ends the receive.
 entry zx_vproc_wait
     begin_vproc rdi, rdi
     jmp 2f
@@ -184,31 +186,31 @@ entry zx_vproc_wait
     end_vproc
 end_entry zx_vproc_wait
 
-// ---- Upcalls ----------------------------------------------------------------------------------------------------
+// ---- Upcalls ---------------------------------------------------------------------------------------------------
 //
-// An upcall begins at vproc_upcall, on the stack of upcalls, at whose end zx_vproc_set_upcall has put four words: the
-// page, the function to call, its argument, and whether there are upper halves of vector registers.
+// An upcall starts at vproc_upcall on the upcall stack. At the top of that stack zx_vproc_set_upcall has stored four
+// words: the page, the function to call, its argument, and whether the vector registers have upper halves (AVX).
 
 .set UPCALL_BYTES, 32
 .set UPCALL_PAGE, 0
 .set UPCALL_FUNCTION, 8
 .set UPCALL_ARGUMENT, 16
 .set UPCALL_HAS_UPPER, 24
-// What a program may use below its stack pointer without moving it, and with it the words of R1.
+// The bytes that a program may use below its stack pointer without moving it, and these plus the two words of R1.
 .set RED_ZONE, 128
 .set RESUME_BYTES, RED_ZONE + 16
 
-// CPUID and XCR0 where the processor has AVX and the kernel lets it be used.
+// The bits of CPUID and XCR0 that are set if the processor has AVX and the kernel enables it.
 .set OSXSAVE_AND_AVX, 1 << 27 | 1 << 28
 .set SSE_AND_AVX, 1 << 1 | 1 << 2
 
-// rdi: page; rsi: end of the stack; rdx: function; rcx: its argument.
+// rdi: page; rsi: top of the upcall stack; rdx: function; rcx: its argument.
 entry zx_vproc_set_upcall
     sub rsi, UPCALL_BYTES
     mov [rsi + UPCALL_PAGE], rdi
     mov [rsi + UPCALL_FUNCTION], rdx
     mov [rsi + UPCALL_ARGUMENT], rcx
-    // CPUID changes rbx.
+    // CPUID overwrites rbx.
     mov r8, rbx
     mov eax, 1
     xor ecx, ecx
@@ -234,8 +236,8 @@ entry zx_vproc_set_upcall
     ret
 end_entry zx_vproc_set_upcall
 
-// Not XSAVE and XRSTOR, which would be one instruction for all: in QEMU they do not notice that the registers are another
-// thread's, which seL4 13 leaves there until they are used.
+// XSAVE and XRSTOR would be one instruction for all registers. They are not used, because seL4 13 switches the FPU
+// lazily, and in QEMU they do not trap while the registers still hold another thread's values.
 .macro save_upper registers:vararg
     .irp n, \registers
     vextractf128 [rcx + U_UPPER + 16 * \n], ymm\n, 1
@@ -247,7 +249,7 @@ end_entry zx_vproc_set_upcall
     .endr
 .endm
 
-// What an upcall interrupts has all registers but rsp still.
+// On entry all registers except rsp have the values of the interrupted code.
 .balign 16
 .type vproc_upcall, @function
 vproc_upcall:
@@ -274,7 +276,7 @@ vproc_upcall:
     .cfi_endproc
     .size vproc_upcall, . - vproc_upcall
 
-// rdi: page. The steps R1 to R5 are those of "Resume at user level" in the docs.
+// rdi: page. "Resume at user level" in the docs describes the steps R1 to R5.
 entry zx_vproc_leave
     .cfi_undefined rip
 vproc_leave:
@@ -292,13 +294,13 @@ vproc_leave:
     mov gs:[BUFFER_ARG_7], rax
     mov rax, [rcx + U_ARGUMENTS + 24]
     mov gs:[BUFFER_ARG_8], rax
-    // R1: flags and instruction, below what the code uses of its stack.
+    // R1: stores flags and instruction pointer below the part of the stack that the code uses.
     mov rax, [rdi + V_SAVED_RSP]
     mov rcx, [rdi + V_SAVED_FLAGS]
     mov rdx, [rdi + V_SAVED_IP]
     mov [rax - RESUME_BYTES], rcx
     mov [rax - RESUME_BYTES + 8], rdx
-    // R2: all registers but one.
+    // R2: loads all registers except rdi.
     mov rax, [rdi + V_SAVED_RAX]
     mov rbx, [rdi + V_SAVED_RBX]
     mov rcx, [rdi + V_SAVED_RCX]
@@ -315,17 +317,17 @@ vproc_leave:
     mov r15, [rdi + V_SAVED_R15]
     mov rsp, [rdi + V_SAVED_RSP]
     lea rsp, [rsp - RESUME_BYTES]
-    // R3: events are enabled. From the next instruction on an upcall leaves the save area as it is.
+    // R3: enables events. From the next instruction on, an upcall does not change the save area.
     mov qword ptr [rdi + V_ENABLED], 1
 vproc_resume_from:
-    // R4
+    // R4: checks for a pending event.
     cmp qword ptr [rdi + V_PENDING], 0
     jne 2f
-    // R5: the last register, the flags, and the jump.
+    // R5: loads the last register and the flags, and jumps.
     mov rdi, [rdi + V_SAVED_RDI]
     popfq
     ret RED_ZONE
-    // An event is pending: what an upcall would do.
+    // An event is pending: does what an upcall would do.
 2:  mov qword ptr [rdi + V_ENABLED], 0
     mov rsp, [rdi + V_ENTRY_SP]
     jmp [rdi + V_ENTRY_IP]
