@@ -1,0 +1,122 @@
+//! The table of functions that Linux gets (`guests/linux/overlay/arch/um/os-Linux/table.h`), and its start.
+
+use std::ffi::{CString, c_char};
+use std::io::Write;
+
+use abi::{hafnon_vproc_page_t, hafnon_vproc_run_t};
+use zx::{AsHandleRef, MonotonicInstant, Port, Timer, VirtualProcessor, sys};
+
+use super::memory::Memory;
+
+type Raw = u32;
+
+#[repr(C)]
+struct Table {
+    initrd: *const u8,
+    initrd_len: u64,
+    boot_time: i64,
+    page: *mut hafnon_vproc_page_t,
+    vproc: Raw,
+    physmem: Raw,
+    port: Raw,
+    timer: Raw,
+    job: Raw,
+    vmar: Raw,
+    write: extern "C" fn(*const u8, u64),
+    exit: extern "C" fn(i64) -> !,
+    vproc_enter: unsafe extern "C" fn(Raw, Raw, *mut hafnon_vproc_page_t) -> i32,
+    vproc_resume: unsafe extern "C" fn(Raw, *mut hafnon_vproc_page_t) -> i32,
+    vproc_state: unsafe extern "C" fn(Raw, *mut hafnon_vproc_page_t) -> i32,
+    vproc_wait: unsafe extern "C" fn(*const hafnon_vproc_page_t) -> i32,
+    vproc_map: unsafe extern "C" fn(Raw, Raw, *const hafnon_vproc_run_t, usize) -> i32,
+    process_create: unsafe extern "C" fn(Raw, *const std::ffi::c_void, usize, u32, *mut Raw, *mut Raw) -> i32,
+    task_kill: unsafe extern "C" fn(Raw) -> i32,
+    handle_close: unsafe extern "C" fn(Raw) -> i32,
+    vmar_map: unsafe extern "C" fn(Raw, u32, usize, Raw, u64, usize, *mut usize) -> i32,
+    vmar_unmap: unsafe extern "C" fn(Raw, usize, usize) -> i32,
+    vmar_protect: unsafe extern "C" fn(Raw, u32, usize, usize) -> i32,
+    timer_set: unsafe extern "C" fn(Raw, i64, i64) -> i32,
+    timer_cancel: unsafe extern "C" fn(Raw) -> i32,
+    wait_async: unsafe extern "C" fn(Raw, Raw, u64, u32, u32) -> i32,
+    packet: extern "C" fn(Raw) -> u64,
+    now: extern "C" fn() -> i64,
+    random: extern "C" fn(*mut u8, u64),
+}
+
+extern "C" fn write(bytes: *const u8, len: u64) {
+    // SAFETY: Linux passes bytes of its own memory.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, len as usize) };
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+extern "C" fn exit(code: i64) -> ! {
+    std::process::exit(code as i32)
+}
+
+extern "C" fn packet(port: Raw) -> u64 {
+    let mut packet = abi::zx_port_packet_t::default();
+    // SAFETY: a place for a packet.
+    match unsafe { sys::zx_port_wait(port, 0, &mut packet) } {
+        0 => packet.key,
+        _ => 0,
+    }
+}
+
+extern "C" fn now() -> i64 {
+    MonotonicInstant::now().0
+}
+
+extern "C" fn random(buffer: *mut u8, len: u64) {
+    // SAFETY: Linux passes a buffer of its own memory.
+    unsafe { sys::zx_cprng_draw(buffer.cast(), len as usize) };
+}
+
+/// Calls the kernel; returns its exit code.
+pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, String> {
+    let status = |what: &'static str| move |status: zx::Status| format!("{what}: {status}");
+    let root = zx::startup::vmar_root_self();
+    let processor = VirtualProcessor::create(&root).map_err(status("no virtual processor"))?;
+    let port = Port::create().map_err(status("no port"))?;
+    let timer = Timer::create(0).map_err(status("no timer"))?;
+    processor.handle().bind(&port).map_err(status("no interrupts"))?;
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let table = Table {
+        initrd: initrd.as_ptr(),
+        initrd_len: initrd.len() as u64,
+        boot_time: since as i64 - now(),
+        page: std::ptr::from_ref(processor.page()).cast_mut(),
+        vproc: processor.handle().raw_handle(),
+        physmem: memory.physmem.raw_handle(),
+        port: port.raw_handle(),
+        timer: timer.raw_handle(),
+        job: zx::startup::job_default().ok_or("there is no job")?.raw_handle(),
+        vmar: memory.vmar.raw_handle(),
+        write,
+        exit,
+        vproc_enter: sys::zx_vproc_enter,
+        vproc_resume: sys::zx_vproc_resume,
+        vproc_state: sys::zx_vproc_state,
+        vproc_wait: sys::zx_vproc_wait,
+        vproc_map: sys::zx_vproc_map,
+        process_create: sys::zx_process_create,
+        task_kill: sys::zx_task_kill,
+        handle_close: sys::zx_handle_close,
+        vmar_map: sys::zx_vmar_map,
+        vmar_unmap: sys::zx_vmar_unmap,
+        vmar_protect: sys::zx_vmar_protect,
+        timer_set: sys::zx_timer_set,
+        timer_cancel: sys::zx_timer_cancel,
+        wait_async: sys::zx_object_wait_async,
+        packet,
+        now,
+        random,
+    };
+    let words: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_str()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    type Start = extern "C" fn(*const Table, i32, *const *const c_char) -> i64;
+    // SAFETY: the entry of the kernel is `_start`, whose type this is.
+    let start: Start = unsafe { std::mem::transmute(memory.start as usize) };
+    Ok(start(&table, words.len() as i32, pointers.as_ptr()))
+}

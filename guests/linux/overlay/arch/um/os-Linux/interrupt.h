@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef HAFNON_INTERRUPT_H
+#define HAFNON_INTERRUPT_H
+
+struct uml_pt_regs;
+
+/* Handles all interrupts that have come; `regs` are those of the interrupted code. Interrupts are disabled. */
+void hafnon_interrupts(struct uml_pt_regs *regs);
+
+/* The code that stopped last can only be entered again, not resumed. */
+void hafnon_left(void);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The kernel's own memory: the launcher has mapped physmem where the kernel is linked. */
+
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <mem_user.h>
+#include <os.h>
+
+#include "table.h"
+
+enum { PHYSMEM = 3 };
+
+int create_mem_file(unsigned long long len)
+{
+	return PHYSMEM;
+}
+
+extern unsigned long uml_physmem;
+
+int os_map_memory(void *virt, int fd, unsigned long long off, unsigned long len, int r, int w, int x)
+{
+	u64 address = (u64)virt, at;
+	u32 options = ZX_VM_PERM_READ | (w ? ZX_VM_PERM_WRITE : 0) | ZX_VM_SPECIFIC_OVERWRITE;
+
+	/* Physmem itself is there. */
+	if (address - uml_physmem == off)
+		return 0;
+	if (fd != PHYSMEM)
+		return -EINVAL;
+	return hafnon->vmar_map(hafnon->vmar, options, address - RANGE, hafnon->physmem, off, len, &at) ? -ENOMEM : 0;
+}
+
+int os_unmap_memory(void *addr, int len)
+{
+	hafnon->vmar_unmap(hafnon->vmar, (u64)addr, (unsigned int)len);
+	return 0;
+}
+
+int os_protect_memory(void *addr, unsigned long len, int r, int w, int x)
+{
+	u32 options = ZX_VM_PERM_READ | (w ? ZX_VM_PERM_WRITE : 0);
+
+	return hafnon->vmar_protect(hafnon->vmar, options, (u64)addr, len) ? -ENOMEM : 0;
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Address spaces and user code. An address space of Linux' is a sub-domain of the virtual processor: a process that is
+ * never started. All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
+ */
+
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/signal.h>
+#include <linux/string.h>
+#include <asm/pgtable.h>
+#include <as-layout.h>
+#include <kern.h>
+#include <kern_util.h>
+#include <os.h>
+#include <skas.h>
+#include <sysdep/ptrace.h>
+#include <mm_id.h>
+
+#include "interrupt.h"
+#include "table.h"
+
+/* The system has at most this many address spaces. */
+#define SPACES 2048
+/* Linux takes numbers below 2 for no process. */
+#define FIRST 2
+/* One call of zx_vproc_map takes runs of at most this many bytes. */
+#define RUN_MAX (1ul << 20)
+#define RUNS 128
+/* Flags that a program may not change: interrupts are enabled. */
+#define FLAGS_SET 0x202ul
+#define FLAG_TRAP 0x100ul
+#define PAGE_FAULT 14
+
+struct space {
+	u32 process, vmar;
+};
+
+static struct space spaces[SPACES];
+int userspace_pid[NR_CPUS];
+
+/* Runs that were not handed to the system yet, all of one space. */
+static struct vproc_run runs[RUNS];
+static int run_count;
+static struct space *runs_space;
+
+/*
+ * What was entered last; it can be resumed if it has not been left, with other general registers after a system call
+ * only.
+ */
+static struct {
+	struct space *space;
+	u64 fs_base, gs_base;
+	bool stopped;
+} last;
+
+void hafnon_left(void)
+{
+	last.stopped = false;
+}
+
+static struct space *space_of(int pid)
+{
+	return pid >= FIRST && pid < FIRST + SPACES ? &spaces[pid - FIRST] : NULL;
+}
+
+static int runs_flush(void)
+{
+	int count = run_count;
+
+	run_count = 0;
+	if (!count)
+		return 0;
+	return hafnon->vproc_map(runs_space->vmar, hafnon->physmem, runs, count) == ZX_OK ? 0 : -ENOMEM;
+}
+
+/* Without options, unmaps. */
+static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 options)
+{
+	int err = 0;
+
+	if (!space || !space->process)
+		return -EINVAL;
+	if (runs_space != space) {
+		err = runs_flush();
+		runs_space = space;
+	}
+	while (len && !err) {
+		u64 part = min_t(u64, len, RUN_MAX);
+
+		if (run_count == RUNS)
+			err = runs_flush();
+		runs[run_count++] = (struct vproc_run){ address, offset, part, options, 0 };
+		address += part;
+		offset += part;
+		len -= part;
+	}
+	return err;
+}
+
+/* Execute and write permission need read permission; without it nothing is shown, and the access faults. */
+static u32 options_of(int prot)
+{
+	if (!(prot & UM_PROT_READ))
+		return 0;
+	return ZX_VM_PERM_READ | (prot & UM_PROT_WRITE ? ZX_VM_PERM_WRITE : 0) |
+	       (prot & UM_PROT_EXEC ? ZX_VM_PERM_EXECUTE : 0);
+}
+
+int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
+{
+	return runs_add(space_of(id->pid), virt, len, offset, options_of(prot));
+}
+
+int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
+{
+	struct space *space = space_of(id->pid);
+
+	if (len <= 64 * RUN_MAX)
+		return runs_add(space, addr, len, 0, 0);
+	if (!space || !space->process)
+		return -EINVAL;
+	if (runs_space == space)
+		run_count = 0;
+	hafnon->vmar_unmap(space->vmar, max(addr, 0x200000ul), len - (max(addr, 0x200000ul) - addr));
+	return 0;
+}
+
+/* The next access looks into Linux' tables. */
+int protect(struct mm_id *id, unsigned long addr, unsigned long len, unsigned int prot)
+{
+	return unmap(id, addr, len);
+}
+
+int syscall_stub_flush(struct mm_id *id)
+{
+	return runs_flush();
+}
+
+void __switch_mm(struct mm_id *id)
+{
+	userspace_pid[0] = id->pid;
+}
+
+int start_userspace(unsigned long stub_stack)
+{
+	static int next;
+	int i;
+
+	for (i = 0; i < SPACES; i++) {
+		struct space *space = &spaces[(next + i) % SPACES];
+
+		if (space->process)
+			continue;
+		if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar)) {
+			space->process = 0;
+			return -ENOMEM;
+		}
+		next = (next + i + 1) % SPACES;
+		return space - spaces + FIRST;
+	}
+	return -ENOMEM;
+}
+
+void os_kill_ptraced_process(int pid, int reap_child)
+{
+	struct space *space = space_of(pid);
+
+	if (!space || !space->process)
+		return;
+	if (runs_space == space) {
+		run_count = 0;
+		runs_space = NULL;
+	}
+	if (last.space == space)
+		last.space = NULL;
+	hafnon->task_kill(space->process);
+	hafnon->handle_close(space->vmar);
+	hafnon->handle_close(space->process);
+	*space = (struct space){};
+}
+
+static void state_to_regs(struct uml_pt_regs *regs, const struct vproc_state *s)
+{
+	unsigned long *gp = regs->gp;
+
+	gp[HOST_R15] = s->r15; gp[HOST_R14] = s->r14; gp[HOST_R13] = s->r13; gp[HOST_R12] = s->r12;
+	gp[HOST_BP] = s->rbp; gp[HOST_BX] = s->rbx; gp[HOST_R11] = s->r11; gp[HOST_R10] = s->r10;
+	gp[HOST_R9] = s->r9; gp[HOST_R8] = s->r8; gp[HOST_AX] = s->rax; gp[HOST_CX] = s->rcx;
+	gp[HOST_DX] = s->rdx; gp[HOST_SI] = s->rsi; gp[HOST_DI] = s->rdi;
+	gp[HOST_IP] = s->ip; gp[HOST_SP] = s->rsp; gp[HOST_EFLAGS] = s->flags;
+}
+
+static void regs_to_state(struct vproc_state *s, const struct uml_pt_regs *regs)
+{
+	const unsigned long *gp = regs->gp;
+
+	*s = (struct vproc_state){
+		gp[HOST_AX], gp[HOST_BX], gp[HOST_CX], gp[HOST_DX], gp[HOST_SI], gp[HOST_DI], gp[HOST_BP],
+		gp[HOST_R8], gp[HOST_R9], gp[HOST_R10], gp[HOST_R11], gp[HOST_R12], gp[HOST_R13], gp[HOST_R14],
+		gp[HOST_R15], gp[HOST_IP], gp[HOST_SP], gp[HOST_EFLAGS] | FLAGS_SET, gp[HOST_FS_BASE],
+		gp[HOST_GS_BASE],
+	};
+	if (singlestepping())
+		s->flags |= FLAG_TRAP;
+}
+
+/* Runs user code until it stops; true if it has stopped. Interrupts are disabled. */
+static bool run(struct uml_pt_regs *regs)
+{
+	struct vproc_page *page = hafnon->page;
+	struct space *space = space_of(userspace_pid[0]);
+	struct vproc_state *s = &page->state;
+	bool same = last.stopped && last.space == space && page->reason == REASON_SYSCALL &&
+		    last.fs_base == regs->gp[HOST_FS_BASE] && last.gs_base == regs->gp[HOST_GS_BASE];
+	s32 status;
+
+	regs_to_state(s, regs);
+	last.stopped = false;
+	if (same && s->rcx == s->ip && s->r11 == s->flags)
+		status = hafnon->vproc_resume(hafnon->vproc, page);
+	else
+		status = hafnon->vproc_enter(hafnon->vproc, space->process, page);
+	if (status)
+		return false;
+	last.space = space;
+	last.fs_base = regs->gp[HOST_FS_BASE];
+	last.gs_base = regs->gp[HOST_GS_BASE];
+	last.stopped = true;
+	return true;
+}
+
+/* Gets all registers after a fault; the code can only be entered then. */
+static bool fill(struct uml_pt_regs *regs)
+{
+	last.stopped = false;
+	if (hafnon->vproc_state(hafnon->vproc, hafnon->page))
+		return false;
+	state_to_regs(regs, &hafnon->page->state);
+	return true;
+}
+
+/* Maps what Linux' tables have at an address, if they allow the access. */
+static bool map_from_tables(u64 address, u64 code)
+{
+	pte_t *pte = address < TASK_SIZE ? virt_to_pte(current->mm, address) : NULL;
+	int prot;
+
+	if (!pte || !pte_present(*pte) || !pte_read(*pte) || !pte_young(*pte))
+		return false;
+	prot = UM_PROT_READ | (pte_exec(*pte) ? UM_PROT_EXEC : 0);
+	if (pte_write(*pte) && pte_dirty(*pte))
+		prot |= UM_PROT_WRITE;
+	if (((code & 2) && !(prot & UM_PROT_WRITE)) || ((code & 16) && !(prot & UM_PROT_EXEC)))
+		return false;
+	runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
+		 options_of(prot));
+	return runs_flush() == 0;
+}
+
+static int signal_of(u64 vector)
+{
+	switch (vector) {
+	case 0: case 16: case 19:
+		return SIGFPE;
+	case 1: case 3:
+		return SIGTRAP;
+	case 6:
+		return SIGILL;
+	case 11: case 12: case 17:
+		return SIGBUS;
+	default:
+		return SIGSEGV;
+	}
+}
+
+static void exception(struct uml_pt_regs *regs)
+{
+	struct vproc_page *page = hafnon->page;
+	u64 vector = page->vector, code = page->code;
+	struct kernel_siginfo info = {};
+	int signal = signal_of(vector);
+
+	if (!fill(regs))
+		fatal_sigsegv();
+	if (singlestepping())
+		regs->gp[HOST_EFLAGS] &= ~FLAG_TRAP;
+	regs->faultinfo = (struct faultinfo){ code, 0, vector };
+	info.si_signo = signal;
+	info.si_code = signal == SIGTRAP ? (vector == 1 ? TRAP_TRACE : TRAP_BRKPT) : 1;
+	if (signal == SIGSEGV)
+		segv_handler(SIGSEGV, (struct siginfo *)&info, regs);
+	else
+		relay_signal(signal, (struct siginfo *)&info, regs);
+}
+
+static void stopped(struct uml_pt_regs *regs)
+{
+	struct vproc_page *page = hafnon->page;
+
+	UPT_SYSCALL_NR(regs) = -1;
+	switch (page->reason) {
+	case REASON_SYSCALL:
+		state_to_regs(regs, &page->state);
+		regs->gp[HOST_CX] = regs->gp[HOST_IP];
+		regs->gp[HOST_R11] = regs->gp[HOST_EFLAGS];
+		PT_SYSCALL_NR(regs->gp) = page->state.rax;
+		unblock_signals();
+		handle_syscall(regs);
+		break;
+	case REASON_PAGE_FAULT: {
+		u64 address = page->address, code = page->code;
+
+		if (!fill(regs))
+			fatal_sigsegv();
+		if (!map_from_tables(address, code)) {
+			unblock_signals();
+			regs->faultinfo = (struct faultinfo){ code, address, PAGE_FAULT };
+			segv_handler(SIGSEGV, NULL, regs);
+		}
+		break;
+	}
+	case REASON_EXCEPTION:
+		exception(regs);
+		break;
+	case REASON_KICK:
+		state_to_regs(regs, &page->state);
+		hafnon_left();
+		hafnon_interrupts(regs);
+		break;
+	default:
+		if (!fill(regs))
+			fatal_sigsegv();
+		force_sig(SIGSYS);
+	}
+}
+
+void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
+{
+	interrupt_end();
+	for (;;) {
+		current_mm_sync();
+		block_signals();
+		if (runs_flush()) {
+			report_enomem();
+			fatal_sigsegv();
+		}
+		regs->is_user = 1;
+		if (!run(regs))
+			fatal_sigsegv();
+		stopped(regs);
+		unblock_signals();
+		interrupt_end();
+		PT_SYSCALL_NR(regs->gp) = -1;
+	}
+}
+
+void get_safe_registers(unsigned long *gp, unsigned long *fp);
+void get_safe_registers(unsigned long *gp, unsigned long *fp)
+{
+	memset(gp, 0, MAX_REG_NR * sizeof(long));
+	gp[HOST_CS] = 0x33;
+	gp[HOST_SS] = 0x2b;
+	gp[HOST_EFLAGS] = FLAGS_SET;
+	memset(fp, 0, MAX_FP_NR * sizeof(long));
+	/* The initial control words of x87 and SSE. */
+	((u16 *)fp)[0] = 0x37f;
+	((u32 *)fp)[6] = 0x1f80;
+}
+
+int save_i387_registers(int pid, unsigned long *fp);
+int save_i387_registers(int pid, unsigned long *fp)
+{
+	return -EIO;
+}
+
+int restore_i387_registers(int pid, unsigned long *fp);
+int restore_i387_registers(int pid, unsigned long *fp)
+{
+	return -EIO;
+}
