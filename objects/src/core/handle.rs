@@ -265,9 +265,9 @@ impl HandleTable {
         Ok(handle)
     }
 
-    /// Any handle of the table, for emptying it.
+    /// Any handle of the table from an index on, for emptying it. Looks at no free cell once the table is empty.
     pub fn any(&self, from: &mut usize) -> Option<HandleValue> {
-        while *from < self.chunks.len() << CHUNK_BITS {
+        while self.len != 0 && *from < self.chunks.len() << CHUNK_BITS {
             let i = *from;
             let cell = self.chunks.get(i >> CHUNK_BITS)?.get(i & (CHUNK - 1))?;
             if let Slot::Used { .. } = cell.slot {
@@ -330,6 +330,19 @@ mod tests {
             assert_ne!(other, value);
             table.remove(other).unwrap();
         }
+    }
+
+    #[test]
+    fn an_empty_table_is_not_searched() {
+        let mut table = HandleTable::new(0x1234_5678);
+        table.allow(1 << 16);
+        let values = [1, 2].map(|n| table.insert(handle(n)).unwrap());
+        let mut from = 0;
+        for value in values {
+            assert_eq!(table.any(&mut from), Some(value));
+            table.remove(value).unwrap();
+        }
+        assert_eq!((table.any(&mut from), from), (None, 1));
     }
 
     #[test]
