@@ -10,6 +10,9 @@ mod fuchsia {
 
     use std::process::ExitCode;
 
+    /// How many MiB a Linux can have: all must fit below the end of its address range, with what it maps behind them.
+    const MEMORY: std::ops::RangeInclusive<u64> = 1..=4096;
+
     /// What the command line says.
     struct Arguments {
         memory: u64,
@@ -23,7 +26,7 @@ mod fuchsia {
         let mut arguments = Arguments { memory: 128, initrd: None, kernel: String::new(), rest: Vec::new() };
         while let Some(word) = given.next() {
             match word.as_str() {
-                "--memory" => arguments.memory = given.next()?.parse().ok()?,
+                "--memory" => arguments.memory = given.next()?.parse().ok().filter(|memory| MEMORY.contains(memory))?,
                 "--initrd" => arguments.initrd = Some(given.next()?),
                 _ => {
                     arguments.kernel = word;

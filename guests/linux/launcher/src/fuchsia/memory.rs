@@ -40,13 +40,14 @@ pub fn load(kernel: &[u8], len: u64) -> Result<Memory, String> {
     let physmem = physmem.replace_as_executable(None).map_err(status("memory cannot be executed"))?;
     let root = zx::startup::vmar_root_self();
     let info = root.info_record::<abi::zx_info_vmar_t>(abi::ZX_INFO_VMAR).map_err(status("no region"))?;
-    let offset = usize::try_from(RANGE - info.base as u64).map_err(|_| "no such address")?;
+    let offset = RANGE.checked_sub(info.base as u64).ok_or("the kernel is below this process's addresses")?;
     let may = abi::ZX_VM_SPECIFIC
         | abi::ZX_VM_CAN_MAP_SPECIFIC
         | abi::ZX_VM_CAN_MAP_READ
         | abi::ZX_VM_CAN_MAP_WRITE
         | abi::ZX_VM_CAN_MAP_EXECUTE;
-    let (vmar, _) = root.allocate(may, offset, RANGE_LEN).map_err(status("the kernel's addresses are in use"))?;
+    let (vmar, _) =
+        root.allocate(may, offset as usize, RANGE_LEN).map_err(status("the kernel's addresses are in use"))?;
     let access = abi::ZX_VM_SPECIFIC | abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE | abi::ZX_VM_PERM_EXECUTE;
     vmar.map(access, 0, &physmem, 0, len.next_multiple_of(PAGE) as usize).map_err(status("cannot map memory"))?;
     Ok(Memory { physmem, vmar, start: file.ehdr.e_entry })

@@ -64,7 +64,7 @@ void block_signals(void)
 
 void unblock_signals(void)
 {
-	struct uml_pt_regs *regs;
+	/* The kernel itself: no user registers. */
 	static struct uml_pt_regs none;
 
 	if (signals_enabled)
@@ -76,8 +76,7 @@ void unblock_signals(void)
 			return;
 		signals_enabled = 0;
 		barrier();
-		regs = &none;
-		hafnon_interrupts(regs);
+		hafnon_interrupts(&none);
 	}
 }
 

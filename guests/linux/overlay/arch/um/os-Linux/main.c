@@ -151,7 +151,6 @@ char *get_umid(void)
 long elf_aux_hwcap = 0x078bfbfd;
 
 /* There is no heap behind the image. */
-
 void *sbrk(int increment)
 {
 	return (void *)PAGE_ALIGN((unsigned long)_end);

@@ -32,8 +32,13 @@ int os_map_memory(void *virt, int fd, unsigned long long off, unsigned long len,
 
 int os_unmap_memory(void *addr, int len)
 {
-	hafnon->vmar_unmap(hafnon->vmar, (u64)addr, (unsigned int)len);
-	return 0;
+	switch (hafnon->vmar_unmap(hafnon->vmar, (u64)addr, (unsigned int)len)) {
+	case ZX_OK:
+	case ZX_ERR_NOT_FOUND:
+		return 0;
+	default:
+		return -ENOMEM;
+	}
 }
 
 int os_protect_memory(void *addr, unsigned long len, int r, int w, int x)

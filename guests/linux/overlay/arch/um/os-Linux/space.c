@@ -28,6 +28,8 @@
 /* One call of zx_vproc_map takes runs of at most this many bytes. */
 #define RUN_MAX (1ul << 20)
 #define RUNS 128
+/* The lowest address of a sub-domain. */
+#define LOWEST 0x200000ul
 /* Flags that a program may not change: interrupts are enabled. */
 #define FLAGS_SET 0x202ul
 #define FLAG_TRAP 0x100ul
@@ -116,15 +118,24 @@ int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int f
 int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
 {
 	struct space *space = space_of(id->pid);
+	unsigned long start = max(addr, LOWEST);
+	int err;
 
 	if (len <= 64 * RUN_MAX)
 		return runs_add(space, addr, len, 0, 0);
 	if (!space || !space->process)
 		return -EINVAL;
-	if (runs_space == space)
-		run_count = 0;
-	hafnon->vmar_unmap(space->vmar, max(addr, 0x200000ul), len - (max(addr, 0x200000ul) - addr));
-	return 0;
+	/* What waits may map pages in this range. */
+	err = runs_flush();
+	if (err || start >= addr + len)
+		return err;
+	switch (hafnon->vmar_unmap(space->vmar, start, addr + len - start)) {
+	case ZX_OK:
+	case ZX_ERR_NOT_FOUND:
+		return 0;
+	default:
+		return -ENOMEM;
+	}
 }
 
 /* The next access looks into Linux' tables. */
@@ -254,9 +265,8 @@ static bool map_from_tables(u64 address, u64 code)
 		prot |= UM_PROT_WRITE;
 	if (((code & 2) && !(prot & UM_PROT_WRITE)) || ((code & 16) && !(prot & UM_PROT_EXEC)))
 		return false;
-	runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
-		 options_of(prot));
-	return runs_flush() == 0;
+	return !runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
+			 options_of(prot)) && !runs_flush();
 }
 
 static int signal_of(u64 vector)

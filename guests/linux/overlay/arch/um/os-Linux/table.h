@@ -10,6 +10,7 @@
 
 /* Zircon's statuses and constants that this OS layer uses. */
 #define ZX_OK 0
+#define ZX_ERR_NOT_FOUND (-25)
 #define ZX_VM_PERM_READ 1
 #define ZX_VM_PERM_WRITE 2
 #define ZX_VM_PERM_EXECUTE 4
