@@ -30,6 +30,8 @@ consts! { TABLE;
         /// Maximum length of a run of `zx_vproc_map`, in bytes.
         HAFNON_VPROC_RUN_MAX = 1 << 20;
     [u32]
+        /// `zx_vproc_create`: the code computes with the owner's x87 and vector registers.
+        HAFNON_VPROC_SHARED_VECTORS = 1;
         /// `zx_vproc_bind`: packets of the port become events.
         HAFNON_VPROC_BIND = 0;
         /// `zx_vproc_bind`: packets of the port no longer become events.

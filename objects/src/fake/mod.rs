@@ -83,6 +83,8 @@ pub struct FakeMachine {
     pub endpoints: FakeEndpoints,
     /// Runners, and whether they run.
     pub runners: BTreeMap<u32, bool>,
+    /// With which runner a thread shares its vector registers.
+    pub shares: BTreeMap<u32, u32>,
     /// The debug registers of runners that were given any.
     pub runner_debug: BTreeMap<u32, DebugRegisters>,
     next_runner: u32,
@@ -551,6 +553,7 @@ impl Machine for FakeMachine {
 
     fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
         assert!(self.runners.contains_key(&runner.0) && self.threads.contains_key(&owner.0), "both in use");
+        self.shares.insert(owner.0, runner.0);
     }
 
     fn runner_hold(&mut self, runner: MachineRunner) -> Runs {

@@ -12,6 +12,9 @@
 //!    other runners in slices.
 //! 5. While the owner is held by a suspend token, an exception or a page wait, the current runner is stopped. A message
 //!    that it has sent stays.
+//! 6. With shared vectors, a runner computes with the owner's x87 and vector registers. A thread of the machine shares
+//!    them with one other only, so each runner is told when it is entered in the place of another. The one before has
+//!    registers of its own again, with values that its code never sees: it shares before it runs again.
 //!
 //! A runner counts as a thread of the owner's job.
 
@@ -57,6 +60,8 @@ pub struct Vproc {
     /// The runner entered last, and its process if that has not ended.
     last: Option<(MachineRunner, Option<Id<Process>>)>,
     stopped: bool,
+    /// The runner that runs shares the owner's x87 and vector registers (6).
+    shares_vectors: bool,
     /// The current runner was stopped because the owner is held (5).
     held: bool,
     /// An upcall is due as soon as it is possible ([`upcall`]).
@@ -91,8 +96,11 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `ALREADY_BOUND`: it has one already, or bound restricted state. `NO_RESOURCES`: it has no free slot.
-    /// `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
-    pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
+    /// `NOT_SUPPORTED`: it is a component's, or the machine cannot share vectors. `NO_MEMORY`.
+    pub fn vproc_create(&mut self, owner: Id<Thread>, shares_vectors: bool) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
+        if shares_vectors && !self.machine.runs_foreign() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let thread = self.objects.get(owner)?;
         if thread.vproc.is_some() || thread.restricted.is_some() {
             return Err(Status::ALREADY_BOUND);
@@ -100,7 +108,7 @@ impl<M: Machine> Kernel<M> {
         let account = self.objects.get(thread.process)?.account;
         let endpoint = self.endpoint_create()?;
         self.add_ref(endpoint.object());
-        let made = self.vproc_make(owner, account, endpoint);
+        let made = self.vproc_make(owner, account, endpoint, shares_vectors);
         made.inspect_err(|_| self.drop_ref(endpoint.object()))
     }
 
@@ -109,13 +117,14 @@ impl<M: Machine> Kernel<M> {
         owner: Id<Thread>,
         account: Key,
         endpoint: Id<Endpoint>,
+        shares_vectors: bool,
     ) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
         let receive = EndpointUse { call: false, send: false, receive: true };
         let slot = self.endpoint_mint(endpoint, owner, 0, receive)?;
         let made = self.vmo_create(PAGE, false).and_then(|page| {
             self.add_ref(page.object());
             let id = self.vmo_write(page, SLOT, u64::from(slot).as_bytes());
-            let id = id.and_then(|()| self.vproc_body(owner, account, endpoint, page));
+            let id = id.and_then(|()| self.vproc_body(owner, account, endpoint, page, shares_vectors));
             id.map(|id| (id, page)).inspect_err(|_| self.drop_ref(page.object()))
         });
         let (id, page) = made.inspect_err(|_| self.endpoint_unreachable(endpoint))?;
@@ -129,6 +138,7 @@ impl<M: Machine> Kernel<M> {
         account: Key,
         endpoint: Id<Endpoint>,
         page: Id<Vmo>,
+        shares_vectors: bool,
     ) -> Result<Id<Vproc>, Status> {
         let machine = self.objects.get(owner)?.machine().ok_or(Status::BAD_STATE)?;
         let doorbell = self.machine.doorbell_create(machine).map_err(|OutOfMemory| Status::NO_MEMORY)?;
@@ -142,6 +152,7 @@ impl<M: Machine> Kernel<M> {
             runners,
             last: None,
             stopped: false,
+            shares_vectors,
             held: false,
             due: false,
         };
@@ -172,8 +183,20 @@ impl<M: Machine> Kernel<M> {
             Some((last, None)) => self.runner_end(id, last),
             None => {}
         }
+        if !last.is_some_and(|(last, _)| last == runner) {
+            self.vproc_share(id, runner);
+        }
         self.machine.runner_enter(runner, &registers(&state));
         Ok(())
+    }
+
+    /// Step 6, where it applies.
+    fn vproc_share(&mut self, id: Id<Vproc>, runner: MachineRunner) {
+        let Ok(vproc) = self.objects.get(id) else { return };
+        let owner = self.objects.get(vproc.owner).ok().and_then(Thread::machine).filter(|_| vproc.shares_vectors);
+        if let Some(owner) = owner {
+            self.machine.runner_shares(runner, owner);
+        }
     }
 
     /// `vproc_stop` by a thread: stops it and writes its registers to its page.

@@ -713,7 +713,7 @@ pub trait Machine {
     /// Its registers; the instruction pointer is at the instruction that stopped it.
     fn runner_registers(&mut self, runner: MachineRunner) -> Registers;
     /// Makes it use the x87 and vector registers of `owner`, a thread with an occupied endpoint slot, until either
-    /// ends. `owner` shares them with no other runner.
+    /// ends, or `owner` shares them with another runner.
     fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread);
     /// Its debug registers; none if the machine does not keep them per thread.
     fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters>;

@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn what_is_bound_goes_with_the_thread_or_before() {
         let mut world = world();
-        assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
+        assert_eq!(world.kernel.vproc_create(world.thread, false).err(), Some(Status::ALREADY_BOUND));
         world.bind().unwrap();
         assert_eq!(world.runners(), (1, 0));
         assert_eq!(world.enter(zx_restricted_state_t::default()), Ok(true));
@@ -433,7 +433,7 @@ mod tests {
             assert!(world.kernel.machine.doorbells.is_empty() && world.kernel.machine.endpoints.own.is_empty());
         }
         assert_eq!(world.kernel.restricted_enter(world.thread), Err(Status::BAD_STATE));
-        let (vproc, _) = world.kernel.vproc_create(world.thread).unwrap();
+        let (vproc, _) = world.kernel.vproc_create(world.thread, false).unwrap();
         assert_eq!(world.bind(), Err(Status::ALREADY_BOUND));
         world.kernel.vproc_unreachable(vproc);
         world.bind().unwrap();

@@ -25,6 +25,8 @@ mod endpoint;
 mod event;
 mod exception;
 mod futex;
+#[cfg(feature = "probe")]
+mod fx_registers;
 mod handle;
 mod info;
 mod interrupt;
@@ -59,6 +61,8 @@ pub use endpoint::{Endpoint, Received, Slot, Words};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use exception::{Exception, raise_user_exception};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
+#[cfg(feature = "probe")]
+pub use fx_registers::FxRegisters;
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
 pub use info::{Info, InfoSize, Record, TaskInfo};
 pub use interrupt::Interrupt;
@@ -67,8 +71,6 @@ pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use pager::Pager;
 pub use port::Port;
-#[cfg(feature = "probe")]
-pub use restricted::FxRegisters;
 pub use restricted::{Reason, Restricted, unbind_restricted_state};
 pub use stream::Stream;
 pub use system::{

@@ -1,7 +1,5 @@
 //! Restricted mode: this thread runs other code, with a separate set of registers (`docs/virtual-processors.md`).
 
-#[cfg(feature = "probe")]
-use core::arch::asm;
 use core::arch::naked_asm;
 use core::marker::PhantomData;
 use core::{mem, ptr};
@@ -34,11 +32,6 @@ impl Reason {
         }
     }
 }
-
-/// x87 and SSE registers, as FXSAVE writes them.
-#[cfg(feature = "probe")]
-#[repr(C, align(16))]
-pub struct FxRegisters(pub [u8; 512]);
 
 /// The restricted state that is bound to a thread, mapped into its process. Dropping this value unbinds the state.
 pub struct Restricted<'v> {
@@ -101,28 +94,10 @@ impl<'v> Restricted<'v> {
     /// # Errors
     /// As [`Self::enter`].
     #[cfg(feature = "probe")]
-    pub fn enter_with(&mut self, registers: &mut FxRegisters) -> Result<Reason> {
-        let (mut reason, mut own) = (u64::MAX, FxRegisters([0; 512]));
-        let status: i32;
-        // SAFETY: as in `enter`. Both areas have the size and alignment that FXSAVE requires; the last FXRSTOR restores
-        // the registers that this function saved first.
-        unsafe {
-            asm!(
-                "fxsave [r13]",
-                "fxrstor [r12]",
-                "call {enter}",
-                "fxsave [r12]",
-                "fxrstor [r13]",
-                enter = sym enter,
-                in("r12") &raw mut registers.0,
-                in("r13") &raw mut own.0,
-                inout("edi") 0 => _,
-                inout("rsi") &raw mut reason => _,
-                lateout("eax") status,
-                clobber_abi("C"),
-            );
-        }
-        check(status)?;
+    pub fn enter_with(&mut self, registers: &mut crate::FxRegisters) -> Result<Reason> {
+        let mut reason = u64::MAX;
+        // SAFETY: as in `enter`.
+        unsafe { registers.around(enter as *const (), [0, (&raw mut reason).expose_provenance() as u64, 0]) }?;
         Reason::of(reason)
     }
 

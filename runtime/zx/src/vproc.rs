@@ -71,9 +71,17 @@ impl<'v> VirtualProcessor<'v> {
     /// # Errors
     /// `ALREADY_BOUND`: the thread already has one. `NO_RESOURCES`: the thread has no free slot. `NO_MEMORY`.
     pub fn create(vmar: &'v Vmar) -> Result<Self> {
+        Self::create_with_options(vmar, 0)
+    }
+
+    /// As [`Self::create`], with `HAFNON_VPROC_SHARED_VECTORS` or no option.
+    ///
+    /// # Errors
+    /// In addition `NOT_SUPPORTED`: the kernel cannot share vector registers. `INVALID_ARGS`: an unknown option.
+    pub fn create_with_options(vmar: &'v Vmar, options: u32) -> Result<Self> {
         let (mut out, mut page) = (0, 0);
         // SAFETY: both outputs have room for one handle.
-        check(unsafe { sys::zx_vproc_create(0, &mut out, &mut page) })?;
+        check(unsafe { sys::zx_vproc_create(options, &mut out, &mut page) })?;
         let (handle, page) = (Vproc(Handle::from_call(out)?), Vmo::from(Handle::from_call(page)?));
         let address = vmar.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, &page, 0, PAGE)?;
         let page = ptr::with_exposed_provenance_mut(address);
@@ -107,6 +115,32 @@ impl<'v> VirtualProcessor<'v> {
     pub fn enter(&mut self, process: &Process) -> Result<Exit> {
         // SAFETY: the page is mapped, and this value is borrowed mutably.
         check(unsafe { sys::zx_vproc_enter(self.handle.raw_handle(), process.raw_handle(), self.page) })?;
+        Ok(self.exit())
+    }
+
+    /// Like [`Self::enter`], with these x87 and SSE registers in the owner. Afterwards they hold the owner's, which are
+    /// the code's with `HAFNON_VPROC_SHARED_VECTORS`.
+    ///
+    /// # Errors
+    /// As [`Self::enter`].
+    #[cfg(feature = "probe")]
+    pub fn enter_with(&mut self, process: &Process, registers: &mut crate::FxRegisters) -> Result<Exit> {
+        let words =
+            [self.handle.raw_handle().into(), process.raw_handle().into(), self.page.expose_provenance() as u64];
+        // SAFETY: as in `enter`.
+        unsafe { registers.around(sys::zx_vproc_enter as *const (), words) }?;
+        Ok(self.exit())
+    }
+
+    /// Like [`Self::resume`], as [`Self::enter_with`].
+    ///
+    /// # Errors
+    /// As [`Self::resume`].
+    #[cfg(feature = "probe")]
+    pub fn resume_with(&mut self, registers: &mut crate::FxRegisters) -> Result<Exit> {
+        let words = [self.handle.raw_handle().into(), self.page.expose_provenance() as u64, 0];
+        // SAFETY: as in `resume`.
+        unsafe { registers.around(sys::zx_vproc_resume as *const (), words) }?;
         Ok(self.exit())
     }
 

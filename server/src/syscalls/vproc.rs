@@ -1,8 +1,9 @@
 //! Virtual processors.
 
 use abi::{
-    HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_VPROC_BIND, HAFNON_VPROC_RUN_MAX, HAFNON_VPROC_UNBIND, Rights, Status,
-    ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, hafnon_vproc_run_t,
+    HAFNON_DEFAULT_VPROC_RIGHTS, HAFNON_VPROC_BIND, HAFNON_VPROC_RUN_MAX, HAFNON_VPROC_SHARED_VECTORS,
+    HAFNON_VPROC_UNBIND, Rights, Status, ZX_DEFAULT_VMO_RIGHTS, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE,
+    hafnon_vproc_run_t,
 };
 use objects::Id;
 use objects::core::continuation::SliceTimer;
@@ -31,10 +32,10 @@ pub fn vproc_create<M: Machine>(
     out: Out<u32>,
     out_page: Out<u32>,
 ) -> Result<(), Status> {
-    if options != 0 {
+    if options & !HAFNON_VPROC_SHARED_VECTORS != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let (vproc, page) = cx.kernel.vproc_create(cx.thread)?;
+    let (vproc, page) = cx.kernel.vproc_create(cx.thread, options & HAFNON_VPROC_SHARED_VECTORS != 0)?;
     let value = cx.kernel.give_new(cx.process, vproc, HAFNON_DEFAULT_VPROC_RIGHTS)?;
     let told = cx.write(out, value);
     told.and_then(|()| cx.hand_out(page, ZX_DEFAULT_VMO_RIGHTS, out_page)).inspect_err(|_| cx.discard(value))

@@ -19,7 +19,7 @@ fn world() -> World {
     let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
     kernel.process_begin(process, None).unwrap();
     kernel.thread_start(thread, &Registers::default()).unwrap();
-    let (vproc, _) = kernel.vproc_create(thread).unwrap();
+    let (vproc, _) = kernel.vproc_create(thread, false).unwrap();
     let rights = abi::HAFNON_DEFAULT_VPROC_RIGHTS;
     let handle = kernel.dup_handle(Handle { object: vproc.object(), rights });
     World { kernel, thread, vproc, handle }
@@ -47,7 +47,7 @@ impl World {
 #[test]
 fn one_of_the_runners_runs() {
     let mut world = world();
-    assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
+    assert_eq!(world.kernel.vproc_create(world.thread, false).err(), Some(Status::ALREADY_BOUND));
     assert_eq!(world.kernel.vproc_stop(world.vproc, world.thread), Err(Status::BAD_STATE));
     let (a, b) = (world.domain(), world.domain());
     world.enter(a).unwrap();
@@ -65,7 +65,7 @@ fn one_of_the_runners_runs() {
     world.kernel.reap();
     assert_eq!((world.runners(), world.kernel.machine.doorbells.len()), ((0, 0), 0));
     assert!(world.kernel.machine.endpoints.own.is_empty() && world.kernel.machine.endpoints.minted.is_empty());
-    let (again, _) = world.kernel.vproc_create(world.thread).unwrap();
+    let (again, _) = world.kernel.vproc_create(world.thread, false).unwrap();
     assert_ne!(again, world.vproc);
 }
 
@@ -127,7 +127,7 @@ fn runners_time_is_their_owners() {
     world.kernel.close(world.handle);
     world.kernel.reap();
     ran(&mut world, 4);
-    let (again, _) = world.kernel.vproc_create(world.thread).unwrap();
+    let (again, _) = world.kernel.vproc_create(world.thread, false).unwrap();
     world.kernel.vproc_start(again, world.thread, c).unwrap();
     ran(&mut world, 5);
     world.kernel.thread_kill(world.thread);
@@ -182,7 +182,7 @@ fn so_many_in_a_process() {
     for n in 0..=IN_PROCESS {
         let thread = world.kernel.thread_create(process, Name::new(b"t")).unwrap();
         world.kernel.thread_start(thread, &Registers::default()).unwrap();
-        let (vproc, _) = world.kernel.vproc_create(thread).unwrap();
+        let (vproc, _) = world.kernel.vproc_create(thread, false).unwrap();
         let refused = (n == IN_PROCESS).then_some(Status::NO_RESOURCES);
         assert_eq!(world.kernel.vproc_start(vproc, thread, domain).err(), refused);
         assert_eq!(world.kernel.vproc_start(vproc, world.thread, domain), Err(Status::BAD_STATE));
@@ -191,4 +191,30 @@ fn so_many_in_a_process() {
     world.kernel.process_kill(process, 0);
     world.kernel.reap();
     assert_eq!(world.runners(), (0, 0));
+}
+
+#[test]
+fn the_runner_that_runs_shares_the_owner_s_vectors() {
+    let (mut world, owner) = (world(), |world: &World| {
+        world.kernel.objects.get(world.thread).ok().and_then(Thread::machine).map_or(0, |thread| thread.0)
+    });
+    world.kernel.close(world.handle);
+    world.kernel.reap();
+    let (own, _) = world.kernel.vproc_create(world.thread, false).unwrap();
+    world.vproc = own;
+    let (a, b) = (world.domain(), world.domain());
+    world.enter(a).unwrap();
+    assert!(world.kernel.machine.shares.is_empty());
+    world.kernel.vproc_unreachable(own);
+    world.kernel.reap();
+    let (shared, _) = world.kernel.vproc_create(world.thread, true).unwrap();
+    world.vproc = shared;
+    let mut seen = alloc::vec::Vec::new();
+    for process in [a, b, a, a] {
+        world.enter(process).unwrap();
+        let runner = world.kernel.objects.get(shared).unwrap().runners[&process].0;
+        assert_eq!(world.kernel.machine.shares.get(&owner(&world)), Some(&runner));
+        seen.push(runner);
+    }
+    assert_eq!((seen[0], seen[0] != seen[1]), (seen[2], true));
 }

@@ -210,7 +210,7 @@ mod tests {
         let owner = kernel.thread_create(process, Name::new(b"t")).unwrap();
         kernel.process_begin(process, None).unwrap();
         kernel.thread_start(owner, &Registers { rip: 77, rbx: 5, rflags: 0x302, ..Registers::default() }).unwrap();
-        let (vproc, page) = kernel.vproc_create(owner).unwrap();
+        let (vproc, page) = kernel.vproc_create(owner, false).unwrap();
         let mut world = World { kernel, owner, vproc, page };
         world.write(place!(entry_ip), ENTRY);
         world.write(place!(entry_sp), STACK);

@@ -104,6 +104,7 @@ mod vproc_events;
 pub mod vproc_hostile;
 pub mod vproc_scale;
 pub mod vproc_suspend;
+pub mod vproc_vectors;
 mod wait;
 mod zeroed;
 
@@ -235,6 +236,7 @@ pub fn all() -> Vec<Case> {
         vproc_hostile::cases(),
         vproc_scale::cases(),
         vproc_suspend::cases(),
+        vproc_vectors::cases(),
         vmar::cases(),
         vmar_change::cases(),
         vmar_execute::cases(),

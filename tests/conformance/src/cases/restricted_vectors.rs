@@ -23,7 +23,7 @@ const XMM: usize = 160;
 const SEES: &[u8] = &[0x66, 0x48, 0x0f, 0x7e, 0xd8, 0x66, 0x48, 0x0f, 0x6e, 0xe3];
 
 /// Initial registers of a program, with a pattern in all SSE registers.
-fn filled(with: u64) -> FxRegisters {
+pub(super) fn filled(with: u64) -> FxRegisters {
     let mut area = FxRegisters([0; 512]);
     // The control words of x87 and SSE.
     area.0[..2].copy_from_slice(&0x37f_u16.to_le_bytes());
@@ -35,7 +35,7 @@ fn filled(with: u64) -> FxRegisters {
 }
 
 /// The lower half of an SSE register.
-fn sse(area: &FxRegisters, register: usize) -> u64 {
+pub(super) fn sse(area: &FxRegisters, register: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| area.0[XMM + register * 16 + i]))
 }
 

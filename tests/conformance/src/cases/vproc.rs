@@ -79,7 +79,7 @@ pub(super) fn run(address: u64, offset: u64, len: u64, options: u32) -> hafnon_v
     hafnon_vproc_run_t { address, offset, len, options, reserved: 0 }
 }
 
-static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
+pub(super) static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
 
 pub(super) fn processor() -> Result<VirtualProcessor<'static>, Failure> {
     Ok(VirtualProcessor::create(&ROOT)?)

@@ -229,7 +229,8 @@ impl Recipe<'_> {
     /// Creates this thread's virtual processor, which may exist already.
     fn vproc(&mut self) {
         self.call("restricted_unbind_state", &[Is(0)]);
-        self.call("vproc_create", &[Is(0), To(VPROC), To(STATE)]);
+        let options = Is(self.below(2));
+        self.call("vproc_create", &[options, To(VPROC), To(STATE)]);
     }
 
     /// Its page, mapped.
