@@ -16,7 +16,7 @@ farm=$build/farm
 rm -rf "$farm"
 mkdir -p "$farm/arch/um" "$farm/arch/x86/um"
 for part in arch/um/os-Linux arch/um/Makefile-os-Linux arch/x86/um/os-Linux; do
-	ln -s "$here/overlay/$part" "$farm/$part"
+	ln -sn "$here/overlay/$part" "$farm/$part"
 done
 for folder in arch/x86/um arch/um arch/x86 arch .; do
 	for entry in "$source/$folder"/*; do
@@ -24,6 +24,10 @@ for folder in arch/x86/um arch/um arch/x86 arch .; do
 		[ -e "$link" ] || ln -s "$entry" "$link"
 	done
 done
+
+# Its options are part of the configuration.
+rm "$farm/Kconfig"
+{ cat "$source/Kconfig"; echo 'source "arch/um/os-Linux/Kconfig"'; } >"$farm/Kconfig"
 
 make="make -C $farm ARCH=um O=$build"
 KCONFIG_ALLCONFIG=$here/config $make allnoconfig

@@ -41,6 +41,12 @@ pub enum Command {
         #[arg(short, long)]
         verbose: bool,
     },
+    /// Boots the system and, as a program in it, a current Linux, built from Debian's source package.
+    ///
+    /// Without COMMAND a shell (Debian's busybox) has the terminal. With COMMAND, its input, output and exit code are
+    /// this command's. The first run fetches and builds Linux: some six minutes of
+    /// processor time. A kernel panic gives 1; the other exit codes are those of `run`.
+    Linux(LinuxArgs),
     /// Creates disks for `run --disk`, and writes and reads them on the host: no superuser, nothing mounted.
     Disk {
         /// What to do.
@@ -253,6 +259,30 @@ impl RunArgs {
             program: Vec::new(),
         }
     }
+}
+
+/// Options of `linux`.
+#[derive(Clone, Debug, Args)]
+pub struct LinuxArgs {
+    /// Show the boot messages of the system and of Linux (on standard error).
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Linux' memory, in MiB or with K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
+    pub memory: u64,
+    /// The initial file system, in the format that Linux takes (cpio), instead of Debian's busybox. COMMAND must be
+    /// absent then: the archive's own /init runs.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub initrd: Option<PathBuf>,
+    /// Options for Linux in addition to ours, separated by blanks.
+    #[arg(long, value_name = "ARGS")]
+    pub append: Option<String>,
+    /// End the machine after this many seconds; the exit code is then 124.
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub timeout: Option<f64>,
+    /// A program of Linux' and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Options of `cargo`.

@@ -29,6 +29,7 @@ mod kernel;
 mod kernel_patches;
 mod line;
 mod link;
+mod linux;
 mod lock;
 mod mutations;
 mod paths;
@@ -89,6 +90,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Cc { args } => c::front::cc(&paths, args),
         Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Bench(args) => bench::bench(&paths, args),
+        Command::Linux(args) => linux::linux(&paths, args),
         Command::Disk { what } => disk::disk(what),
         Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
         Command::Fuzz(args) => fuzz::fuzz(&paths, args),

@@ -73,7 +73,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
 }
 
 /// Whether a user is at a terminal.
-fn has_terminal() -> bool {
+pub fn has_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 

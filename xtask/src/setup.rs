@@ -41,6 +41,15 @@ const DISK_TOOLS: [Tool; 3] = [
     Tool { program: "mcopy", package: "mtools", purpose: "reads and writes files in them" },
 ];
 
+/// Programs that build Linux, in addition to [`BUILD_TOOLS`].
+const LINUX_TOOLS: [Tool; 5] = [
+    Tool { program: "make", package: "make", purpose: "builds Linux" },
+    Tool { program: "flex", package: "flex", purpose: "builds Linux" },
+    Tool { program: "bison", package: "bison", purpose: "builds Linux" },
+    Tool { program: "bc", package: "bc", purpose: "builds Linux" },
+    Tool { program: "xz", package: "xz-utils", purpose: "unpacks Linux' source" },
+];
+
 /// Components of the toolchain in addition to its minimal profile.
 const COMPONENTS: [&str; 4] = ["clippy", "rustfmt", "rust-src", "llvm-tools"];
 
@@ -102,6 +111,53 @@ pub fn for_miri(ui: &Ui, nightly: &str) -> Result<()> {
     Ok(())
 }
 
+/// Makes sure that everything for building Linux is installed.
+///
+/// # Errors
+/// As [`for_building`].
+pub fn for_linux(ui: &Ui) -> Result<()> {
+    packages(ui, &LINUX_TOOLS)
+}
+
+/// The version of Linux' source package that was tested last.
+const LINUX_TESTED: &str = "6.12.117-1~deb12u1";
+
+/// Puts Linux' source into a folder, from Debian's package: fetched, not installed. Returns its folder and its version:
+/// the tested one, or else the newest of the series.
+///
+/// # Errors
+/// The host is not Debian, or the package cannot be fetched.
+pub fn linux_source(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
+    const PACKAGE: &str = "linux-source-6.12";
+    let (source, marker) = (folder.join(PACKAGE), folder.join("version"));
+    if let Ok(version) = fs::read_to_string(&marker) {
+        return Ok((source, version));
+    }
+    packages(ui, &[LINUX_TOOLS[4]])?;
+    let package = unpacked(ui, folder, PACKAGE, || {
+        let known = output(Command::new("apt-cache").args(["madison", PACKAGE]))?;
+        let mut versions = known.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
+        let newest = versions.clone().next();
+        Ok(versions.find(|version| *version == LINUX_TESTED).or(newest).map(|version| format!("{PACKAGE}={version}")))
+    })?;
+    let version = output(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version"))?.trim().to_string();
+    if version != LINUX_TESTED {
+        ui.note(&format!("Linux {version} takes the place of {LINUX_TESTED}, which was tested"));
+    }
+    let mut step = ui.step("unpacking Linux");
+    step.activity(&version);
+    let archive = folder.join("usr/src").join(PACKAGE).with_extension("12.tar.xz");
+    if source.exists() {
+        fs::remove_dir_all(&source).context("cannot remove what was unpacked of Linux")?;
+    }
+    output(Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(folder))?;
+    // What is not needed any more.
+    fs::remove_dir_all(folder.join("usr")).context("cannot remove the package of Linux")?;
+    fs::remove_file(&package).context("cannot remove the package of Linux")?;
+    fs::write(&marker, &version).context("cannot write the version of Linux")?;
+    Ok((source, version))
+}
+
 /// Makes sure that the programs with which tests create and check disks are installed.
 ///
 /// # Errors
@@ -148,7 +204,7 @@ pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
 fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Option<String>>) -> Result<PathBuf> {
     let there = || {
         let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-        files.filter(|file| file.to_string_lossy().ends_with("_amd64.deb")).max()
+        files.filter(|file| file.to_string_lossy().ends_with(".deb")).max()
     };
     if there().is_none() {
         let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,8 +221,12 @@ fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Opti
         output(Command::new("apt-get").args(["download", "-q", RETRIES, &name]).current_dir(folder))?;
     }
     let package = there().context("apt-get downloaded no package")?;
-    output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder))?;
-    Ok(package)
+    let unpacked = output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder));
+    if unpacked.is_err() {
+        // The next run fetches it again.
+        let _ = fs::remove_file(&package);
+    }
+    unpacked.map(|_| package)
 }
 
 /// The output of a command.

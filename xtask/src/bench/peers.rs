@@ -15,10 +15,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cpio::newc::ModeFileType;
 
 use super::commit;
 use super::operations::{Figure, figure};
 use crate::cli::Accel;
+use crate::linux::archive::Archive;
 use crate::paths::Paths;
 use crate::qemu::{Devices, Machine};
 use crate::session::console::Listener;
@@ -186,21 +188,12 @@ fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
     pack(&folders, &files.collect::<Result<Vec<_>>>()?)
 }
 
-/// Builds an archive in the format of an initramfs.
+/// Builds an initial file system.
 fn pack(folders: &[&str], files: &[(&str, Vec<u8>)]) -> Result<Vec<u8>> {
-    use cpio::newc::{Builder, ModeFileType, trailer};
-    use std::io::Write;
-    let mut out = Vec::new();
-    let folders = folders.iter().map(|name| (*name, ModeFileType::Directory, &[][..]));
-    let files = files.iter().map(|(name, bytes)| (*name, ModeFileType::Regular, bytes.as_slice()));
-    for (number, (name, kind, bytes)) in folders.chain(files).enumerate() {
-        let len = u32::try_from(bytes.len()).context("a file for Linux is too large")?;
-        let entry = Builder::new(name).ino(number as u32 + 1).nlink(1).mode(0o755).set_mode_file_type(kind);
-        let mut entry = entry.write(out, len);
-        entry.write_all(bytes)?;
-        out = entry.finish()?;
-    }
-    Ok(trailer(out)?)
+    let mut archive = Archive::default();
+    folders.iter().try_for_each(|name| archive.add(name, ModeFileType::Directory, 0o755, &[]))?;
+    files.iter().try_for_each(|(name, bytes)| archive.add(name, ModeFileType::Regular, 0o755, bytes))?;
+    archive.finish()
 }
 
 #[cfg(test)]

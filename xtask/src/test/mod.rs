@@ -345,7 +345,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         flood::tests(),
         fuzzing::tests(),
         packages::tests(paths)?,
-        programs::tests(),
+        programs::tests(args),
     ];
     if !args.cases.is_empty() && args.filter.as_deref() != Some("conformance") {
         return Err(anyhow::anyhow!("cases can be chosen of `conformance` only: `./hafnon test conformance channel.`"));

@@ -11,6 +11,7 @@ mod c;
 mod files;
 mod guest;
 mod killed;
+mod linux;
 mod rust;
 
 use std::fs;
@@ -20,12 +21,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use super::{Cases, Context, Test, tail};
+use crate::cli::TestArgs;
 use crate::run::{Capture, FILES};
 use crate::session::End;
 
 /// All of them.
-pub fn tests() -> Vec<Test> {
-    rust::tests().into_iter().chain(c::tests()).chain(killed::tests()).chain(guest::tests()).collect()
+pub fn tests(args: &TestArgs) -> Vec<Test> {
+    let own = killed::tests().into_iter().chain(guest::tests()).chain(linux::tests(args));
+    rust::tests().into_iter().chain(c::tests()).chain(own).collect()
 }
 
 /// One script, on two systems.
@@ -49,15 +52,7 @@ impl Work<'_> {
         let script = fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
         let here = self.on_host(&script)?;
         let there = self.in_system(context, &script)?;
-        let found = sections(&there.output);
-        for (name, expected) in sections(&here) {
-            let found = found.iter().find(|(found, _)| *found == name).map(|(_, bytes)| bytes.as_slice());
-            cases.case(&name, same(found, &expected).map_err(|text| format!("{text}\n{}", there.errors)));
-        }
-        if there.end != End::Exit(0) {
-            bail!("in the system the script ended with {:?}:\n{}", there.end, there.errors);
-        }
-        Ok(())
+        compare(&here, &there, cases)
     }
 
     fn on_host(&self, script: &str) -> Result<Vec<u8>> {
@@ -95,6 +90,19 @@ impl Work<'_> {
         let errors = format!("{}\n{}", text(&outcome.stderr()), outcome.warnings.join("\n"));
         Ok(InSystem { end: outcome.end.clone(), output: outcome.stdout(), errors: tail(errors.trim_end(), 15) })
     }
+}
+
+/// Each section of the host's output is a case: the system's must be equal.
+fn compare(here: &[u8], there: &InSystem, cases: &mut Cases) -> Result<()> {
+    let found = sections(&there.output);
+    for (name, expected) in sections(here) {
+        let found = found.iter().find(|(found, _)| *found == name).map(|(_, bytes)| bytes.as_slice());
+        cases.case(&name, same(found, &expected).map_err(|text| format!("{text}\n{}", there.errors)));
+    }
+    if there.end != End::Exit(0) {
+        bail!("in the system the script ended with {:?}:\n{}", there.end, there.errors);
+    }
+    Ok(())
 }
 
 /// The result of a script in the system.

@@ -1,7 +1,9 @@
 //! The table of functions that Linux gets (`guests/linux/overlay/arch/um/os-Linux/table.h`), and its start.
 
+use std::collections::VecDeque;
 use std::ffi::{CString, c_char};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 
 use abi::{hafnon_vproc_page_t, hafnon_vproc_run_t};
 use zx::{AsHandleRef, MonotonicInstant, Port, Timer, VirtualProcessor, sys};
@@ -9,6 +11,9 @@ use zx::{AsHandleRef, MonotonicInstant, Port, Timer, VirtualProcessor, sys};
 use super::memory::Memory;
 
 type Raw = u32;
+
+/// The key of the packet that says that there is input.
+const KEY_INPUT: u64 = 2;
 
 #[repr(C)]
 struct Table {
@@ -22,7 +27,8 @@ struct Table {
     timer: Raw,
     job: Raw,
     vmar: Raw,
-    write: extern "C" fn(*const u8, u64),
+    write: unsafe extern "C" fn(u32, *const u8, u64),
+    input: unsafe extern "C" fn(*mut u8, u64) -> i64,
     exit: extern "C" fn(i64) -> !,
     vproc_enter: unsafe extern "C" fn(Raw, Raw, *mut hafnon_vproc_page_t) -> i32,
     vproc_resume: unsafe extern "C" fn(Raw, *mut hafnon_vproc_page_t) -> i32,
@@ -43,11 +49,60 @@ struct Table {
     random: extern "C" fn(*mut u8, u64),
 }
 
-extern "C" fn write(bytes: *const u8, len: u64) {
-    // SAFETY: Linux passes bytes of its own memory.
+/// # Safety
+/// `bytes` refers to `len` bytes of Linux'.
+unsafe extern "C" fn write(fd: u32, bytes: *const u8, len: u64) {
+    // SAFETY: the caller's.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, len as usize) };
-    let mut out = std::io::stdout().lock();
+    let mut out: Box<dyn Write> = if fd == 1 { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
+    // Nobody reads it any more where this fails.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// Standard input that Linux has not taken yet.
+#[derive(Default)]
+struct Input {
+    bytes: VecDeque<u8>,
+    ended: bool,
+}
+
+static INPUT: LazyLock<Mutex<Input>> = LazyLock::new(Mutex::default);
+/// The reader waits while there is more.
+const INPUT_MAX: usize = 64 << 10;
+static INPUT_TAKEN: Condvar = Condvar::new();
+
+/// # Safety
+/// `bytes` refers to `len` bytes that Linux may write.
+unsafe extern "C" fn input(bytes: *mut u8, len: u64) -> i64 {
+    let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
+    if input.bytes.is_empty() && input.ended {
+        return -1;
+    }
+    let count = input.bytes.len().min(len as usize);
+    // SAFETY: the caller's.
+    let out = unsafe { std::slice::from_raw_parts_mut(bytes, count) };
+    out.iter_mut().zip(input.bytes.drain(..count)).for_each(|(out, byte)| *out = byte);
+    INPUT_TAKEN.notify_one();
+    count as i64
+}
+
+/// Reads standard input until its end, and interrupts Linux for each piece and for the end.
+fn read_input(port: &Port) {
+    let packet = abi::zx_port_packet_t { key: KEY_INPUT, ..Default::default() };
+    let mut bytes = [0; 4096];
+    loop {
+        let len = std::io::stdin().read(&mut bytes).unwrap_or(0);
+        let mut input = INPUT.lock().unwrap_or_else(PoisonError::into_inner);
+        while input.bytes.len() > INPUT_MAX {
+            input = INPUT_TAKEN.wait(input).unwrap_or_else(PoisonError::into_inner);
+        }
+        input.bytes.extend(&bytes[..len]);
+        input.ended = len == 0;
+        drop(input);
+        if port.queue(&packet).is_err() || len == 0 {
+            break;
+        }
+    }
 }
 
 extern "C" fn exit(code: i64) -> ! {
@@ -76,7 +131,8 @@ extern "C" fn random(buffer: *mut u8, len: u64) {
 pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, String> {
     let status = |what: &'static str| move |status: zx::Status| format!("{what}: {status}");
     let root = zx::startup::vmar_root_self();
-    let processor = VirtualProcessor::create(&root).map_err(status("no virtual processor"))?;
+    let processor = VirtualProcessor::create_with_options(&root, abi::HAFNON_VPROC_SHARED_VECTORS)
+        .map_err(status("no virtual processor"))?;
     let port = Port::create().map_err(status("no port"))?;
     let timer = Timer::create(0).map_err(status("no timer"))?;
     processor.handle().bind(&port).map_err(status("no interrupts"))?;
@@ -93,6 +149,7 @@ pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, St
         job: zx::startup::job_default().ok_or("there is no job")?.raw_handle(),
         vmar: memory.vmar.raw_handle(),
         write,
+        input,
         exit,
         vproc_enter: sys::zx_vproc_enter,
         vproc_resume: sys::zx_vproc_resume,
@@ -112,6 +169,8 @@ pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, St
         now,
         random,
     };
+    let for_input = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
+    std::thread::spawn(move || read_input(&for_input));
     let words: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_str()).ok()).collect();
     let mut pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());

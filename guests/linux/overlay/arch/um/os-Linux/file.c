@@ -12,7 +12,7 @@
 
 #include "table.h"
 
-enum { OUTPUT = 1, ERROR = 2, INITRD = 4 };
+#define INITRD 4
 
 static u64 initrd_at;
 
@@ -48,7 +48,7 @@ static long put(int fd, const void *buf, long count)
 {
 	if (fd != OUTPUT && fd != ERROR)
 		return -EBADF;
-	hafnon->write(buf, count);
+	hafnon->write(fd, buf, count);
 	return count;
 }
 
@@ -116,11 +116,18 @@ ssize_t write(int fd, const void *buf, size_t count)
 	return -1;
 }
 
-/* There is no input yet. */
+/* Input is the console's (console.c). */
 ssize_t read(int fd, void *buf, size_t count);
 ssize_t read(int fd, void *buf, size_t count)
 {
 	number = EAGAIN;
+	return -1;
+}
+
+int open64(const char *file, int flags, ...);
+int open64(const char *file, int flags, ...)
+{
+	number = ENOENT;
 	return -1;
 }
 

@@ -15,7 +15,7 @@
 #include "interrupt.h"
 #include "table.h"
 
-enum { KEY_TIMER = 1 };
+enum { KEY_TIMER = 1, KEY_INPUT = 2 };
 
 int signals_enabled;
 
@@ -47,12 +47,19 @@ void hafnon_interrupts(struct uml_pt_regs *regs)
 
 	take_event();
 	while ((key = hafnon->packet(hafnon->port)) != 0) {
-		if (key != KEY_TIMER)
-			continue;
-		armed = false;
-		if (interval)
-			arm(interval);
-		timer_handler(0, NULL, regs);
+		switch (key) {
+		case KEY_TIMER:
+			armed = false;
+			if (interval)
+				arm(interval);
+			timer_handler(0, NULL, regs);
+			break;
+		case KEY_INPUT:
+			hafnon_input_came();
+			if (hafnon_console_irq >= 0)
+				do_IRQ(hafnon_console_irq, regs);
+			break;
+		}
 	}
 }
 

@@ -7,6 +7,12 @@ struct uml_pt_regs;
 /* Handles all interrupts that have come; `regs` are those of the interrupted code. Interrupts are disabled. */
 void hafnon_interrupts(struct uml_pt_regs *regs);
 
+/* The console's interrupt; negative before there is one. */
+extern int hafnon_console_irq;
+
+/* Wakes who waits for the launcher's standard input. */
+void hafnon_input_came(void);
+
 /* The code that stopped last can only be entered again, not resumed. */
 void hafnon_left(void);
 

@@ -15,6 +15,7 @@
 #include <skas.h>
 
 #include "table.h"
+#include "vectors.h"
 
 const struct table *hafnon;
 
@@ -28,7 +29,7 @@ static void say(const char *format, va_list args)
 	static char line[512];
 	int len = vscnprintf(line, sizeof(line), format, args);
 
-	hafnon->write(line, len);
+	hafnon->write(ERROR, line, len);
 }
 
 #define SAY(name)					\
@@ -55,7 +56,7 @@ int printf(const char *format, ...)
 
 void um_early_printk(const char *s, unsigned int n)
 {
-	hafnon->write(s, n);
+	hafnon->write(ERROR, s, n);
 }
 
 void os_flush_stdout(void)
@@ -91,6 +92,7 @@ unsigned long os_get_top_address(void)
 
 void os_early_checks(void)
 {
+	hafnon_vectors_start();
 }
 
 void os_check_bugs(void)

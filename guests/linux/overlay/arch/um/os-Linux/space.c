@@ -20,6 +20,7 @@
 
 #include "interrupt.h"
 #include "table.h"
+#include "vectors.h"
 
 /* The system has at most this many address spaces. */
 #define SPACES 2048
@@ -229,10 +230,12 @@ static bool run(struct uml_pt_regs *regs)
 
 	regs_to_state(s, regs);
 	last.stopped = false;
+	hafnon_vectors_load(regs->fp);
 	if (same && s->rcx == s->ip && s->r11 == s->flags)
 		status = hafnon->vproc_resume(hafnon->vproc, page);
 	else
 		status = hafnon->vproc_enter(hafnon->vproc, space->process, page);
+	hafnon_vectors_save(regs->fp);
 	if (status)
 		return false;
 	last.space = space;
@@ -364,29 +367,4 @@ void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
 		interrupt_end();
 		PT_SYSCALL_NR(regs->gp) = -1;
 	}
-}
-
-void get_safe_registers(unsigned long *gp, unsigned long *fp);
-void get_safe_registers(unsigned long *gp, unsigned long *fp)
-{
-	memset(gp, 0, MAX_REG_NR * sizeof(long));
-	gp[HOST_CS] = 0x33;
-	gp[HOST_SS] = 0x2b;
-	gp[HOST_EFLAGS] = FLAGS_SET;
-	memset(fp, 0, MAX_FP_NR * sizeof(long));
-	/* The initial control words of x87 and SSE. */
-	((u16 *)fp)[0] = 0x37f;
-	((u32 *)fp)[6] = 0x1f80;
-}
-
-int save_i387_registers(int pid, unsigned long *fp);
-int save_i387_registers(int pid, unsigned long *fp)
-{
-	return -EIO;
-}
-
-int restore_i387_registers(int pid, unsigned long *fp);
-int restore_i387_registers(int pid, unsigned long *fp)
-{
-	return -EIO;
 }

@@ -55,8 +55,10 @@ struct table {
 	s64 boot_time;
 	struct vproc_page *page;
 	u32 vproc, physmem, port, timer, job, vmar;
-	/* Writes bytes to the launcher's standard output. */
-	void (*write)(const char *bytes, u64 len);
+	/* Writes bytes to the launcher's standard output, 1, or error, 2. */
+	void (*write)(u32 fd, const char *bytes, u64 len);
+	/* Takes bytes of the launcher's standard input that have come; returns how many, or -1 at its end. */
+	s64 (*input)(u8 *bytes, u64 len);
 	void (*exit)(s64 code) __attribute__((noreturn));
 	s32 (*vproc_enter)(u32 vproc, u32 process, struct vproc_page *page);
 	s32 (*vproc_resume)(u32 vproc, struct vproc_page *page);
@@ -80,6 +82,8 @@ struct table {
 
 /* The offset of the reserved range in `vmar`: physmem begins where the kernel is linked. */
 #define RANGE 0x60000000ul
+
+enum { OUTPUT = 1, ERROR = 2 };
 
 extern const struct table *hafnon;
 
