@@ -17,7 +17,7 @@ use crate::session::End;
 use crate::test::{Cases, Context, Test, expect, expect_part, tail};
 
 /// Our programs, in `guests/linux/tests`.
-const PROGRAMS: [&str; 1] = ["vectors"];
+const PROGRAMS: [&str; 2] = ["vectors", "hostile"];
 
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
@@ -29,6 +29,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.input", input),
         Test::one("linux.preempted", preempted),
         Test::one("linux.panics", panics),
+        Test::one("linux.hostile", hostile),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
     ]
@@ -81,6 +82,17 @@ fn panics(context: &Context<'_>) -> Result<()> {
     let none = run(context, &["true"], |guest| guest.append = vec!["rdinit=/nothing".into()])?;
     expect("the end", &none.end, &End::Exit(1))?;
     expect_part("the message", &none.errors, "Kernel panic")
+}
+
+/// Random code with random registers, as a user without rights: Linux' own rules hold, and nothing is left.
+fn hostile(context: &Context<'_>) -> Result<()> {
+    let script = "before=$(ls -d /proc/[0-9]* | wc -l)\n\
+                  for seed in 1 2 3; do hostile $seed 200 || exit 9; vectors > /tmp/seen || exit 8; grep -v ': 0 wrong' /tmp/seen; done\n\
+                  after=$(ls -d /proc/[0-9]* | wc -l); [ $before = $after ] && echo nothing is left";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| guest.programs = programs)?;
+    let one = "200 ended, some by a signal: yes\nframe: changed\nnoise: 100 ended\nfresh: 1f80 37f\n";
+    expect("the end", &(done.end, text(&done.output)), &(End::Exit(0), format!("{one}{one}{one}nothing is left\n")))
 }
 
 /// A script of `xtask/programs`, on the host's Linux and on ours, in the same shell, busybox'.
