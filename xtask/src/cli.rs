@@ -274,6 +274,9 @@ pub struct LinuxArgs {
     /// absent then: the archive's own /init runs.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub initrd: Option<PathBuf>,
+    /// Put a copy of a folder of the host's into the initial file system, at /host. It takes of Linux' memory.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "initrd")]
+    pub files: Option<PathBuf>,
     /// Options for Linux in addition to ours, separated by blanks.
     #[arg(long, value_name = "ARGS")]
     pub append: Option<String>,

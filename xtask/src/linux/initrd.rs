@@ -1,6 +1,8 @@
 //! The initial file system: Debian's busybox, `guests/linux/init`, and the command.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -12,6 +14,8 @@ use crate::paths::Paths;
 
 /// The file that init runs.
 const COMMAND: &str = "command";
+/// The folder of the host's files.
+const HOST: &str = "host";
 
 /// Makes it; without a command, init starts a shell.
 ///
@@ -30,10 +34,42 @@ pub fn made(paths: &Paths, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> {
     for (name, file) in &guest.programs {
         archive.add(&format!("bin/{name}"), ModeFileType::Regular, 0o755, &read(file)?)?;
     }
+    if let Some(folder) = &guest.files {
+        add_folder(&mut archive, folder, HOST).context("--files")?;
+    }
     if !guest.command.is_empty() {
         archive.add(COMMAND, ModeFileType::Regular, 0o644, script(&guest.command).as_bytes())?;
     }
     archive.finish()
+}
+
+/// Adds a folder with all that is in it; what is neither file, folder nor symbolic link is left out.
+fn add_folder(archive: &mut Archive, folder: &Path, name: &str) -> Result<()> {
+    let mode = |permissions: &fs::Permissions| permissions.mode() & 0o777;
+    let about = |path: &Path| fs::symlink_metadata(path).with_context(|| format!("cannot read {}", path.display()));
+    archive.add(
+        name,
+        ModeFileType::Directory,
+        mode(&fs::metadata(folder).context("cannot read it")?.permissions()),
+        &[],
+    )?;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
+        let (about, file) = (about(&path)?, path.file_name().unwrap_or_default());
+        let file = file.to_str().with_context(|| format!("the name {} is no text", path.display()))?;
+        let name = format!("{name}/{file}");
+        if about.is_dir() {
+            add_folder(archive, &path, &name)?;
+        } else if about.is_file() {
+            let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            archive.add(&name, ModeFileType::Regular, mode(&about.permissions()), &content)?;
+        } else if about.is_symlink() {
+            let target = fs::read_link(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            archive.add(&name, ModeFileType::Symlink, 0o777, target.as_os_str().as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// A shell script that becomes a command.

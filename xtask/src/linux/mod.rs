@@ -59,6 +59,8 @@ pub struct Guest {
     pub command: Vec<String>,
     /// Programs in /bin in addition to busybox'.
     pub programs: Vec<(String, PathBuf)>,
+    /// A folder whose files are at /host.
+    pub files: Option<PathBuf>,
     /// Options of the kernel in addition to ours.
     pub append: Vec<String>,
     /// The input of the command.
@@ -74,6 +76,7 @@ impl Guest {
             memory: 128 << 20,
             command: command.iter().map(ToString::to_string).collect(),
             programs: Vec::new(),
+            files: None,
             append: Vec::new(),
             input: Vec::new(),
             timeout: None,
@@ -128,6 +131,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
         memory: args.memory,
         append: args.append.iter().flat_map(|words| words.split_whitespace()).map(String::from).collect(),
         command: args.command.clone(),
+        files: args.files.clone(),
         ..Guest::new(&[])
     };
     let linux = made(paths, &ui)?;

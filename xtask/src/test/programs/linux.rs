@@ -3,6 +3,7 @@
 //! They need a built Linux, so they run when they are named (`./hafnon test linux`) or with `--all`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +28,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
     vec![
         Test::one("linux.exit-code", exit_code),
         Test::one("linux.input", input),
+        Test::one("linux.files", files),
         Test::one("linux.preempted", preempted),
         Test::one("linux.panics", panics),
         Test::one("linux.hostile", hostile),
@@ -59,6 +61,19 @@ fn input(context: &Context<'_>) -> Result<()> {
     let expected: String = (0..2000).rev().map(|n| format!("{n}\n")).collect();
     expect("the end", &done.end, &End::Exit(0))?;
     expect("the output", &text(&done.output), &expected)
+}
+
+/// A folder of the host's: files, folders, links and permissions.
+fn files(context: &Context<'_>) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let (script, inner) = (folder.path().join("script"), folder.path().join("a/b"));
+    fs::create_dir_all(&inner).context("cannot make a folder")?;
+    fs::write(inner.join("text"), "of the host\n").context("cannot write a file")?;
+    fs::write(&script, "#!/bin/sh\ncat /host/link\nexit 6\n").context("cannot write a file")?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).context("cannot change a file")?;
+    std::os::unix::fs::symlink("a/b/text", folder.path().join("link")).context("cannot make a link")?;
+    let done = run(context, &["/host/script"], |guest| guest.files = Some(folder.path().into()))?;
+    expect("the end", &(done.end, text(&done.output)), &(End::Exit(6), "of the host\n".into()))
 }
 
 /// Programs that never make a system call do not keep others from running.
