@@ -5,6 +5,7 @@ mod bars;
 mod builds;
 mod curves;
 mod disks;
+mod guest;
 mod holds;
 pub mod operations;
 pub mod page;
@@ -39,6 +40,7 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
         Some(Bench::Disk { json, svg }) => disks::measure(paths, json.as_deref(), svg.as_deref()).map(|()| 0),
         Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Holds { accept }) => Ok(u8::from(!holds::measure(paths, *accept)?)),
+        Some(Bench::Linux { json }) => guest::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

@@ -481,6 +481,12 @@ pub enum Bench {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// What operations cost on Linux as a program, in instructions, beside Debian's own kernel in the same machine.
+    Linux {
+        /// Also write the figures to this file as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// How long builds take, by the wall clock: everything from scratch, and after a change of one line.
     Build {
         /// Also write the figures to this file as JSON.

@@ -1,6 +1,8 @@
 /* Calls that concern one process: the null call, the clock, descriptors, what is queued and taken by the same thread. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,8 +14,31 @@
 
 #include "meter.h"
 
+static void handler(int signal) { (void)signal; }
+
+/* A signal to oneself: the call, the handler, and back. */
+static void signals(void) {
+    samples handled = {0};
+    pid_t own = getpid();
+    if (signal(SIGUSR1, handler) == SIG_ERR) failed("signal");
+    ROUNDS(TIMES) TIME(handled, CHECK(kill(own, SIGUSR1)));
+    meter_report("signal", &handled);
+}
+
+static void zeroes(void) {
+    samples reads = {0};
+    char byte;
+    int zero = open("/dev/zero", O_RDONLY);
+    CHECK(zero);
+    ROUNDS(TIMES) TIME(reads, CHECK(read(zero, &byte, 1)));
+    CHECK(close(zero));
+    meter_report("read_zero", &reads);
+}
+
 static void null_and_clock(void) {
-    samples null = {0}, clock = {0};
+    samples null = {0}, clock = {0}, own = {0};
+    ROUNDS(TIMES) TIME(own, CHECK(syscall(SYS_getpid)));
+    meter_report("getpid", &own);
     struct timespec now;
     ROUNDS(TIMES) TIME(null, CHECK(syscall(SYS_getppid)));
     ROUNDS(TIMES) TIME(clock, CHECK(clock_gettime(CLOCK_MONOTONIC, &now)));
@@ -162,6 +187,8 @@ static void bulk(void) {
 
 void calls_run(void) {
     null_and_clock();
+    signals();
+    zeroes();
     descriptors();
     epolls();
     queues();

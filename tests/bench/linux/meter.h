@@ -20,6 +20,8 @@ typedef struct {
 /* What two reads of the counter cost by themselves, and the ticks for one instruction. */
 extern int64_t overhead;
 extern double ticks_of_one;
+/* The path of this program. */
+extern const char *self;
 
 void meter_calibrate(void);
 /* Adds the time between two reads; drops the first WARM_UP samples. */

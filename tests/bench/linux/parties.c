@@ -42,6 +42,30 @@ static void echo(const char *name, size_t len, int wait) {
     meter_report(name, &round_trip);
 }
 
+/* A byte there and back between two processes. */
+static void pipes(void) {
+    char byte = 0;
+    int there[2], back[2];
+    CHECK(pipe(there) | pipe(back));
+    pid_t child = fork();
+    CHECK(child);
+    if (child == 0) {
+        ROUNDS(TIMES) {
+            CHECK(read(there[0], &byte, 1));
+            CHECK(write(back[1], &byte, 1));
+        }
+        _exit(0);
+    }
+    samples round_trip = {0};
+    ROUNDS(TIMES) TIME(round_trip, {
+        CHECK(write(there[1], &byte, 1));
+        CHECK(read(back[0], &byte, 1));
+    });
+    CHECK(waitpid(child, NULL, 0));
+    CHECK(close(there[0]) | close(there[1]) | close(back[0]) | close(back[1]));
+    meter_report("pipe_pingpong", &round_trip);
+}
+
 /* Two threads with a word each: a thread wakes the other one, then waits for a change of its own word. */
 static _Atomic uint32_t words[2];
 
@@ -102,6 +126,7 @@ static void eventfds(void) {
 }
 
 void parties_run(void) {
+    pipes();
     echo("echo_poll_4", 4, 1);
     echo("echo_poll_1024", 1024, 1);
     echo("echo_4", 4, 0);

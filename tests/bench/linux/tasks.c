@@ -1,5 +1,6 @@
 /* Creation and end of threads and processes. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -32,6 +33,26 @@ static void forks(void) {
     meter_report("fork_exit_wait", &life);
 }
 
+/* A process that becomes this program, whose main ends at once. */
+static void execs(void) {
+    samples life = {0};
+    int null = open("/dev/null", O_WRONLY);
+    char descriptor[16];
+    CHECK(null);
+    snprintf(descriptor, sizeof descriptor, "%d", null);
+    ROUNDS(50) TIME(life, {
+        pid_t child = fork();
+        CHECK(child);
+        if (child == 0) {
+            execl(self, self, descriptor, NULL);
+            _exit(1);
+        }
+        CHECK(waitpid(child, NULL, 0));
+    });
+    CHECK(close(null));
+    meter_report("fork_exec_wait", &life);
+}
+
 /* A program: until posix_spawn returns, until the program's main begins, and until it has ended. */
 static void spawns(const char *program, const char *call_name, const char *main_name, const char *end_name) {
     samples call = {0}, to_main = {0}, to_end = {0};
@@ -62,6 +83,7 @@ static void spawns(const char *program, const char *call_name, const char *main_
 void tasks_run(void) {
     threads();
     forks();
-    spawns("/init", "spawn_static_call", "spawn_static_to_main", "spawn_static_to_end");
-    spawns("/dynamic", "spawn_call", "spawn_to_main", "spawn_to_end");
+    execs();
+    spawns(self, "spawn_static_call", "spawn_static_to_main", "spawn_static_to_end");
+    if (access("/dynamic", X_OK) == 0) spawns("/dynamic", "spawn_call", "spawn_to_main", "spawn_to_end");
 }

@@ -136,8 +136,11 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
     }
 }
 
-/// Extracts the figures from the lines of the serial port.
-fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figure>> {
+/// Extracts the figures from the lines of the measuring program.
+///
+/// # Errors
+/// It has failed, or a line is no figure.
+pub fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -153,19 +156,30 @@ fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figure>>
     Ok(figures)
 }
 
+/// Compiles the measuring program.
+fn compile(paths: &Paths, folder: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
+    fs::create_dir_all(folder).context("cannot make a folder")?;
+    let program = folder.join(name);
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o").arg(&program);
+    gcc.args(SOURCES.map(|source| paths.workspace.join("tests/bench/linux").join(source)));
+    let output = gcc.output().context("cannot start gcc")?;
+    if !output.status.success() {
+        bail!("the programs for Linux do not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(program)
+}
+
+/// The measuring program without shared libraries.
+///
+/// # Errors
+/// It does not compile.
+pub fn static_program(paths: &Paths, folder: &Path) -> Result<PathBuf> {
+    compile(paths, folder, "static", &["-static"])
+}
+
 /// Compiles both programs, and packs them with the libraries of the second into an initramfs.
 fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
-    let compile = |name: &str, options: &[&str]| -> Result<PathBuf> {
-        let program = folder.join(name);
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o").arg(&program);
-        gcc.args(SOURCES.map(|source| paths.workspace.join("tests/bench/linux").join(source)));
-        let output = gcc.output().context("cannot start gcc")?;
-        if !output.status.success() {
-            bail!("the programs for Linux do not compile:\n{}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(program)
-    };
     let library = |name: &str| -> Result<PathBuf> {
         let output =
             Command::new("gcc").arg(format!("-print-file-name={name}")).output().context("cannot start gcc")?;
@@ -176,8 +190,8 @@ fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
         Ok(file)
     };
     let files = [
-        ("init", compile("static", &["-static"])?),
-        ("dynamic", compile("dynamic", &[])?),
+        ("init", static_program(paths, folder)?),
+        ("dynamic", compile(paths, folder, "dynamic", &[])?),
         ("lib64/ld-linux-x86-64.so.2", library("ld-linux-x86-64.so.2")?),
         ("lib/x86_64-linux-gnu/libc.so.6", library("libc.so.6")?),
     ];

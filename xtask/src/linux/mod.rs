@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 use crate::build::{Built, program_flags, without_debug_information};
 use crate::cargo::{self, Build, PROGRAM_TARGET};
-use crate::cli::{LinuxArgs, RunArgs};
+use crate::cli::{Accel, LinuxArgs, RunArgs};
 use crate::paths::Paths;
 use crate::qemu::runtime_folder;
 use crate::run::{self, Capture, FILES};
@@ -67,6 +67,8 @@ pub struct Guest {
     pub input: Vec<u8>,
     /// Time limit of the machine.
     pub timeout: Option<Duration>,
+    /// How instructions are executed.
+    pub accel: Accel,
 }
 
 impl Guest {
@@ -80,6 +82,7 @@ impl Guest {
             append: Vec::new(),
             input: Vec::new(),
             timeout: None,
+            accel: Accel::Tcg,
         }
     }
 
@@ -103,6 +106,7 @@ impl Guest {
         let mut capture = Capture::new(built, &linux.program);
         capture.args = self.arguments(false);
         capture.input = self.input.clone();
+        capture.accel = self.accel;
         capture.memory = self.memory + RESERVE;
         capture.files = Some(folder.path());
         if let Some(timeout) = self.timeout {
