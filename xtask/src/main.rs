@@ -5,48 +5,90 @@
 //! system and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times.
 #![forbid(unsafe_code)]
 
+#[path = "../run/src/batch/mod.rs"]
 mod batch;
+#[path = "../bench/src/lib.rs"]
 mod bench;
+#[path = "../build/src/lib.rs"]
 mod build;
+#[path = "../build/src/c/mod.rs"]
 mod c;
+#[path = "../build/src/cargo.rs"]
 mod cargo;
+#[path = "../run/src/cargo_command.rs"]
 mod cargo_command;
 mod cli;
+#[path = "../conformance/src/lib.rs"]
 mod conformance;
+#[path = "../run/src/disk/mod.rs"]
 mod disk;
+#[path = "../docs/src/lib.rs"]
 mod docs;
+#[path = "../test/src/ecosystem/mod.rs"]
 mod ecosystem;
+#[path = "../build/src/elf.rs"]
 mod elf;
+#[path = "../docs/src/families.rs"]
 mod families;
+#[path = "../common/src/fetch.rs"]
 mod fetch;
+#[path = "../common/src/files.rs"]
 mod files;
+#[path = "../test/src/fuzz.rs"]
 mod fuzz;
+#[path = "../run/src/gdb/mod.rs"]
 mod gdb;
+#[path = "../test/src/host/mod.rs"]
 mod host;
+#[path = "../build/src/image.rs"]
 mod image;
+#[path = "../run/src/install.rs"]
 mod install;
+#[path = "../build/src/kernel.rs"]
 mod kernel;
+#[path = "../docs/src/kernel_patches.rs"]
 mod kernel_patches;
+#[path = "../run/src/line.rs"]
 mod line;
+#[path = "../run/src/link.rs"]
 mod link;
+#[path = "../common/src/lock.rs"]
 mod lock;
+#[path = "../test/src/mutations/mod.rs"]
 mod mutations;
+#[path = "../common/src/paths.rs"]
 mod paths;
+#[path = "../run/src/qemu.rs"]
 mod qemu;
+#[path = "../run/src/lib.rs"]
 mod run;
+#[path = "../test/src/rust_tests/mod.rs"]
 mod rust_tests;
+#[path = "../run/src/session/mod.rs"]
 mod session;
+#[path = "../build/src/setup.rs"]
 mod setup;
+#[path = "../run/src/symbols/mod.rs"]
 mod symbols;
+#[path = "../build/src/system/mod.rs"]
 mod system;
+#[path = "../run/src/terminal.rs"]
 mod terminal;
+#[path = "../test/src/lib.rs"]
 mod test;
+#[path = "../common/src/threads.rs"]
 mod threads;
+#[path = "../run/src/trace/mod.rs"]
 mod trace;
+#[path = "../docs/src/trusted_base.rs"]
 mod trusted_base;
+#[path = "../common/src/ui.rs"]
 mod ui;
+#[path = "../build/src/unwinder.rs"]
 mod unwinder;
+#[path = "../conformance/src/without.rs"]
 mod without;
+#[path = "../common/src/words.rs"]
 mod words;
 
 use std::process::ExitCode;
