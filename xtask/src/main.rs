@@ -1,95 +1,20 @@
 //! The host side: the Rust part of `./hafnon`.
 //!
-//! It installs what is missing ([`setup`]), builds the parts in order ([`build`]), puts programs and libraries into an
-//! image ([`image`]), starts QEMU ([`qemu`]) and transfers input, output and exit code between the program in the
-//! system and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times.
+//! This crate is the command line; each tool is a crate of its own, in the folder of its name. A tool uses only those
+//! above it:
+//!
+//! | crate | holds |
+//! |---|---|
+//! | `common` | folders of the tree, messages, the build lock, threads, downloads |
+//! | `build` | set-up, the kernel, the parts of the system in order, the C library and compiler, the image |
+//! | `run` | QEMU and its lines, `run`, `cargo`, `install`, `disk`; backtraces, traces, gdb |
+//! | `conformance` | runs the conformance cases, keeps their results, counts them |
+//! | `bench` | measures, and draws what it measured |
+//! | `docs` | the generated pages |
+//! | `test` | every test; the suites of Rust and of packages, mutations, fuzzing, Miri |
 #![forbid(unsafe_code)]
 
-#[path = "../run/src/batch/mod.rs"]
-mod batch;
-#[path = "../bench/src/lib.rs"]
-mod bench;
-#[path = "../build/src/lib.rs"]
-mod build;
-#[path = "../build/src/c/mod.rs"]
-mod c;
-#[path = "../build/src/cargo.rs"]
-mod cargo;
-#[path = "../run/src/cargo_command.rs"]
-mod cargo_command;
 mod cli;
-#[path = "../conformance/src/lib.rs"]
-mod conformance;
-#[path = "../run/src/disk/mod.rs"]
-mod disk;
-#[path = "../docs/src/lib.rs"]
-mod docs;
-#[path = "../test/src/ecosystem/mod.rs"]
-mod ecosystem;
-#[path = "../build/src/elf.rs"]
-mod elf;
-#[path = "../docs/src/families.rs"]
-mod families;
-#[path = "../common/src/fetch.rs"]
-mod fetch;
-#[path = "../common/src/files.rs"]
-mod files;
-#[path = "../test/src/fuzz.rs"]
-mod fuzz;
-#[path = "../run/src/gdb/mod.rs"]
-mod gdb;
-#[path = "../test/src/host/mod.rs"]
-mod host;
-#[path = "../build/src/image.rs"]
-mod image;
-#[path = "../run/src/install.rs"]
-mod install;
-#[path = "../build/src/kernel.rs"]
-mod kernel;
-#[path = "../docs/src/kernel_patches.rs"]
-mod kernel_patches;
-#[path = "../run/src/line.rs"]
-mod line;
-#[path = "../run/src/link.rs"]
-mod link;
-#[path = "../common/src/lock.rs"]
-mod lock;
-#[path = "../test/src/mutations/mod.rs"]
-mod mutations;
-#[path = "../common/src/paths.rs"]
-mod paths;
-#[path = "../run/src/qemu.rs"]
-mod qemu;
-#[path = "../run/src/lib.rs"]
-mod run;
-#[path = "../test/src/rust_tests/mod.rs"]
-mod rust_tests;
-#[path = "../run/src/session/mod.rs"]
-mod session;
-#[path = "../build/src/setup.rs"]
-mod setup;
-#[path = "../run/src/symbols/mod.rs"]
-mod symbols;
-#[path = "../build/src/system/mod.rs"]
-mod system;
-#[path = "../run/src/terminal.rs"]
-mod terminal;
-#[path = "../test/src/lib.rs"]
-mod test;
-#[path = "../common/src/threads.rs"]
-mod threads;
-#[path = "../run/src/trace/mod.rs"]
-mod trace;
-#[path = "../docs/src/trusted_base.rs"]
-mod trusted_base;
-#[path = "../common/src/ui.rs"]
-mod ui;
-#[path = "../build/src/unwinder.rs"]
-mod unwinder;
-#[path = "../conformance/src/without.rs"]
-mod without;
-#[path = "../common/src/words.rs"]
-mod words;
 
 use std::process::ExitCode;
 
@@ -97,16 +22,16 @@ use anyhow::Result;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::elf::Refusal;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_build::elf::Refusal;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match threads::main(|| dispatch(&cli)) {
+    match xtask_common::threads::main(|| dispatch(&cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            words::say(&format!("hafnon: {error:#}"));
+            xtask_common::words::say(&format!("hafnon: {error:#}"));
             ExitCode::from(match error.downcast_ref::<Refusal>() {
                 Some(Refusal::Missing(_)) => 127,
                 Some(Refusal::NoProgram(_)) => 126,
@@ -119,27 +44,34 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> Result<u8> {
     let paths = Paths::find()?;
     match &cli.command {
-        Command::Run(args) => run::run(&paths, args),
+        Command::Run(args) => xtask_run::run(&paths, args),
         Command::Build { debug, verbose } => {
             let ui = Ui::new(*verbose);
-            build::build(&paths, &ui, build::What { debug: *debug, ..build::What::default() })?;
+            xtask_build::build(&paths, &ui, xtask_build::What { debug: *debug, ..xtask_build::What::default() })?;
             Ok(0)
         }
-        Command::Cargo(args) => cargo_command::cargo(&paths, args),
-        Command::Install { args } => install::install(&paths, args),
-        Command::Uninstall { args } => install::uninstall(&paths, args),
-        Command::Cc { args } => c::front::cc(&paths, args),
-        Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
-        Command::Bench(args) => bench::bench(&paths, args),
-        Command::Disk { what } => disk::disk(what),
-        Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
-        Command::Fuzz(args) => fuzz::fuzz(&paths, args),
-        Command::Coverage(args) if args.lines => host::lines::lines(&paths).map(|()| 0),
-        Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
-        Command::FuzzHost(args) => host::fuzz::fuzz(&paths, args),
-        Command::Miri(args) => host::miri::miri(&paths, args),
-        Command::TrustedBase => trusted_base::trusted_base(&paths),
-        Command::Docs { folder } => docs::docs(&paths, folder.as_deref()).map(|()| 0),
-        Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
+        Command::Cargo(args) => xtask_run::cargo_command::cargo(&paths, args),
+        Command::Install { args } => xtask_run::install::install(&paths, args),
+        Command::Uninstall { args } => xtask_run::install::uninstall(&paths, args),
+        Command::Cc { args } => xtask_build::c::front::cc(&paths, args),
+        Command::Runner { program, args } => xtask_run::cargo_command::runner(&paths, program.clone(), args.clone()),
+        Command::Bench(args) => {
+            let code = xtask_bench::bench(&paths, args)?;
+            // The page and the drawings show the accepted figures.
+            if args.accept {
+                xtask_docs::write_pages(&paths, &Ui::new(false))?;
+            }
+            Ok(code)
+        }
+        Command::Disk { what } => xtask_run::disk::disk(what),
+        Command::Doctor => Ok(u8::from(xtask_build::setup::doctor() > 0)),
+        Command::Fuzz(args) => xtask_test::fuzz::fuzz(&paths, args),
+        Command::Coverage(args) if args.lines => xtask_test::host::lines::lines(&paths).map(|()| 0),
+        Command::Coverage(args) => Ok(u8::from(!xtask_conformance::coverage::coverage(&paths, args)?)),
+        Command::FuzzHost(args) => xtask_test::host::fuzz::fuzz(&paths, args),
+        Command::Miri(args) => xtask_test::host::miri::miri(&paths, args),
+        Command::TrustedBase => xtask_docs::trusted_base::trusted_base(&paths),
+        Command::Docs { folder } => xtask_docs::docs(&paths, folder.as_deref()).map(|()| 0),
+        Command::Test(args) => Ok(u8::from(!xtask_test::test(&paths, args)?)),
     }
 }

@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::commit;
-use crate::cargo;
-use crate::paths::Paths;
-use crate::test::copy_folder;
-use crate::ui::Ui;
+use xtask_build::cargo;
+use xtask_common::files::copy_folder;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The result of a measurement.
 #[derive(Debug, Serialize, Deserialize)]
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn changed_files_are_there() {
-        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for change in &CHANGES {
             assert!(tree.join(change.file).is_file(), "{}", change.file);
         }

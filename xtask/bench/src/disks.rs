@@ -14,15 +14,12 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::commit;
-use crate::build::{self, Built, What};
-use crate::cargo;
-use crate::cli::DiskCommand;
-use crate::disk;
-use crate::paths::Paths;
-use crate::run::{Capture, example};
-use crate::session::End;
-use crate::setup;
-use crate::ui::Ui;
+use xtask_build::{Built, What, cargo, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_run::args::DiskCommand;
+use xtask_run::session::End;
+use xtask_run::{Capture, disk, example};
 
 /// By the name of the work: the number of bytes or operations, and nanoseconds.
 type Figures = BTreeMap<String, (u64, u64)>;
@@ -49,7 +46,7 @@ const DRAWN: [(&str, &str); 4] =
 pub fn measure(paths: &Paths, json: Option<&Path>, svg: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What { shell: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, What { shell: true, ..What::default() })?;
     let program = example(paths, &ui, "files")?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let image = |name: &str, fat: bool| -> Result<PathBuf> {

@@ -11,12 +11,11 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use super::commit;
-use crate::build::{self, What};
-use crate::cli::Accel;
-use crate::conformance::{self, Program};
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use xtask_build::{What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_conformance::Program;
+use xtask_run::args::Accel;
 
 /// The table in the tree.
 const FILE: &str = "docs/measurements/holds.txt";
@@ -133,10 +132,10 @@ impl Said {
 pub fn measure(paths: &Paths, accept: bool) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What { tests: true, ..What::default() })?;
-    let run = |cases: &[String]| -> Result<conformance::Results> {
+    let built = xtask_build::build(paths, &ui, What { tests: true, ..What::default() })?;
+    let run = |cases: &[String]| -> Result<xtask_conformance::Results> {
         let program = Program::new("/boot/bin/holds", Accel::Counting);
-        let results = conformance::run_group(&built, program, "holds", cases)?;
+        let results = xtask_conformance::run_group(&built, program, "holds", cases)?;
         results.broken.as_ref().map_or(Ok(()), |why| bail!("the program did not come to its end: {why}"))?;
         Ok(results)
     };
@@ -159,7 +158,7 @@ pub fn measure(paths: &Paths, accept: bool) -> Result<bool> {
         }
     }
     if accept {
-        let memory = conformance::MEMORY >> 20;
+        let memory = xtask_conformance::MEMORY >> 20;
         let head = format!(
             "# ./hafnon bench holds --accept\n\
              # of {}, seL4 5.0.0 with the patches there, QEMU TCG, one processor, {memory} MiB, -icount shift=0,sleep=off\n\

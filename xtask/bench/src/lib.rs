@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod anchors;
+pub mod args;
 mod bars;
 mod builds;
 mod curves;
@@ -20,14 +21,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::build::{self, What, program_flags};
-use crate::cargo::{self, Build};
-use crate::cli::{Accel, Bench, BenchArgs};
-use crate::paths::Paths;
-use crate::run::{Capture, example};
-use crate::session::End;
-use crate::setup;
-use crate::ui::Ui;
+use crate::args::{Bench, BenchArgs};
+use xtask_build::cargo::{self, Build};
+use xtask_build::{What, program_flags, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_run::args::Accel;
+use xtask_run::session::End;
+use xtask_run::{Capture, example};
 
 /// Measures; returns this process' exit code.
 ///
@@ -91,7 +92,7 @@ fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
 fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, What::default())?;
     let hello = example(paths, &ui, "hello")?;
     let mut capture = Capture::new(&built, &hello);
     capture.accel = accel;

@@ -15,14 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use super::anchors::{BESIDE, BULK, GROUPS, KERNEL, Operation, operations};
 use super::{commit, peers, program};
-use crate::build::{self, What};
-use crate::cli::{Accel, BenchArgs};
-use crate::docs;
-use crate::paths::Paths;
-use crate::run::Capture;
-use crate::session::End;
-use crate::setup;
-use crate::ui::Ui;
+use crate::args::BenchArgs;
+use xtask_build::{What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_run::Capture;
+use xtask_run::args::Accel;
+use xtask_run::session::End;
 
 /// The accepted figures.
 pub const ACCEPTED: &str = "docs/measurements/operations.json";
@@ -109,7 +108,6 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
             write(&paths.workspace.join(peers::ACCEPTED), linux)?;
         }
         write(&paths.workspace.join(ACCEPTED), &figures)?;
-        docs::write_pages(paths, &ui)?;
     }
     Ok(())
 }
@@ -228,7 +226,7 @@ fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
 fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memory: u64) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
     let kernel = operations.iter().any(|operation| operation.name.starts_with(KERNEL));
-    let built = build::build(paths, ui, What { measure: kernel, ..What::default() })?;
+    let built = xtask_build::build(paths, ui, What { measure: kernel, ..What::default() })?;
     let program = program(paths, ui, "operations")?;
     let mut capture = Capture::new(&built, &program);
     capture.accel = accel;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
 use super::{bars, builds, curves, peers, scale, sizes};
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
 /// Bulk transfers by the wall clock: the output of `./hafnon bench --clock --json FILE`.

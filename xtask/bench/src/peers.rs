@@ -18,13 +18,14 @@ use anyhow::{Context, Result, bail};
 
 use super::commit;
 use super::operations::{Figure, figure};
-use crate::cli::Accel;
-use crate::paths::Paths;
-use crate::qemu::{Devices, Machine};
-use crate::session::console::Listener;
-use crate::setup;
-use crate::threads::Watcher;
-use crate::ui::Ui;
+use xtask_build::devices::Devices;
+use xtask_build::setup;
+use xtask_common::paths::Paths;
+use xtask_common::threads::Watcher;
+use xtask_common::ui::Ui;
+use xtask_run::args::Accel;
+use xtask_run::qemu::Machine;
+use xtask_run::session::console::Listener;
 
 /// The figures of Linux in the tree.
 pub const ACCEPTED: &str = "docs/measurements/linux.json";
@@ -206,7 +207,7 @@ fn pack(folders: &[&str], files: &[(&str, Vec<u8>)]) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::anchors::operations;
+    use crate::anchors::operations;
 
     #[test]
     fn operations_have_one_peer_each() {

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::operations::number;
 use super::{commit, program};
-use crate::build::{self, What};
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
-use crate::paths::Paths;
-use crate::qemu::{Devices, Machine};
-use crate::session::{End, Session, Streams};
-use crate::setup;
-use crate::ui::Ui;
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_build::{What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_run::args::Accel;
+use xtask_run::qemu::Machine;
+use xtask_run::session::{End, Session, Streams};
 
 /// Maximum ratio of the costs with the most and with the fewest objects.
 pub const LIMIT: f64 = 1.5;
@@ -112,7 +112,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
     }
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, What::default())?;
     let program = program(paths, &ui, "scale")?;
     // It runs as a test, so that it may query the server's memory use.
     let mut image = Image::new(&built, false, &Devices::default())?;

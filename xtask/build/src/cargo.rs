@@ -10,9 +10,9 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::paths::Paths;
-use crate::threads::Watcher;
-use crate::ui::{Step, Ui};
+use xtask_common::paths::Paths;
+use xtask_common::threads::Watcher;
+use xtask_common::ui::{Step, Ui};
 
 /// The Rust toolchain that builds everything.
 pub const TOOLCHAIN: &str = "1.95.0";

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use bootfs::Writer;
 use description::services::{self, Service};
 
-use crate::build::Built;
-use crate::qemu::Devices;
+use crate::Built;
+use crate::devices::Devices;
 use crate::system::{Known, Need};
 
 /// The task of `init`.

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 /// The variant of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,17 +54,44 @@ pub struct Kernel {
 #[derive(Debug)]
 pub enum Error {
     /// A file or folder could not be read or written.
-    File { doing: &'static str, path: PathBuf, source: io::Error },
+    File {
+        /// The verb, for the message.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A tool could not be started.
-    Tool { tool: String, source: io::Error },
+    Tool {
+        /// Its name.
+        tool: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// A tool failed.
-    Failed { step: String, output: String },
+    Failed {
+        /// The step of the build.
+        step: String,
+        /// The tool's output.
+        output: String,
+    },
     /// The package with the kernel's tree could not be found.
     Package(String),
     /// A patch does not apply to the tree.
-    Patch { patch: PathBuf, why: String },
+    Patch {
+        /// Its file.
+        patch: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// `kernel/config.toml` is invalid.
-    Config { path: PathBuf, why: String },
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The kernel's interface files could not be read.
     Interfaces(sel4_gen::Error),
 }
@@ -591,7 +618,7 @@ mod tests {
     use super::*;
 
     fn workspace() -> &'static Path {
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
     }
 
     #[test]

@@ -11,6 +11,16 @@
 //! that depend on it. If no source has changed since the last build, cargo is not called.
 #![forbid(unsafe_code)]
 
+pub mod c;
+pub mod cargo;
+pub mod devices;
+pub mod elf;
+pub mod image;
+pub mod kernel;
+pub mod setup;
+pub mod system;
+pub mod unwinder;
+
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,16 +32,13 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::c;
-use crate::cargo::{self, Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
-use crate::files::{copy_if_changed, write_if_changed};
-use crate::kernel::{self, Variant};
-use crate::lock::BuildLock;
-use crate::paths::Paths;
-use crate::setup;
+use crate::cargo::{Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
+use crate::kernel::Variant;
 use crate::system::{Known, Need, System};
-use crate::ui::Ui;
-use crate::unwinder;
+use xtask_common::files::{copy_if_changed, write_if_changed};
+use xtask_common::lock::BuildLock;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// What to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

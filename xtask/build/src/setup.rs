@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{BARE_TARGET, PROGRAM_TARGET, TOOLCHAIN};
-use crate::paths::Paths;
-use crate::qemu::find_program;
-use crate::ui::Ui;
+use xtask_common::paths::Paths;
+use xtask_common::programs::find_program;
+use xtask_common::ui::Ui;
 
 /// A program that must be in `PATH`, the Debian package that contains it, and its purpose.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,10 @@ struct Tool {
     purpose: &'static str,
 }
 
-const QEMU: Tool = Tool { program: crate::qemu::QEMU, package: "qemu-system-x86", purpose: "the machine that boots" };
+/// QEMU's program.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+const MACHINE: Tool = Tool { program: QEMU, package: "qemu-system-x86", purpose: "the machine that boots" };
 
 const GDB: Tool = Tool { program: "gdb", package: "gdb", purpose: "looks into the machine for `run --gdb`" };
 
@@ -58,7 +61,7 @@ pub fn for_building(ui: &Ui) -> Result<()> {
 /// # Errors
 /// As [`for_building`].
 pub fn for_booting(ui: &Ui) -> Result<()> {
-    packages(ui, &[QEMU])
+    packages(ui, &[MACHINE])
 }
 
 /// Makes sure that gdb is installed.
@@ -319,7 +322,7 @@ pub fn doctor() -> usize {
         missing += usize::from(!there);
         println!("{}  {what:<24} {detail}", if there { "ok     " } else { "MISSING" });
     };
-    for tool in BUILD_TOOLS.iter().chain([&QEMU]).chain(&DISK_TOOLS) {
+    for tool in BUILD_TOOLS.iter().chain([&MACHINE]).chain(&DISK_TOOLS) {
         let version = find_program(tool.program).and_then(|program| first_line(Command::new(program).arg("--version")));
         let detail = version.clone().unwrap_or_else(|| format!("{}; apt-get install {}", tool.purpose, tool.package));
         line(version.is_some(), tool.program, &detail);

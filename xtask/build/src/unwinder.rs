@@ -12,7 +12,7 @@ use std::str;
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{PROGRAM_TARGET, rustc};
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 /// Object files of the archive, by suffix of their names, and the symbols in them that ours define, too.
 const RENAMED: [(&str, &[&str]); 2] = [

@@ -78,6 +78,12 @@ impl Lines {
     }
 }
 
+/// The last lines of a text.
+pub fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,15 +4,34 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use serde::Serialize;
 
 use super::table::{Entry, Table, memory_or_devices};
 use super::{News, Record};
-use crate::build::{What, build};
-use crate::cli::CoverageArgs;
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use xtask_build::{What, build, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+
+/// Options of `coverage`.
+#[derive(Clone, Debug, Args)]
+pub struct CoverageArgs {
+    /// Print the counts as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// List the names that have no case yet.
+    #[arg(long, conflicts_with = "json")]
+    pub open: bool,
+    /// List the names whose cases did not all pass.
+    #[arg(long, conflicts_with = "json")]
+    pub failing: bool,
+    /// Run all cases first.
+    #[arg(long)]
+    pub run: bool,
+    /// Count lines instead: those of the objects and of the server that the server's tests on the host execute.
+    #[arg(long, conflicts_with_all = ["json", "open", "failing", "run"])]
+    pub lines: bool,
+}
 
 /// Numbers of calls by state of implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

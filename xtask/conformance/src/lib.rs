@@ -8,6 +8,7 @@
 pub mod coverage;
 pub mod record;
 pub mod table;
+pub mod without;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,15 +18,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::Built;
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
-use crate::link::Frame;
-use crate::qemu::{Devices, Machine, runtime_folder};
-use crate::run::described;
-use crate::session::{End, Outcome, Session, Streams};
-use crate::system::instances::Instances;
-use crate::without;
+use xtask_build::Built;
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_build::system::instances::Instances;
+use xtask_run::args::Accel;
+use xtask_run::described;
+use xtask_run::link::Frame;
+use xtask_run::qemu::{Machine, runtime_folder};
+use xtask_run::session::{End, Outcome, Session, Streams};
 
 pub use record::Record;
 

@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Detail, News};
-use crate::build::Built;
-use crate::files::write_if_changed;
-use crate::paths::Paths;
+use xtask_build::Built;
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
 
 /// A run: of which tree, and when.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 /// Maximum number of excused names.
 pub const MOST_EXCUSED: usize = 60;
@@ -21,7 +21,12 @@ pub enum Entry {
     /// By these cases of ours, all of which must pass.
     Cases(Vec<String>),
     /// Today's Zircon behaves differently: how, and the cases of ours that check that, if there are any.
-    Changed { how: String, cases: Vec<String> },
+    Changed {
+        /// How.
+        how: String,
+        /// The cases of ours.
+        cases: Vec<String>,
+    },
     /// Not possible here, for this reason.
     Excused(String),
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use sel4_gen::{Config, Kernel, Location};
 use serde::Deserialize;
 
-use crate::kernel;
+use xtask_build::kernel;
 
 /// A feature that a kernel lacks, and the tests that need it.
 #[derive(Deserialize)]

@@ -16,7 +16,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
 
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 /// The page with the drawing.
 pub const PAGE: &str = "docs/architecture.md";

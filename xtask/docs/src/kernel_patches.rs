@@ -5,8 +5,8 @@ use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::kernel;
-use crate::paths::Paths;
+use xtask_build::kernel;
+use xtask_common::paths::Paths;
 
 /// The page that has the table.
 pub const PAGE: &str = "docs/kernel-patches.md";

@@ -2,6 +2,12 @@
 //! support for Rust's `std`, the measured figures, and the families of objects.
 #![forbid(unsafe_code)]
 
+pub mod families;
+pub mod kernel_patches;
+#[path = "../../../examples/std/src/table.rs"]
+mod std_table;
+pub mod trusted_base;
+
 use std::fs;
 use std::path::Path;
 
@@ -9,16 +15,10 @@ use anyhow::{Context as _, Result};
 
 use std_table::{Entry, Proof, Status, TABLE};
 
-use crate::bench::page;
-use crate::families;
-use crate::files::write_if_changed;
-use crate::kernel_patches;
-use crate::paths::Paths;
-use crate::trusted_base;
-use crate::ui::Ui;
-
-#[path = "../../../examples/std/src/table.rs"]
-mod std_table;
+use xtask_bench::page;
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The table of the implemented calls, a page of the tree.
 const COMPATIBILITY: &str = "docs/compatibility.md";

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::cargo::{self, BARE_TARGET};
-use crate::kernel;
-use crate::paths::Paths;
+use xtask_build::cargo::{self, BARE_TARGET};
+use xtask_build::kernel;
+use xtask_common::paths::Paths;
 
 /// The page with the table.
 pub const PAGE: &str = "docs/security.md";

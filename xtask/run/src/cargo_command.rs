@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -15,18 +15,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::args::{CargoArgs, RunArgs};
 use crate::batch::{self, Keeper};
-use crate::build::{self, Built, What, program_flags};
-use crate::c;
-use crate::cargo::{PROGRAM_TARGET, TOOLCHAIN};
-use crate::cli::{CargoArgs, RunArgs, parse_size};
-use crate::paths::{Paths, own_file};
-use crate::run;
-use crate::setup;
 use crate::symbols::Files;
-use crate::threads::Watcher;
-use crate::ui::Ui;
-use crate::words;
+use xtask_build::cargo::{PROGRAM_TARGET, TOOLCHAIN};
+use xtask_build::{Built, What, c, program_flags, setup};
+use xtask_common::paths::{Paths, own_file};
+use xtask_common::programs::code;
+use xtask_common::size::parse_size;
+use xtask_common::threads::Watcher;
+use xtask_common::ui::Ui;
+use xtask_common::words;
 
 /// The variables that pass `--mem`, `--timeout` and `--raw-backtraces` through cargo to the runner.
 const MEMORY: &str = "HAFNON_RUN_MEM";
@@ -42,7 +41,7 @@ const MACHINE: u64 = 1 << 30;
 pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, What::default())?;
     let mut command = command(paths, args)?;
     let keeper = if is_run(args) { None } else { Some(keeper(&built, args)?) };
     if let Some(keeper) = &keeper {
@@ -143,9 +142,9 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
 /// Runs a program that cargo built; returns its exit code.
 ///
 /// # Errors
-/// As [`run::run`].
+/// As [`crate::run`].
 pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8> {
-    let built = build::last(paths).context("nothing has been built yet; this is for `hafnon cargo` to start")?;
+    let built = xtask_build::last(paths).context("nothing has been built yet; this is for `hafnon cargo` to start")?;
     let memory = env::var(MEMORY).ok().and_then(|text| parse_size(&text).ok());
     let timeout = env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
     let raw_backtraces = env::var_os(RAW_BACKTRACES).is_some();
@@ -154,19 +153,12 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     if let Some(socket) = env::var_os(batch::SOCKET) {
         let limit = timeout.map(Duration::from_secs_f64);
         let names = (!raw_backtraces).then(|| Files::new(paths, &built, std::slice::from_ref(&program)));
-        return batch::run(&Ui::new(false), Path::new(&socket), &program, args, run::variables(&[]), limit, names);
+        return batch::run(&Ui::new(false), Path::new(&socket), &program, args, crate::variables(&[]), limit, names);
     }
     let program = program.into_os_string().into_string().ok().context("the program's path is not UTF-8")?;
     let program = std::iter::once(program).chain(args).collect();
     let args = RunArgs { program, timeout, raw_backtraces, ..RunArgs::with_memory(memory) };
-    run::boot(&Ui::new(false), paths, &built, &args)
-}
-
-/// A child's exit code as a shell reports it.
-pub fn code(status: ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt;
-    let code = status.code().or_else(|| Some(128 + status.signal()?));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+    crate::boot(&Ui::new(false), paths, &built, &args)
 }
 
 fn toml_string(text: &str) -> String {

@@ -11,18 +11,19 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build::{self, What, without_debug_information};
-use crate::cargo_command::{self, code};
-use crate::cli::CargoArgs;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use crate::args::CargoArgs;
+use crate::cargo_command;
+use xtask_build::{What, without_debug_information};
+use xtask_common::paths::Paths;
+use xtask_common::programs::code;
+use xtask_common::ui::Ui;
 
 /// Installs; returns cargo's exit code.
 ///
 /// # Errors
 /// The system does not build, or cargo cannot be started.
 pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
-    build::build(paths, &Ui::new(false), What::default())?;
+    xtask_build::build(paths, &Ui::new(false), What::default())?;
     Ok(code(command(paths, &root(paths), args)?.status().context("cannot start cargo")?))
 }
 

@@ -1,6 +1,20 @@
 //! `run`: boots the system for the tour or for one program.
 #![forbid(unsafe_code)]
 
+pub mod args;
+pub mod batch;
+pub mod cargo_command;
+pub mod disk;
+pub mod gdb;
+pub mod install;
+pub mod line;
+pub mod link;
+pub mod qemu;
+pub mod session;
+pub mod symbols;
+pub mod terminal;
+pub mod trace;
+
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -8,23 +22,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::{self, Built, What, build, program_flags};
-use crate::c::front;
-use crate::cargo::{self, Build};
-use crate::cli::{Accel, RunArgs};
-use crate::elf::{self, Refusal};
-use crate::gdb;
-use crate::image::{Image, Mode};
-use crate::install;
-use crate::paths::Paths;
-use crate::qemu::{Devices, Machine, runtime_folder};
+use crate::args::{Accel, RunArgs};
+use crate::qemu::{Machine, runtime_folder};
 use crate::session::{End, Outcome, Session, Shows, Streams};
-use crate::setup;
 use crate::symbols::Files;
-use crate::system::System;
-use crate::system::instances::{Beside, Instances, MAIN};
 use crate::trace::Wanted;
-use crate::ui::Ui;
+use xtask_build::c::front;
+use xtask_build::cargo::{self, Build};
+use xtask_build::devices::Devices;
+use xtask_build::elf::{self, Refusal};
+use xtask_build::image::{Image, Mode};
+use xtask_build::system::System;
+use xtask_build::system::instances::{Beside, Instances, MAIN};
+use xtask_build::{Built, What, build, program_flags, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// Memory that the kernel, the root task and the server need in addition to image and programs, in bytes.
 const RESERVE: u64 = 48 << 20;
@@ -333,7 +345,7 @@ fn is_path(program: &Path) -> bool {
 
 /// Refuses a name that no program in the image will have.
 fn check_name(paths: &Paths, name: &str) -> Result<()> {
-    let mut names = build::program_names(paths)?;
+    let mut names = xtask_build::program_names(paths)?;
     names.extend(install::names(paths)?);
     match names.contains(name) {
         true => Ok(()),

@@ -11,14 +11,13 @@ use std::{env, fs, thread};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::cli::Accel;
+use crate::args::Accel;
 use crate::line::{Line, Waiting};
 use crate::link::Mark;
-use crate::system::components::Native;
-use crate::system::instances::{Beside, MAIN};
-
-/// QEMU's program.
-pub const QEMU: &str = "qemu-system-x86_64";
+use xtask_build::devices::Devices;
+use xtask_build::setup::QEMU;
+use xtask_build::system::instances::MAIN;
+use xtask_common::programs::find_program;
 
 /// A machine to start.
 #[derive(Clone, Debug)]
@@ -39,28 +38,6 @@ pub struct Machine<'a> {
     pub devices: Devices,
     /// The command line of a Linux kernel, if `kernel` is one and `root` its initramfs: for comparison.
     pub linux: Option<&'a str>,
-}
-
-/// Devices that only some machines have.
-#[derive(Clone, Debug, Default)]
-pub struct Devices {
-    /// A third serial port, for the user's terminal.
-    pub terminal: bool,
-    /// QEMU's educational PCI device: registers, an interrupt by line and by message, and DMA. The conformance cases
-    /// `device.*` drive it.
-    pub teaching: bool,
-    /// A disk on the PCI bus whose contents are this file.
-    pub disk: Option<PathBuf>,
-    /// A file that records each write to that disk and each flush.
-    pub disk_log: Option<PathBuf>,
-    /// The sector of that disk, of 512 bytes, whose writes fail.
-    pub bad_sector: Option<u64>,
-    /// That disk is a mailbox and has no file system.
-    pub mailbox: bool,
-    /// The additional instances, and the BOOTFS image of each.
-    pub beside: Vec<(Beside, Vec<u8>)>,
-    /// The native components.
-    pub components: Vec<Native>,
 }
 
 /// The serial ports of an instance.
@@ -98,11 +75,6 @@ pub struct Running {
 /// The path of QEMU.
 pub fn find() -> Option<PathBuf> {
     find_program(QEMU)
-}
-
-/// A program on `PATH`.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 impl Machine<'_> {

@@ -1,7 +1,7 @@
 //! Checks that no path has become longer than accepted. The figures are instruction counts, exact on every computer.
 
 use super::Test;
-use crate::bench::operations;
+use xtask_bench::operations;
 
 /// The only test.
 pub fn tests() -> Vec<Test> {

@@ -6,8 +6,7 @@
 use anyhow::Result;
 
 use super::{Cases, Context, Test};
-use crate::cli::Accel;
-use crate::conformance;
+use xtask_run::args::Accel;
 
 /// The kinds of objects: the names of the program's cases.
 const KINDS: [&str; 39] = [
@@ -62,8 +61,8 @@ pub fn tests() -> Vec<Test> {
 fn run(context: &Context<'_>, cases: &mut Cases, kind: &str) -> Result<()> {
     let built = context.built_with_tests()?;
     let case = format!("bombs.{kind}.");
-    let program = conformance::Program::new("/boot/bin/bombs", Accel::Counting);
-    let group = conformance::run_group(built, program, "bombs", &[case])?;
+    let program = xtask_conformance::Program::new("/boot/bin/bombs", Accel::Counting);
+    let group = xtask_conformance::run_group(built, program, "bombs", &[case])?;
     group.said.lines().filter(|line| line.starts_with("rate ")).for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));
     group.broken.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))

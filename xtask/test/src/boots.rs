@@ -9,12 +9,14 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Context, Test, expect, expect_part, wrong};
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
-use crate::link::Frame;
-use crate::qemu::{Devices, Machine, QEMU};
-use crate::run::{Capture, PATIENCE};
-use crate::session::{End, Outcome, Session, Streams};
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_build::setup::QEMU;
+use xtask_run::args::Accel;
+use xtask_run::link::Frame;
+use xtask_run::qemu::Machine;
+use xtask_run::session::{End, Outcome, Session, Streams};
+use xtask_run::{Capture, PATIENCE};
 
 /// The code of a process that died of an exception (`ZX_TASK_RETCODE_EXCEPTION_KILL`).
 const EXCEPTION_KILLED: i64 = -1028;

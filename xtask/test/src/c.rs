@@ -7,12 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Cases, Context, Test, tail};
-use crate::c::front;
-use crate::cargo;
-use crate::run::Capture;
-use crate::session::{End, Outcome};
-use crate::without;
+use super::{Cases, Context, Test};
+use xtask_build::c::front;
+use xtask_build::cargo;
+use xtask_common::words::tail;
+use xtask_conformance::without;
+use xtask_run::Capture;
+use xtask_run::session::{End, Outcome};
 
 /// All.
 pub fn tests() -> Vec<Test> {

@@ -12,9 +12,10 @@ use std::{fs, io::Write as _, thread};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use super::{Cases, Context, Test, tail};
-use crate::c::front;
-use crate::cargo;
+use super::{Cases, Context, Test};
+use xtask_build::c::front;
+use xtask_build::cargo;
+use xtask_common::words::tail;
 
 /// Declarations that are never in a library: the compiler's own, and tables of `arpa/telnet.h` that the including file
 /// requests from that header.

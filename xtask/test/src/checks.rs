@@ -6,12 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, kernel_entry, tail};
-use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
-use crate::docs;
-use crate::families;
-use crate::kernel::{self, Variant};
-use crate::setup;
+use super::{Context, Test, kernel_entry};
+use xtask_build::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
+use xtask_build::kernel::{self, Variant};
+use xtask_build::setup;
+use xtask_common::words::tail;
+use xtask_docs::families;
 
 /// Directories that may contain unsafe code, as listed in `docs/architecture.md`; all other code forbids it.
 const UNSAFE_ALLOWED: [&str; 9] = [
@@ -76,7 +76,7 @@ pub fn tests() -> Vec<Test> {
         check("check.rustfmt", rustfmt),
         check("check.lock-file", lock_file),
         check("check.pages", |context| {
-            let stale = docs::stale(context.paths)?;
+            let stale = xtask_docs::stale(context.paths)?;
             if stale.is_empty() {
                 Ok(())
             } else {

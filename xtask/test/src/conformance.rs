@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 
 use super::{Context, Test};
-use crate::conformance::table::Table;
-use crate::conformance::{self, News, Record};
-use crate::without;
+use xtask_conformance::table::Table;
+use xtask_conformance::{News, Record, without};
 
 /// All cases, or those with these prefixes; and a check of the table of Zircon's names.
 pub fn tests(prefixes: &[String]) -> Vec<Test> {
@@ -30,7 +29,7 @@ pub fn tests(prefixes: &[String]) -> Vec<Test> {
 
 /// Each name occurs once, every case that is named exists, few are excused.
 fn core_tests(context: &Context<'_>) -> Result<()> {
-    let cases = conformance::list(context.built_with_tests()?)?;
+    let cases = xtask_conformance::list(context.built_with_tests()?)?;
     let cases: BTreeSet<&str> = cases.iter().map(String::as_str).collect();
     let problems = Table::read(context.paths)?.problems(&cases);
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }

@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part, wrong};
-use crate::{fetch, setup};
+use xtask_build::setup;
+use xtask_common::fetch;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

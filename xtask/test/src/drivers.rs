@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::{Context, Test, expect, expect_part};
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
-use crate::qemu::{Devices, Machine};
-use crate::run::{Capture, PATIENCE};
-use crate::session::{End, Outcome, Session, Streams};
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_run::args::Accel;
+use xtask_run::qemu::Machine;
+use xtask_run::session::{End, Outcome, Session, Streams};
+use xtask_run::{Capture, PATIENCE};
 
 /// The size of the disks in bytes.
 const DISK: usize = 64 << 20;

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use super::files::run_with;
 use super::volume::{Volume, folder_in, tool};
 use super::{Context, Test, expect, expect_part};
-use crate::qemu::Devices;
-use crate::session::End;
+use xtask_build::devices::Devices;
+use xtask_run::session::End;
 
 /// Size of a sector in bytes.
 const SECTOR: usize = 512;

@@ -15,11 +15,10 @@ use super::boots::machine_of;
 use super::volume::{Volume, folder_in, text, tool};
 use super::wrong;
 use super::{Cases, Context, Test, expect, expect_part};
-use crate::cargo;
-use crate::qemu::Devices;
-use crate::run::Capture;
-use crate::session::End;
-use crate::setup;
+use xtask_build::devices::Devices;
+use xtask_build::{cargo, setup};
+use xtask_run::Capture;
+use xtask_run::session::End;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

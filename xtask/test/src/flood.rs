@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::{Context, Test, drivers, expect_part};
-use crate::cli::Accel;
-use crate::run::Capture;
+use xtask_run::Capture;
+use xtask_run::args::Accel;
 
 /// The ways of `flood`, the services, and the number of repetitions.
 const WAYS: [(&str, &[&str], u64); 9] = [

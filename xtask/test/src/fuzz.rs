@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::{self, Built, What};
-use crate::cli::{Accel, FuzzArgs};
-use crate::conformance;
-use crate::image::{Image, Mode};
-use crate::paths::Paths;
-use crate::qemu::{Devices, runtime_folder};
-use crate::session::{End, Streams};
-use crate::setup;
-use crate::threads::Watcher;
-use crate::ui::Ui;
-use crate::words;
+use crate::args::FuzzArgs;
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_build::{Built, What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::threads::Watcher;
+use xtask_common::ui::Ui;
+use xtask_common::words;
+use xtask_run::args::Accel;
+use xtask_run::qemu::runtime_folder;
+use xtask_run::session::{End, Streams};
 
 /// Time limit of a run without its calls, and for each thousand of them: many times what they take.
 const TIME: Duration = Duration::from_secs(600);
@@ -147,7 +147,7 @@ fn add(place: &mut u64, more: &str) {
 pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build::build(paths, &ui, What { tests: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, What { tests: true, ..What::default() })?;
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("seed {seed}");
     let (follower, output) = channel();
@@ -205,7 +205,7 @@ pub fn run(built: &Built, what: Fuzzed, count: u64, seed: u64, streams: Streams)
     };
     let bytes = image.finish(&mode, &[])?;
     let start = Instant::now();
-    let outcome = conformance::boot_with(built, devices, &bytes, Accel::Counting, streams, time)?;
+    let outcome = xtask_conformance::boot_with(built, devices, &bytes, Accel::Counting, streams, time)?;
     let mut found = Found::read(&String::from_utf8_lossy(&outcome.stdout()));
     found.time = start.elapsed();
     let errors = String::from_utf8_lossy(&outcome.stderr()).into_owned();

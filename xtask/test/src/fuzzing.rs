@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use super::Test;
 use crate::host::{deny, fuzz, miri};
-use crate::setup;
+use xtask_build::setup;
 
 /// Time for each target of libFuzzer in seconds.
 const SECONDS: u32 = 10;

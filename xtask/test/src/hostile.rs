@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Cases, Context, Test};
-use crate::build::Built;
-use crate::cli::Accel;
-use crate::conformance::{self, record::commit};
 use crate::fuzz::{self, Fuzzed};
-use crate::run::Capture;
-use crate::session::Streams;
-use crate::system::instances::Instances;
-use crate::without;
+use xtask_build::Built;
+use xtask_build::system::instances::Instances;
+use xtask_conformance::record::commit;
+use xtask_conformance::without;
+use xtask_run::Capture;
+use xtask_run::args::Accel;
+use xtask_run::session::Streams;
 
 /// Number of calls of the fuzzer's run, and of the two runs that must be equal.
 const CALLS: u64 = 50_000;
@@ -95,7 +95,7 @@ pub(super) fn program(
 ) -> Result<Vec<String>> {
     let file = format!("/boot/bin/{name}");
     // Waiting times of threads are counted in instructions, independent of the host's load.
-    let program = conformance::Program { instances, ..conformance::Program::new(&file, Accel::Counting) };
+    let program = xtask_conformance::Program { instances, ..xtask_conformance::Program::new(&file, Accel::Counting) };
     run(context, cases, program, name, arguments)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn test_program<'a>(built: &'a Built, name: &str) -> Result<&'a Path>
 pub(super) fn run(
     context: &Context<'_>,
     cases: &mut Cases,
-    program: conformance::Program<'_>,
+    program: xtask_conformance::Program<'_>,
     name: &str,
     arguments: &[&str],
 ) -> Result<Vec<String>> {
@@ -124,7 +124,7 @@ pub(super) fn run(
             cases.note(&format!("left out {case}: {}", lack.why));
         }
     }
-    let group = conformance::run_group(built, program, name, &arguments)?;
+    let group = xtask_conformance::run_group(built, program, name, &arguments)?;
     let tells = |line: &&str| line.starts_with("random ") || cases.verbose && line.starts_with("hold ");
     let told: Vec<&str> = group.said.lines().filter(tells).collect();
     told.into_iter().for_each(|line| cases.note(line));

@@ -9,13 +9,13 @@ use anyhow::{Context as _, Result, bail};
 
 use super::hostile::test_program;
 use super::{Context, Test, expect, expect_part};
-use crate::build::Built;
-use crate::cli::Accel;
-use crate::link::Frame;
-use crate::run::Capture;
-use crate::session::beside::Heard;
-use crate::session::{End, Outcome};
-use crate::system::instances::Instances;
+use xtask_build::Built;
+use xtask_build::system::instances::Instances;
+use xtask_run::Capture;
+use xtask_run::args::Accel;
+use xtask_run::link::Frame;
+use xtask_run::session::beside::Heard;
+use xtask_run::session::{End, Outcome};
 
 /// How often a server is ended, unless `HAFNON_RESTARTS` sets the number.
 const RESTARTS: u32 = 10;

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 
 use super::Context;
-use crate::cargo;
+use xtask_build::cargo;
 
 /// Directories whose code may enter the kernel, and why.
 const ROOMS: [(&str, &str); 5] = [
@@ -26,14 +26,15 @@ const ROOMS: [(&str, &str); 5] = [
 ];
 
 /// Packages that may depend on the kernel's binding. In the server, only the machine uses it.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "component/Cargo.toml",
     "component/victim/Cargo.toml",
     "root/Cargo.toml",
     "sel4/attack/Cargo.toml",
     "server/Cargo.toml",
     // The host tool uses the binding's generator to read the kernel's interface files.
-    "xtask/Cargo.toml",
+    "xtask/build/Cargo.toml",
+    "xtask/conformance/Cargo.toml",
 ];
 /// The binding, and its generator.
 const BINDING: [&str; 2] = ["sel4", "sel4-gen"];
@@ -283,7 +284,7 @@ fn enters(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::write_if_changed;
+    use xtask_common::files::write_if_changed;
 
     /// The check's result for a tree in which all exceptions are needed, plus this file.
     fn with(file: &str, text: &str) -> Vec<String> {

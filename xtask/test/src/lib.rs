@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod allocations;
+pub mod args;
 mod bench;
 mod bombs;
 mod boots;
@@ -18,27 +19,30 @@ mod conformance;
 mod debugging;
 mod disk;
 mod drivers;
+pub mod ecosystem;
 mod failing;
 mod files;
 mod flood;
+pub mod fuzz;
 mod fuzzing;
+pub mod host;
 mod hostile;
 mod instances;
 mod kernel;
 mod kernel_entry;
+pub mod mutations;
 mod native;
 mod network;
 mod new_call;
 mod operations;
 mod packages;
 mod programs;
+pub mod rust_tests;
 mod shell;
 mod units;
 mod volume;
 mod vproc;
 mod wrong;
-
-pub use units::copy_folder;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -49,17 +53,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-use crate::build::{self, Built, What};
-use crate::cli::TestArgs;
-use crate::ecosystem;
-use crate::mutations;
-use crate::paths::Paths;
-use crate::run;
-use crate::rust_tests;
-use crate::setup;
-use crate::ui::Ui;
-use crate::without;
-use crate::words;
+use crate::args::TestArgs;
+use xtask_build::{Built, What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_common::words::{self, tail};
+use xtask_conformance::without;
 
 /// The body of a test: reports its cases, or fails as a whole.
 type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
@@ -138,7 +137,7 @@ impl Context<'_> {
 
     fn build(&self, what: What) -> Result<Built> {
         setup::for_booting(&self.ui)?;
-        build::build(self.paths, &self.ui, what)
+        xtask_build::build(self.paths, &self.ui, what)
     }
 
     /// The system with the shell.
@@ -171,7 +170,7 @@ impl Context<'_> {
     /// It does not build.
     pub fn example(&self, name: &str) -> Result<PathBuf> {
         self.built()?;
-        run::example(self.paths, &self.ui, name)
+        xtask_run::example(self.paths, &self.ui, name)
     }
 }
 
@@ -395,10 +394,4 @@ pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &
 /// It does not.
 pub fn expect_part(what: &str, text: &str, part: &str) -> Result<()> {
     text.contains(part).then_some(()).with_context(|| format!("{what} does not say `{part}`:\n{}", tail(text, 20)))
-}
-
-/// The last lines of a text.
-pub fn tail(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(count)..].join("\n")
 }

@@ -7,13 +7,12 @@ use anyhow::{Context as _, Result};
 
 use super::hostile::program;
 use super::{Cases, Context, Test, expect, expect_part};
-use crate::build::kernel_variables;
-use crate::build::program_flags;
-use crate::cargo::{self, BARE_TARGET, Build};
-use crate::cli::Accel;
-use crate::run::Capture;
-use crate::session::{End, Outcome};
-use crate::system::instances::Instances;
+use xtask_build::cargo::{self, BARE_TARGET, Build};
+use xtask_build::system::instances::Instances;
+use xtask_build::{kernel_variables, program_flags};
+use xtask_run::Capture;
+use xtask_run::args::Accel;
+use xtask_run::session::{End, Outcome};
 
 /// How often a component is ended.
 const ENDS: usize = 8;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{Context, Test, expect, expect_part};
-use crate::run::Capture;
+use xtask_run::Capture;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

@@ -7,8 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Context, Test, copy_folder, tail};
-use crate::cli::TestArgs;
+use super::{Context, Test};
+use crate::args::TestArgs;
+use xtask_common::files::copy_folder;
+use xtask_common::words::tail;
 
 /// The page with the example.
 const PAGE: &str = "docs/system-calls.md";

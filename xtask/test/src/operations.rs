@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use super::files::{here, run_with};
 use super::volume::Volume;
 use super::{Cases, Context, Test, expect};
-use crate::qemu::Devices;
-use crate::session::End;
+use xtask_build::devices::Devices;
+use xtask_run::session::End;
 
 /// Default number of operations, unless `HAFNON_OPERATIONS` sets it.
 const FEW: u64 = 2000;

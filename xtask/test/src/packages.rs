@@ -6,16 +6,15 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 use super::units::read;
-use super::{Cases, Context, Test, tail};
-use crate::batch;
-use crate::cargo;
-use crate::cargo_command;
-use crate::cli::CargoArgs;
+use super::{Cases, Context, Test};
 use crate::ecosystem::{self, List, Outcome, Package, Where};
-use crate::paths::Paths;
-use crate::run::Capture;
 use crate::rust_tests::{self, SUITES};
-use crate::session::End;
+use xtask_build::cargo;
+use xtask_common::paths::Paths;
+use xtask_common::words::tail;
+use xtask_run::args::CargoArgs;
+use xtask_run::session::End;
+use xtask_run::{Capture, batch, cargo_command};
 
 /// A test for each package with test programs for the plain run, the tests of the examples that have some, and the
 /// example `same-source`.

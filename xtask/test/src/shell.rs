@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::drivers::{PROMPT, dialogue};
 use super::{Context, Test, expect, expect_part};
-use crate::run::Capture;
-use crate::session::End;
+use xtask_run::Capture;
+use xtask_run::session::End;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

@@ -2,14 +2,14 @@
 //! `cargo test` and parse its output.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Cases, Test, tail};
-use crate::cargo;
-use crate::paths::Paths;
+use super::{Cases, Test};
+use xtask_build::cargo;
+use xtask_common::paths::Paths;
+use xtask_common::words::tail;
 
 /// Folders whose packages are built only for the system; the tests of all other packages run on the host.
 const NOT_ON_THE_HOST: [&str; 9] = [
@@ -87,22 +87,4 @@ fn said_by(stdout: &str, name: &str) -> String {
 fn explain(output: &Output) -> String {
     let both = [&output.stdout, &output.stderr].map(|bytes| tail(&String::from_utf8_lossy(bytes), 25)).join("\n");
     format!("cargo test ended with {}:\n{both}", output.status)
-}
-
-/// Copies a folder with everything below it.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
-        let to = to.join(entry.file_name());
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            copy_folder(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), &to).with_context(|| format!("cannot write {}", to.display()))?;
-        }
-    }
-    Ok(())
 }

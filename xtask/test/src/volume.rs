@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::Context;
-use crate::setup;
+use xtask_build::setup;
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::{Cases, Context, Test, hostile};
-use crate::cli::{Accel, TestArgs};
-use crate::conformance::{self, GROUP_TIME, News};
+use crate::args::TestArgs;
+use xtask_conformance::{GROUP_TIME, News};
+use xtask_run::args::Accel;
 
 /// Time limit of a thousand random steps: many times what they take.
 const TIME_PER_THOUSAND: Duration = Duration::from_secs(3);
@@ -25,7 +26,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
 fn cases() -> Test {
     Test::many("vproc.cases", |context, cases| {
         let mut broken = None;
-        conformance::run(context.built_with_tests()?, &["vproc.".into()], |news| match news {
+        xtask_conformance::run(context.built_with_tests()?, &["vproc.".into()], |news| match news {
             News::Case(case, detail) => cases.case(case, detail.clone().map_or(Ok(()), Err)),
             News::Broken(_, why) => broken = Some(why.to_string()),
         })?;
@@ -42,11 +43,11 @@ fn events() -> Test {
 fn random(context: &Context<'_>, cases: &mut Cases, steps: u64, seed: u64) -> Result<()> {
     let time = GROUP_TIME + TIME_PER_THOUSAND * u32::try_from(steps / 1000)?;
     let config = format!("{steps} {seed}");
-    let program = conformance::Program {
+    let program = xtask_conformance::Program {
         time,
         repeats: true,
         config: Some(("config/random", &config)),
-        ..conformance::Program::new("/boot/bin/vproc", Accel::Counting)
+        ..xtask_conformance::Program::new("/boot/bin/vproc", Accel::Counting)
     };
     cases.note(&format!("--steps {steps} --seed {seed}"));
     let arguments = ["--timeout", &time.as_millis().to_string(), "vproc.random."];

@@ -13,12 +13,11 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::units::copy_folder;
 use super::{Cases, Context, Test, expect, expect_part};
-use crate::lock;
-use crate::paths::own_file;
-use crate::qemu::find_program;
-use crate::threads;
+use xtask_common::files::copy_folder;
+use xtask_common::paths::own_file;
+use xtask_common::programs::find_program;
+use xtask_common::{lock, threads};
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

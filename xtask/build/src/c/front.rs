@@ -15,11 +15,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{CLANG, TARGET};
-use crate::build::{self, What};
-use crate::cargo_command::code;
-use crate::files::{copy_if_changed, write_if_changed};
-use crate::paths::Paths;
-use crate::ui::Ui;
+use crate::What;
+use xtask_common::files::{copy_if_changed, write_if_changed};
+use xtask_common::paths::Paths;
+use xtask_common::programs::code;
+use xtask_common::ui::Ui;
 
 /// Libraries of other systems that C programs link with and that are part of `libc.so` here: empty archives.
 const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
@@ -29,7 +29,7 @@ const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
 /// # Errors
 /// The system does not build, or clang cannot be started.
 pub fn cc(paths: &Paths, args: &[OsString]) -> Result<u8> {
-    build::build(paths, &Ui::new(false), What::default())?;
+    crate::build(paths, &Ui::new(false), What::default())?;
     let status = Command::new(CLANG).arg("--config").arg(config(paths)).args(args).status();
     Ok(code(status.context("cannot start clang")?))
 }

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use super::sources::Sources;
 use crate::cargo::{self, Build};
-use crate::files::{copy_if_changed, write_if_changed};
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_common::files::{copy_if_changed, write_if_changed};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// musl's headers for features that only Linux has or that do not exist here. A program that checks for a header gets
 /// the right answer.

@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use super::sources::Sources;
 use super::{CLANG, TARGET};
 use crate::cargo;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// `sources.toml`.
 #[derive(Deserialize)]

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::fetch;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_common::fetch;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The locations of the unpacked files.
 #[derive(Clone, Debug)]

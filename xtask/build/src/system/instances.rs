@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::components::{self, ComponentText, Native};
 use super::range;
-use crate::cli::parse_size;
-use crate::files::write_if_changed;
+use xtask_common::files::write_if_changed;
+use xtask_common::size::parse_size;
 
 /// The name of the instance that the tool is connected to.
 pub const MAIN: &str = "main";
@@ -61,7 +61,7 @@ impl Instances {
     /// # Errors
     /// The description is invalid, for example memory shares above 100 %, or two instances with the same device or
     /// name.
-    pub fn new(instance: Vec<InstanceText>, component: Vec<ComponentText>) -> Result<Instances> {
+    pub(super) fn new(instance: Vec<InstanceText>, component: Vec<ComponentText>) -> Result<Instances> {
         let instances = Instances { instance, component };
         instances.encode()?;
         Ok(instances)
@@ -161,7 +161,7 @@ pub struct Beside {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct InstanceText {
+pub(super) struct InstanceText {
     name: String,
     memory: String,
     timer: TimerText,
@@ -184,14 +184,14 @@ pub struct InstanceText {
 /// The restart policy: "never", or a maximum number of restarts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum RestartText {
+pub(super) enum RestartText {
     Name(String),
     Policy(PolicyText),
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PolicyText {
+pub(super) struct PolicyText {
     times: u32,
     within: String,
     #[serde(default)]
@@ -200,7 +200,7 @@ pub struct PolicyText {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct TrialText {
+pub(super) struct TrialText {
     times: u32,
     from: String,
     to: String,
@@ -317,7 +317,7 @@ impl InstanceText {
 }
 
 /// Parses a restart policy.
-pub fn restart(text: &RestartText) -> Result<Restart> {
+pub(super) fn restart(text: &RestartText) -> Result<Restart> {
     let policy = match text {
         RestartText::Name(name) if name == "never" => return Ok(Restart::NEVER),
         RestartText::Name(name) => bail!("`{name}`: \"never\", or a table"),
@@ -329,7 +329,7 @@ pub fn restart(text: &RestartText) -> Result<Restart> {
 }
 
 /// Parses a trial.
-pub fn trial(text: &TrialText) -> Result<Trial> {
+pub(super) fn trial(text: &TrialText) -> Result<Trial> {
     let micros = |text| millis(text)?.checked_mul(1000).context("more than an hour");
     let (from, to) = (micros(&text.from)?, micros(&text.to)?);
     if from > to {

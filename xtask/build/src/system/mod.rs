@@ -11,10 +11,10 @@ use description::Range;
 use description::services::{Resource, Service};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::parse_size;
-use crate::paths::Paths;
 use components::ComponentText;
 use instances::{InstanceText, Instances};
+use xtask_common::paths::Paths;
+use xtask_common::size::parse_size;
 
 /// `system.toml`.
 #[derive(Debug, Deserialize)]

@@ -12,16 +12,17 @@ use ::batch::{Decoder as Messages, KEPT, Order, Said, encode};
 use anyhow::{Context, Result, bail};
 
 use super::parcel::Folder;
-use crate::build::Built;
-use crate::cli::Accel;
-use crate::image::{Image, Mode};
+use crate::args::Accel;
+use crate::check_memory;
 use crate::line::Line;
 use crate::link::{Decoder as Frames, Frame, ToSystem};
-use crate::qemu::{self, Devices, Machine, Running};
-use crate::run::check_memory;
+use crate::qemu::{self, Machine, Running};
 use crate::session::console::{Console, Listener};
-use crate::threads::{Thread, Watcher};
-use crate::words;
+use xtask_build::Built;
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_common::threads::{Thread, Watcher};
+use xtask_common::words;
 
 /// The program in the machine.
 const BATCH: &str = "/boot/bin/batch";

@@ -32,14 +32,12 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::build::Built;
-use crate::elf;
-use crate::qemu;
-use crate::run::check_program;
-use crate::threads::{Thread, Watcher};
-use crate::ui::Ui;
+use crate::{check_program, qemu};
 use machine::{BatchMachine, Handed};
 use parcel::Folder;
+use xtask_build::{Built, elf};
+use xtask_common::threads::{Thread, Watcher};
+use xtask_common::ui::Ui;
 
 pub use runner::run;
 

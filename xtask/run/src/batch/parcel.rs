@@ -7,7 +7,7 @@ use ::batch::{FILES, PROGRAM, START, Start};
 use anyhow::{Context as _, Result, bail};
 use bootfs::Writer;
 
-use crate::elf;
+use xtask_build::elf;
 
 /// Maximum size of a folder's files in bytes.
 const MOST: u64 = 64 << 20;

@@ -14,12 +14,12 @@ use ::batch::{CREDIT, Decoder, End, Said, Start};
 use anyhow::{Context, Result, bail};
 
 use super::{Feed, Request, next, send};
-use crate::cargo::PROGRAM_TARGET;
 use crate::link::exit_code;
 use crate::session::console::Shown;
 use crate::symbols::Files;
-use crate::threads::Watcher;
-use crate::ui::Ui;
+use xtask_build::cargo::PROGRAM_TARGET;
+use xtask_common::threads::Watcher;
+use xtask_common::ui::Ui;
 
 /// The amount of input that was sent and not taken yet.
 #[derive(Debug, Default)]

@@ -14,10 +14,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::DiskCommand;
-use crate::qemu::find_program;
-use crate::words;
+use crate::args::DiskCommand;
 use device::Device;
+use xtask_common::programs::find_program;
+use xtask_common::words;
 
 /// Maximum depth of nested folders.
 const DEPTH: usize = 64;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::threads;
+use xtask_common::threads;
 
 /// A folder with a tree of files.
 fn tree() -> tempfile::TempDir {

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use object::{Object, ObjectSymbol};
 use serde::Serialize;
 
-use crate::build::Built;
-use crate::files::write_if_changed;
-use crate::paths::Paths;
 use crate::symbols::Files;
+use xtask_build::Built;
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
 
 const SCRIPT: &str = include_str!("hafnon.py");
 

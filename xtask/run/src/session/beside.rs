@@ -8,8 +8,8 @@ use super::console::{Console, Listener};
 use crate::line::Line;
 use crate::link::{Decoder, Frame, Mark};
 use crate::qemu::Lines;
-use crate::threads::{Failed, Thread};
-use crate::words;
+use xtask_common::threads::{Failed, Thread};
+use xtask_common::words;
 
 /// The output of an additional instance.
 #[derive(Debug, Default)]

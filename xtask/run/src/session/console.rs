@@ -9,8 +9,8 @@ use anyhow::Result;
 use crate::symbols::Files;
 use crate::symbols::markup::Filter;
 use crate::symbols::report::Reports;
-use crate::threads::{Thread, Watcher};
-use crate::words;
+use xtask_common::threads::{Thread, Watcher};
+use xtask_common::words;
 
 /// A stream of the program that is shown; backtraces in it get names.
 pub struct Shown(Option<Filter>);

@@ -16,8 +16,8 @@ use crate::line::Line;
 use crate::link::ToSystem;
 use crate::qemu::Running;
 use crate::terminal::{self, Raw};
-use crate::threads::Watcher;
-use crate::words;
+use xtask_common::threads::Watcher;
+use xtask_common::words;
 
 /// The controller of a session.
 pub struct Control<'a> {

@@ -32,8 +32,8 @@ use crate::line::Line;
 use crate::link::{Frame, exit_code};
 use crate::qemu::Machine;
 use crate::symbols::Files;
-use crate::threads::{Failed, Watcher};
 use crate::trace::{Trace, Wanted};
+use xtask_common::threads::{Failed, Watcher};
 
 /// The source of the program's input and the destination of its output.
 #[derive(Debug)]

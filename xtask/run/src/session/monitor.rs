@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use serde_json::Value;
 
 use crate::line::Line;
-use crate::words;
+use xtask_common::words;
 
 /// Enables events.
 const BEGIN: &[u8] = b"{\"execute\":\"qmp_capabilities\"}\n";

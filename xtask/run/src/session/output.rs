@@ -11,7 +11,7 @@ use crate::line::Line;
 use crate::link::{Decoder, Frame};
 use crate::symbols::Files;
 use crate::trace::Trace;
-use crate::words;
+use xtask_common::words;
 
 /// Maximum size of a machine's output that is kept, in bytes. A machine with more output is ended, to protect this
 /// tool's memory.

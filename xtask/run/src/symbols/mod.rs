@@ -17,9 +17,9 @@ use std::rc::Rc;
 use addr2line::Loader;
 use object::{Object, ObjectSegment};
 
-use crate::build::Built;
-use crate::cargo::PROGRAM_TARGET;
-use crate::paths::Paths;
+use xtask_build::Built;
+use xtask_build::cargo::PROGRAM_TARGET;
+use xtask_common::paths::Paths;
 
 /// Files in which names may be found, those with debug information before those without.
 #[derive(Clone, Debug, Default)]

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use fxt::Phase;
 use fxt::read::{Event, Reader, Record, Value};
 
-use crate::words;
+use xtask_common::words;
 
 /// The requested output of a trace.
 #[derive(Clone, Debug, Default)]

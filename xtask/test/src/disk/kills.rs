@@ -17,8 +17,8 @@ use super::super::boots::machine_of;
 use super::super::hostile::test_program;
 use super::super::{Cases, Context, expect, wrong};
 use super::Kind;
-use crate::run::Capture;
-use crate::session::End;
+use xtask_run::Capture;
+use xtask_run::session::End;
 
 /// Maximum number of saves before the end of a machine.
 const SAVES: usize = 25;

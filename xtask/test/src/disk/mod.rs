@@ -23,11 +23,11 @@ use tempfile::TempDir;
 use super::hostile::test_program;
 use super::volume::tool;
 use super::{Cases, Context, Test};
-use crate::cli::TestArgs;
-use crate::run::{Capture, PATIENCE};
-use crate::session::End;
-use crate::setup;
+use crate::args::TestArgs;
 use kills::Ending;
+use xtask_build::setup;
+use xtask_run::session::End;
+use xtask_run::{Capture, PATIENCE};
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::suite::Outcome;
 use super::{Package, Record, Session, Where};
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 const FILE: &str = "xtask/test/packages/baseline.toml";
 const HEAD: &str = "# How many cases of each test program the host runs, and which of them fail there. Written by\n\

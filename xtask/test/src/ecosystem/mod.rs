@@ -3,7 +3,7 @@
 //! 1. `xtask/test/packages/Cargo.toml` names packages and versions; cargo fetches and verifies them ([`package`]).
 //! 2. Each is copied to its own folder, with the lock file of its tests' dependencies (`locks/`).
 //! 3. `cargo test` runs there, once for the host ([`baseline`]: the number of cases) and then for the system, all in
-//!    one machine ([`crate::batch`]). Its output is parsed into cases ([`suite`]).
+//!    one machine ([`xtask_run::batch`]). Its output is parsed into cases ([`suite`]).
 //! 4. `reasons.toml` must have a reason for every case that fails ([`verdict`]); the results are printed as a table
 //!    ([`table`]).
 //!
@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Keeper;
-use crate::build::{self, What};
-use crate::cargo_command;
-use crate::cli::{CargoArgs, TestArgs};
-use crate::conformance::record;
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use crate::args::TestArgs;
+use xtask_build::{What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_conformance::record;
+use xtask_run::args::CargoArgs;
+use xtask_run::batch::Keeper;
+use xtask_run::cargo_command;
 
 pub use baseline::Baseline;
 pub use package::{List, Package};
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
         if place == Where::System {
             let ui = Ui::new(false);
             setup::for_booting(&ui)?;
-            let built = build::build(paths, &ui, What::default())?;
+            let built = xtask_build::build(paths, &ui, What::default())?;
             keeper = Some(Keeper::start(&built, MACHINE)?);
         }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
@@ -211,12 +211,12 @@ impl<'a> Session<'a> {
 /// Cargo, for the system or the host (without a keeper), with the settings that all suites share.
 fn cargo(paths: &Paths, keeper: Option<&Keeper>, limit: Duration) -> Result<std::process::Command> {
     let mut command = match keeper {
-        None => crate::cargo::command(&paths.workspace),
+        None => xtask_build::cargo::command(&paths.workspace),
         Some(keeper) => {
             let args =
                 CargoArgs { mem: None, timeout: Some(limit.as_secs_f64()), raw_backtraces: true, args: Vec::new() };
             let mut command = cargo_command::command(paths, &args)?;
-            command.env(crate::batch::SOCKET, keeper.socket());
+            command.env(xtask_run::batch::SOCKET, keeper.socket());
             command
         }
     };

@@ -8,9 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use crate::cargo;
-use crate::paths::Paths;
-use crate::test::{copy_folder, tail};
+use xtask_build::cargo;
+use xtask_common::files::copy_folder;
+use xtask_common::paths::Paths;
+use xtask_common::words::tail;
 
 /// `packages.toml`.
 #[derive(Debug, Deserialize)]

@@ -13,10 +13,9 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::Package;
-use crate::batch::Keeper;
-use crate::paths::Paths;
-use crate::test::tail;
-use crate::words;
+use xtask_common::paths::Paths;
+use xtask_common::words::{self, tail};
+use xtask_run::batch::Keeper;
 
 /// Default time limit of a program in seconds.
 const LIMIT: u64 = 600;

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::verdict::{Failure, Verdict, percentage};
-use crate::test::tail;
-use crate::words;
+use xtask_common::words::{self, tail};
 
 /// The required percentage of passes: of all cases, and of each package's cases.
 const ALL: f64 = 95.0;

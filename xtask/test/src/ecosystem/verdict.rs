@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::Record;
 use super::baseline::OfPackage;
 use super::suite::{Case, Outcome};
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 const FILE: &str = "xtask/test/packages/reasons.toml";
 /// Prefix of the reason of a case that needs a compiler, or another program of the host.

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use super::{said, tool};
-use crate::cargo::TOOLCHAIN;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_build::cargo::TOOLCHAIN;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The workspaces whose packages are checked. Rust's own tests (`xtask/test/rust-tests`) need another compiler.
 const MANIFESTS: [&str; 15] = [

@@ -11,11 +11,11 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::{said, tool};
-use crate::cargo::TOOLCHAIN;
-use crate::cli::FuzzHostArgs;
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use crate::args::FuzzHostArgs;
+use xtask_build::cargo::TOOLCHAIN;
+use xtask_build::setup;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The targets, by their names in `fuzz/Cargo.toml`.
 pub const TARGETS: [&str; 5] = ["bootfs", "calls", "description", "elf", "processargs"];
@@ -98,5 +98,5 @@ fn has_files(folder: &Path) -> bool {
 
 /// The last lines of a command's output.
 fn last(bytes: &[u8], count: usize) -> String {
-    crate::test::tail(&String::from_utf8_lossy(bytes), count)
+    xtask_common::words::tail(&String::from_utf8_lossy(bytes), count)
 }

@@ -10,11 +10,11 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::said;
-use crate::cargo::TOOLCHAIN;
-use crate::paths::Paths;
-use crate::setup;
-use crate::test::tail;
-use crate::ui::Ui;
+use xtask_build::cargo::TOOLCHAIN;
+use xtask_build::setup;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_common::words::tail;
 
 /// The folders that are counted.
 const PARTS: [&str; 2] = ["objects/src", "server/src"];

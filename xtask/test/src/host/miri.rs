@@ -10,11 +10,11 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::MiriArgs;
-use crate::paths::Paths;
-use crate::setup;
-use crate::test::tail;
-use crate::ui::Ui;
+use crate::args::MiriArgs;
+use xtask_build::setup;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_common::words::tail;
 
 /// The toolchain that contains it.
 pub const NIGHTLY: &str = "nightly-2026-05-20";

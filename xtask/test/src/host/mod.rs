@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
-use crate::fetch;
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use xtask_build::setup;
+use xtask_common::fetch;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// A tool that `xtask/test/tools/requirements.txt` pins; pip fetches it if necessary.
 fn tool(paths: &Paths, ui: &Ui, name: &str) -> Result<PathBuf> {

@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use super::{Cases, Context, Test, tail};
-use crate::build::kernel_variables;
-use crate::cargo::{self, BARE_TARGET, Build};
-use crate::cli::TestArgs;
-use crate::kernel::{self, Variant};
-use crate::qemu;
-use crate::setup;
-use crate::threads::Watcher;
+use super::{Cases, Context, Test};
+use crate::args::TestArgs;
 use words::Memory;
+use xtask_build::cargo::{self, BARE_TARGET, Build};
+use xtask_build::kernel::{self, Variant};
+use xtask_build::{kernel_variables, setup};
+use xtask_common::threads::Watcher;
+use xtask_common::words::tail;
+use xtask_run::qemu;
 
 /// Time limit of a case: many times what it takes.
 const TIME: Duration = Duration::from_secs(120);

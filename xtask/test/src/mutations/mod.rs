@@ -19,15 +19,14 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::build::{What, build};
-use crate::cli::TestArgs;
-use crate::conformance::record::commit;
-use crate::files::write_if_changed;
-use crate::paths::Paths;
-use crate::setup;
-use crate::ui::Ui;
+use crate::args::TestArgs;
 use plant::{Mutant, Plant, Root};
 use trial::{Trial, Verdict};
+use xtask_build::{What, build, setup};
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_conformance::record::commit;
 
 /// Number of machines that run at the same time.
 const MACHINES: usize = 2;

@@ -12,11 +12,11 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::sites::{self, Kind, Site};
-use crate::build::{self, Built};
-use crate::cargo::{self, BARE_TARGET};
-use crate::files::write_if_changed;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_build::Built;
+use xtask_build::cargo::{self, BARE_TARGET};
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// The folders that get faults: the objects and the calls.
 const ROOMS: [&str; 2] = ["objects/src", "server/src/syscalls"];
@@ -176,7 +176,7 @@ impl<'a> Plant<'a> {
             self.files.iter_mut().for_each(|file| file.sites.retain(|(number, _)| !wrong.contains(number)));
         }
         drop(step);
-        build::variant(self.paths, ui, built, &self.tree)
+        xtask_build::variant(self.paths, ui, built, &self.tree)
     }
 
     fn copy_tree(&self) -> Result<()> {
@@ -209,7 +209,7 @@ impl<'a> Plant<'a> {
         command.env("RUSTUP_TOOLCHAIN", cargo::TOOLCHAIN).current_dir(&self.tree);
         command.args(["check", "-p", "server", "--lib", "--target", BARE_TARGET, "--message-format=json"]);
         command.arg("--target-dir").arg(self.paths.out.join("mutations/cargo"));
-        command.envs(build::kernel_variables(self.paths)?);
+        command.envs(xtask_build::kernel_variables(self.paths)?);
         let output = command.output().context("cannot start cargo")?;
         if output.status.success() {
             return Ok(Vec::new());

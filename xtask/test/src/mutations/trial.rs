@@ -8,13 +8,14 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use super::plant::{Mutant, Root};
-use crate::build::Built;
-use crate::cli::Accel;
-use crate::conformance::{self, MEMORY, PROGRAM};
-use crate::image::{Image, Mode};
-use crate::link::Frame;
-use crate::qemu::{Devices, Machine};
-use crate::session::{End, Session, Streams};
+use xtask_build::Built;
+use xtask_build::devices::Devices;
+use xtask_build::image::{Image, Mode};
+use xtask_conformance::{MEMORY, PROGRAM};
+use xtask_run::args::Accel;
+use xtask_run::link::Frame;
+use xtask_run::qemu::Machine;
+use xtask_run::session::{End, Session, Streams};
 
 /// Time limit of a case; exceeding it is a failure.
 const CASE_TIME: Duration = Duration::from_secs(10);
@@ -63,7 +64,8 @@ impl Trial<'_> {
     pub fn baseline(&mut self, scratch: &Path) -> Result<usize> {
         let mut times = BTreeMap::new();
         let mut count = 0;
-        let groups: Vec<String> = conformance::list(self.built)?.iter().map(|c| conformance::group(c).into()).collect();
+        let groups: Vec<String> =
+            xtask_conformance::list(self.built)?.iter().map(|c| xtask_conformance::group(c).into()).collect();
         for group in groups {
             if times.contains_key(&group) {
                 continue;

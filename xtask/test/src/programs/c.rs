@@ -7,13 +7,14 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use super::Work;
-use crate::c::front;
 use crate::ecosystem::package;
-use crate::fetch;
-use crate::paths::Paths;
-use crate::run::Capture;
-use crate::session::End;
-use crate::test::{Context, Test, tail};
+use crate::{Context, Test};
+use xtask_build::c::front;
+use xtask_common::fetch;
+use xtask_common::paths::Paths;
+use xtask_common::words::tail;
+use xtask_run::Capture;
+use xtask_run::session::End;
 
 /// A program, and the one compiler call that builds it.
 struct Program {

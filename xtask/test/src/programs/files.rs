@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
-use crate::files::write_if_changed;
-use crate::paths::Paths;
+use xtask_common::files::write_if_changed;
+use xtask_common::paths::Paths;
 
 /// Creates the folder once and returns it: programs may already use it. Its content is always the same, as long as the
 /// project's texts are the same.

@@ -10,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 
 use super::Work;
-use crate::build::{program_flags, without_debug_information};
-use crate::cargo::{self, Build, PROGRAM_TARGET};
-use crate::files::write_if_changed;
-use crate::setup;
-use crate::test::{Context, Test, tail};
+use crate::{Context, Test};
+use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
+use xtask_build::{program_flags, setup, without_debug_information};
+use xtask_common::files::write_if_changed;
+use xtask_common::words::tail;
 
 /// Our own programs, in `programs/guest/programs`.
 const PROGRAMS: [&str; 5] = ["paging", "fork", "preempt", "signals", "three"];

@@ -10,12 +10,11 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::cli::DiskCommand;
-use crate::disk;
-use crate::run::Capture;
-use crate::session::End;
-use crate::test::boots::machine_of;
-use crate::test::{Context, Test, expect, wrong};
+use crate::boots::machine_of;
+use crate::{Context, Test, expect, wrong};
+use xtask_run::args::DiskCommand;
+use xtask_run::session::End;
+use xtask_run::{Capture, disk};
 
 /// The path of the database.
 const DATABASE: &str = "/disk/log.db";

@@ -19,9 +19,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Cases, Context, Test, tail};
-use crate::run::{Capture, FILES};
-use crate::session::End;
+use super::{Cases, Context, Test};
+use xtask_common::words::tail;
+use xtask_run::session::End;
+use xtask_run::{Capture, FILES};
 
 /// All of them.
 pub fn tests() -> Vec<Test> {

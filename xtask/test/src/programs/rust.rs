@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 
 use super::{Work, files};
-use crate::cargo;
-use crate::install;
-use crate::test::{Context, Test, tail};
+use crate::{Context, Test};
+use xtask_build::cargo;
+use xtask_common::words::tail;
+use xtask_run::install;
 
 /// Test, package, program, script.
 const PROGRAMS: [(&str, &str, &str, &str); 4] = [

@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::build::Built;
-use crate::run::Capture;
-use crate::session::End;
-use crate::test::tail;
+use xtask_build::Built;
+use xtask_common::words::tail;
+use xtask_run::Capture;
+use xtask_run::session::End;
 
 /// Time limit of a program.
 const TIME: Duration = Duration::from_secs(900);

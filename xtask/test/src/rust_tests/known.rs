@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{SUITES, Suite};
-use crate::paths::Paths;
+use xtask_common::paths::Paths;
 
 const FILE: &str = "xtask/test/rust-tests/known.toml";
 

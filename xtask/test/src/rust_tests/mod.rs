@@ -15,12 +15,11 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::build::{self, What};
-use crate::cli::TestArgs;
-use crate::paths::Paths;
-use crate::setup;
-use crate::test::{Cases, Context};
-use crate::ui::Ui;
+use crate::args::TestArgs;
+use crate::{Cases, Context};
+use xtask_build::{What, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 use cases::Verdict;
 use known::Known;
@@ -85,7 +84,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     // Tests of processes start `sh`, `env`, `echo` and `mkdir`.
-    let built = build::build(paths, &ui, What { shell: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, What { shell: true, ..What::default() })?;
     let known = Known::read(paths)?;
     let mut fine = true;
     let mut all = Counts::default();
@@ -145,7 +144,14 @@ pub fn test(context: &Context<'_>, cases: &mut Cases, suite: Suite) -> Result<()
     Ok(())
 }
 
-fn outcome(paths: &Paths, ui: &Ui, built: &build::Built, suite: Suite, place: Place, known: &Known) -> Result<Outcome> {
+fn outcome(
+    paths: &Paths,
+    ui: &Ui,
+    built: &xtask_build::Built,
+    suite: Suite,
+    place: Place,
+    known: &Known,
+) -> Result<Outcome> {
     let folder = source::lay_out(paths)?;
     let mut outcome = Outcome::default();
     for (name, made) in programs::build(paths, ui, &folder, suite, place)? {

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{Place, Suite};
-use crate::build::program_flags;
-use crate::cargo::{self, PROGRAM_TARGET};
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_build::cargo::{self, PROGRAM_TARGET};
+use xtask_build::program_flags;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 /// A line of cargo's messages.
 #[derive(Deserialize)]

@@ -5,9 +5,9 @@ use std::{fs, str};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::rustc;
-use crate::files::{copy_if_changed, write_if_changed};
-use crate::paths::Paths;
+use xtask_build::cargo::rustc;
+use xtask_common::files::{copy_if_changed, write_if_changed};
+use xtask_common::paths::Paths;
 
 /// The parts of the component that are copied. The sources of `alloc` and `std` are not packages here: tests include
 /// parts of them.
