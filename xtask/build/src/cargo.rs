@@ -209,27 +209,52 @@ pub fn library<'a>(artifacts: &'a [Artifact], name: &str, extension: &str) -> Re
     Ok(&found.with_context(|| format!("cargo made no library `{name}.{extension}`"))?.path)
 }
 
-/// Every file below `folder` except build outputs, sorted; used to detect changes.
+/// Folders of the tree that `.gitignore` names besides `target`, because they are made or fetched; a name that ends in `-`
+/// is the beginning of names.
+const NOT_OURS: [&str; 5] =
+    ["build", "guests/linux/build", "guests/linux/files", "guests/linux/source", "guests/linux/linux-source-"];
+
+/// Every file below `folder` except what was made or fetched there, sorted; used to detect changes.
 ///
 /// # Errors
 /// A folder cannot be read.
 pub fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let is_ours = |path: &Path| {
+        let short = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+        let is = |name: &&str| short == *name || name.ends_with('-') && short.starts_with(name);
+        !path.ends_with("target") && !path.ends_with(".git") && !NOT_OURS.iter().any(|name| is(&name))
+    };
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
-            let name = entry.file_name();
             let kind = entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
-            if kind.is_dir() {
-                if name != "target" && name != ".git" && name != "build" {
-                    open.push(entry.path());
-                }
-            } else {
+            if !kind.is_dir() {
                 found.push(entry.path());
+            } else if is_ours(&entry.path()) {
+                open.push(entry.path());
             }
         }
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_no_source() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["xtask/build", "build", "sub/target", "guests/linux/linux-source-6", "guests/linux/launcher"] {
+            let at = folder.path().join(name);
+            fs::create_dir_all(&at).expect("a folder");
+            fs::write(at.join("file"), "").expect("a file");
+        }
+        let found = sources(folder.path()).expect("files");
+        let found: Vec<_> = found.iter().map(|path| path.strip_prefix(folder.path()).expect("below")).collect();
+        assert_eq!(found, [Path::new("guests/linux/launcher/file"), Path::new("xtask/build/file")]);
+    }
 }
