@@ -1,16 +1,13 @@
 //! Generated files: the drawings, and the tables of docs/performance.md, made from the figures in the tree.
-//!
-//! The part of the page between `<!-- made: NAME -->` and `<!-- end of what is made -->` is generated; the rest is
-//! written by hand.
 
 use std::fmt::Write;
-use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
 use super::{bars, builds, curves, peers, scale, sizes};
+use xtask_common::page::Page;
 use xtask_common::paths::Paths;
 
 const PAGE: &str = "docs/performance.md";
@@ -20,7 +17,6 @@ const CLOCK: &str = "docs/measurements/clock.json";
 const SCALE: &str = "docs/measurements/scale.json";
 /// The output of `./hafnon bench build --json FILE`.
 const BUILDS: &str = "docs/measurements/build.json";
-const END: &str = "<!-- end of what is made -->";
 
 /// Every generated file, by name.
 ///
@@ -28,39 +24,25 @@ const END: &str = "<!-- end of what is made -->";
 /// Figures cannot be read, or the page does not say where its tables belong.
 pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let figures = accepted(paths)?;
-    let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
+    let mut page = Page::read(paths, PAGE)?;
     let linux = operations::read(paths, peers::ACCEPTED)?;
-    let page = with_part(&page, "operations", &table(&figures, &linux))?;
-    let page = with_part(&page, "linux", &linux_table(&linux))?;
-    let page = with_part(&page, "cycles", &cycles(&figures))?;
-    let page = with_part(&page, "clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
-    let page = with_part(&page, "memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
+    page.set("operations", &table(&figures, &linux))?;
+    page.set("linux", &linux_table(&linux))?;
+    page.set("cycles", &cycles(&figures))?;
+    page.set("clock", &operations::clock_table(&operations::read(paths, CLOCK)?))?;
+    page.set("memory", &memory(&scale::read(&paths.workspace.join(SCALE))?))?;
     // Wall-clock times are measured on an idle computer, not with every change.
     let file = paths.workspace.join(BUILDS);
     let times = if file.is_file() { builds::table(&builds::read(&file)?) } else { "Not measured yet.\n".into() };
-    let page = with_part(&page, "builds", &times)?;
+    page.set("builds", &times)?;
     let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::of_report(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
-        (PAGE, page),
+        page.finish(),
         ("docs/measurements/operations.svg", bars::svg(&figures, &linux)),
         ("docs/measurements/sizes.svg", sizes::svg(&figures)),
         ("docs/measurements/scale.svg", drawn(SCALE)?),
         ("docs/measurements/memory.svg", drawn("docs/measurements/memory.json")?),
     ])
-}
-
-/// The page with this part replaced.
-fn with_part(page: &str, name: &str, part: &str) -> Result<String> {
-    let start = format!("<!-- made: {name} -->\n");
-    let cut = |page: &str| {
-        let (before, rest) = page.split_once(&start)?;
-        let (_, after) = rest.split_once(END)?;
-        Some(format!("{before}{start}{part}{END}{after}"))
-    };
-    match cut(page) {
-        Some(page) => Ok(page),
-        None => bail!("{PAGE} has no part from `{}` to `{END}`", start.trim()),
-    }
 }
 
 /// The table of all operations.
@@ -134,18 +116,4 @@ fn memory(report: &scale::Report) -> String {
         let _ = writeln!(out, "| {} | {} | {} |", memory.object, memory.bytes, memory.count);
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_replaced() {
-        let page = format!("a\n<!-- made: x -->\nold\n{END}\nb\n");
-        let new = with_part(&page, "x", "new\n").unwrap();
-        assert_eq!(new, format!("a\n<!-- made: x -->\nnew\n{END}\nb\n"));
-        assert_eq!(with_part(&new, "x", "new\n").unwrap(), new);
-        assert!(with_part(&page, "y", "").is_err());
-    }
 }

@@ -222,7 +222,7 @@ pub fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let is_ours = |path: &Path| {
         let short = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
         let is = |name: &&str| short == *name || name.ends_with('-') && short.starts_with(name);
-        !path.ends_with("target") && !path.ends_with(".git") && !NOT_OURS.iter().any(|name| is(&name))
+        !path.ends_with("target") && !path.ends_with(".git") && !NOT_OURS.iter().any(is)
     };
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

@@ -5,6 +5,7 @@
 pub mod fetch;
 pub mod files;
 pub mod lock;
+pub mod page;
 pub mod paths;
 pub mod programs;
 pub mod size;

@@ -18,11 +18,6 @@ use syn::{Attribute, Item, UseTree};
 
 use xtask_common::paths::Paths;
 
-/// The page with the drawing.
-pub const PAGE: &str = "docs/architecture.md";
-const START: &str = "<!-- made: families -->\n";
-const END: &str = "<!-- end of what is made -->";
-
 /// The crate.
 const ROOT: &str = "objects/src";
 
@@ -74,16 +69,13 @@ pub fn faults(paths: &Paths) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// The page with an updated graph.
+/// The part of the page: the drawing, and the tables.
 ///
 /// # Errors
-/// A source cannot be read, or the page has no place for the graph.
-pub fn page(paths: &Paths) -> Result<String> {
-    let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    let (before, rest) = page.split_once(START).with_context(|| format!("{PAGE} has no place for the families"))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE}: the families have no end"))?;
+/// A source cannot be read.
+pub fn part(paths: &Paths) -> Result<String> {
     let (graph, _) = read(&paths.workspace.join(ROOT), ORDER)?;
-    Ok(format!("{before}{START}{}{END}{after}", graph.drawing(ORDER, AGAINST)))
+    Ok(graph.drawing(ORDER, AGAINST))
 }
 
 /// Reads a crate whose top-level modules are families. Also returns faults in its structure.

@@ -17,6 +17,7 @@ use std_table::{Entry, Proof, Status, TABLE};
 
 use xtask_bench::page;
 use xtask_common::files::write_if_changed;
+use xtask_common::page::Page;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -73,9 +74,15 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let calls = abi_gen::load(paths.workspace.join("abi/syscalls"))?;
     let mut pages = vec![(COMPATIBILITY, abi_gen::pages::compatibility(&calls)), (STD, std_page())];
     pages.extend(page::pages(paths)?);
-    pages.push((families::PAGE, families::page(paths)?));
-    pages.push((kernel_patches::PAGE, kernel_patches::page(paths)?));
-    pages.push((trusted_base::PAGE, trusted_base::page(paths)?));
+    let mut page = Page::read(paths, "docs/architecture.md")?;
+    page.set("families", &families::part(paths)?)?;
+    pages.push(page.finish());
+    let mut page = Page::read(paths, "docs/kernel-patches.md")?;
+    page.set("kernel-patches", &kernel_patches::part(paths, page.before("kernel-patches")?)?)?;
+    pages.push(page.finish());
+    let mut page = Page::read(paths, "docs/security.md")?;
+    page.set("trusted-base", &trusted_base::part(paths, page.part("trusted-base")?)?)?;
+    pages.push(page.finish());
     Ok(pages)
 }
 

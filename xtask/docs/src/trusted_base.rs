@@ -15,10 +15,6 @@ use xtask_build::cargo::{self, BARE_TARGET};
 use xtask_build::kernel;
 use xtask_common::paths::Paths;
 
-/// The page with the table.
-pub const PAGE: &str = "docs/security.md";
-const START: &str = "<!-- made: trusted-base -->\n";
-const END: &str = "<!-- end of what is made -->";
 /// By how much a figure on the page may deviate before it must be updated, in percent.
 const OFF: u64 = 20;
 
@@ -83,23 +79,20 @@ pub fn trusted_base(paths: &Paths) -> Result<u8> {
     Ok(0)
 }
 
-/// The page with an updated table; unchanged if no figure deviates by more than a fifth.
+/// The table; the old one, if no figure deviates by more than a fifth.
 ///
 /// # Errors
-/// As [`trusted_base`], or the page does not say where its table belongs.
-pub fn page(paths: &Paths) -> Result<String> {
-    let page = fs::read_to_string(paths.workspace.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    let (before, rest) = page.split_once(START).with_context(|| format!("{PAGE} has no place for its table"))?;
-    let (old, after) = rest.split_once(END).with_context(|| format!("{PAGE}: its table has no end"))?;
+/// As [`trusted_base`].
+pub fn part(paths: &Paths, old: &str) -> Result<String> {
     let rows = rows(paths)?;
     if is_near(old, &rows) {
-        return Ok(page.clone());
+        return Ok(old.into());
     }
     let mut table = String::from("| part | lines | who relies on it |\n|---|---|---|\n");
     for Row { name, lines, whose } in &rows {
         let _ = writeln!(table, "| {name} | {lines} | {whose} |");
     }
-    Ok(format!("{before}{START}{table}{END}{after}"))
+    Ok(table)
 }
 
 /// Whether a table has these rows, with figures close to these.
