@@ -1,9 +1,10 @@
 //! `docs`: pages that are generated from other files of the tree: the definitions of the system calls, the table of the
-//! support for Rust's `std`, the measured figures, and the families of objects.
+//! support for Rust's `std`, the measured figures, the families of objects, and the rooms of the tree.
 #![forbid(unsafe_code)]
 
 pub mod families;
 pub mod kernel_patches;
+pub mod rooms;
 #[path = "../../../examples/std/src/table.rs"]
 mod std_table;
 pub mod trusted_base;
@@ -76,6 +77,7 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     pages.extend(page::pages(paths)?);
     let mut page = Page::read(paths, "docs/architecture.md")?;
     page.set("families", &families::part(paths)?)?;
+    page.set("rooms", &rooms::part(paths, page.part("rooms")?)?)?;
     pages.push(page.finish());
     let mut page = Page::read(paths, "docs/kernel-patches.md")?;
     page.set("kernel-patches", &kernel_patches::part(paths, page.before("kernel-patches")?)?)?;
