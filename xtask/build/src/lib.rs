@@ -19,7 +19,7 @@ pub mod image;
 pub mod kernel;
 pub mod setup;
 pub mod system;
-pub mod unwinder;
+mod unwinder;
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod families;
-pub mod kernel_patches;
-pub mod rooms;
+mod kernel_patches;
+mod rooms;
 #[path = "../../../examples/std/src/table.rs"]
 mod std_table;
 pub mod trusted_base;
