@@ -69,7 +69,7 @@ pub fn died(memory: &mut Memory, who: &Who<'_>, received: &Received) {
     error!("end of the report");
 }
 
-/// Prints a backtrace of addresses; the host tool adds the names (`xtask/src/symbols/report.rs`).
+/// Prints a backtrace of addresses; the host tool adds the names (`xtask/run/src/symbols/report.rs`).
 fn backtrace(memory: &mut Memory, stack: &[Page], rip: u64, rbp: u64) {
     error!("  #0  {rip:#x}");
     let mut frame = rbp;

@@ -1,54 +1,20 @@
 //! The host side: the Rust part of `./hafnon`.
 //!
-//! It installs what is missing ([`setup`]), builds the parts in order ([`build`]), puts programs and libraries into an
-//! image ([`image`]), starts QEMU ([`qemu`]) and transfers input, output and exit code between the program in the
-//! system and its caller ([`session`], over the frames of [`link`]). `cargo` and `test` do the same many times.
+//! This crate is the command line; each tool is a crate of its own, in the folder of its name. A tool uses only those
+//! above it:
+//!
+//! | crate | holds |
+//! |---|---|
+//! | `common` | folders of the tree, messages, the build lock, threads, downloads |
+//! | `build` | set-up, the kernel, the parts of the system in order, the C library and compiler, the image |
+//! | `run` | QEMU and its lines, `run`, `cargo`, `install`, `disk`; backtraces, traces, gdb |
+//! | `conformance` | runs the conformance cases, keeps their results, counts them |
+//! | `bench` | measures, and draws what it measured |
+//! | `docs` | the generated pages |
+//! | `test` | every test; the suites of Rust and of packages, mutations, fuzzing, Miri |
 #![forbid(unsafe_code)]
 
-mod batch;
-mod bench;
-mod build;
-mod c;
-mod cargo;
-mod cargo_command;
 mod cli;
-mod conformance;
-mod disk;
-mod docs;
-mod ecosystem;
-mod elf;
-mod families;
-mod fetch;
-mod files;
-mod fuzz;
-mod gdb;
-mod host;
-mod image;
-mod install;
-mod kernel;
-mod kernel_patches;
-mod line;
-mod link;
-mod linux;
-mod lock;
-mod mutations;
-mod paths;
-mod qemu;
-mod run;
-mod rust_tests;
-mod session;
-mod setup;
-mod symbols;
-mod system;
-mod terminal;
-mod test;
-mod threads;
-mod trace;
-mod trusted_base;
-mod ui;
-mod unwinder;
-mod without;
-mod words;
 
 use std::process::ExitCode;
 
@@ -56,16 +22,16 @@ use anyhow::Result;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::elf::Refusal;
-use crate::paths::Paths;
-use crate::ui::Ui;
+use xtask_build::elf::Refusal;
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match threads::main(|| dispatch(&cli)) {
+    match xtask_common::threads::main(|| dispatch(&cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            words::say(&format!("hafnon: {error:#}"));
+            xtask_common::words::say(&format!("hafnon: {error:#}"));
             ExitCode::from(match error.downcast_ref::<Refusal>() {
                 Some(Refusal::Missing(_)) => 127,
                 Some(Refusal::NoProgram(_)) => 126,
@@ -78,28 +44,35 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> Result<u8> {
     let paths = Paths::find()?;
     match &cli.command {
-        Command::Run(args) => run::run(&paths, args),
+        Command::Run(args) => xtask_run::run(&paths, args),
         Command::Build { debug, verbose } => {
             let ui = Ui::new(*verbose);
-            build::build(&paths, &ui, build::What { debug: *debug, ..build::What::default() })?;
+            xtask_build::build(&paths, &ui, xtask_build::What { debug: *debug, ..xtask_build::What::default() })?;
             Ok(0)
         }
-        Command::Cargo(args) => cargo_command::cargo(&paths, args),
-        Command::Install { args } => install::install(&paths, args),
-        Command::Uninstall { args } => install::uninstall(&paths, args),
-        Command::Cc { args } => c::front::cc(&paths, args),
-        Command::Runner { program, args } => cargo_command::runner(&paths, program.clone(), args.clone()),
-        Command::Bench(args) => bench::bench(&paths, args),
-        Command::Linux(args) => linux::linux(&paths, args),
-        Command::Disk { what } => disk::disk(what),
-        Command::Doctor => Ok(u8::from(setup::doctor() > 0)),
-        Command::Fuzz(args) => fuzz::fuzz(&paths, args),
-        Command::Coverage(args) if args.lines => host::lines::lines(&paths).map(|()| 0),
-        Command::Coverage(args) => Ok(u8::from(!conformance::coverage::coverage(&paths, args)?)),
-        Command::FuzzHost(args) => host::fuzz::fuzz(&paths, args),
-        Command::Miri(args) => host::miri::miri(&paths, args),
-        Command::TrustedBase => trusted_base::trusted_base(&paths),
-        Command::Docs { folder } => docs::docs(&paths, folder.as_deref()).map(|()| 0),
-        Command::Test(args) => Ok(u8::from(!test::test(&paths, args)?)),
+        Command::Cargo(args) => xtask_run::cargo_command::cargo(&paths, args),
+        Command::Install { args } => xtask_run::install::install(&paths, args),
+        Command::Uninstall { args } => xtask_run::install::uninstall(&paths, args),
+        Command::Cc { args } => xtask_build::c::front::cc(&paths, args),
+        Command::Runner { program, args } => xtask_run::cargo_command::runner(&paths, program.clone(), args.clone()),
+        Command::Bench(args) => {
+            let code = xtask_bench::bench(&paths, args)?;
+            // The page and the drawings show the accepted figures.
+            if args.accept {
+                xtask_docs::write_pages(&paths, &Ui::new(false))?;
+            }
+            Ok(code)
+        }
+        Command::Linux(args) => xtask_run::linux::linux(&paths, args),
+        Command::Disk { what } => xtask_run::disk::disk(what),
+        Command::Doctor => Ok(u8::from(xtask_build::setup::doctor() > 0)),
+        Command::Fuzz(args) => xtask_test::fuzz::fuzz(&paths, args),
+        Command::Coverage(args) if args.lines => xtask_test::host::lines::lines(&paths).map(|()| 0),
+        Command::Coverage(args) => Ok(u8::from(!xtask_conformance::coverage::coverage(&paths, args)?)),
+        Command::FuzzHost(args) => xtask_test::host::fuzz::fuzz(&paths, args),
+        Command::Miri(args) => xtask_test::host::miri::miri(&paths, args),
+        Command::TrustedBase => xtask_docs::trusted_base::trusted_base(&paths),
+        Command::Docs { folder } => xtask_docs::docs(&paths, folder.as_deref()).map(|()| 0),
+        Command::Test(args) => Ok(u8::from(!xtask_test::test(&paths, args)?)),
     }
 }

@@ -5,7 +5,7 @@
 //! names is zero (`counts`), the code is 98. With `--trace`, each call, fault and signal is reported on standard error.
 //!
 //! It implements demand paging and copy-on-write (`space`), preemptive processes (`kernel`), signals (`signal`), and
-//! the calls that the programs of `xtask/programs/guest*.sh` make (`calls`). Every other call fails with `ENOSYS`.
+//! the calls that the programs of `xtask/test/programs/guest*.sh` make (`calls`). Every other call fails with `ENOSYS`.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]

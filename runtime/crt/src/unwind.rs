@@ -11,7 +11,7 @@
 //! 2. The unwinder does its work.
 //! 3. Its jump to the landing pad also comes here, and the code here restores the pointer.
 //!
-//! The symbols below have the unwinder's names; `xtask/src/unwinder.rs` renames the unwinder's own symbols to names
+//! The symbols below have the unwinder's names; `xtask/build/src/unwinder.rs` renames the unwinder's own symbols to names
 //! with the prefix `__plain`. Between steps 1 and 3 the thread unwinds nothing else.
 #![no_std]
 

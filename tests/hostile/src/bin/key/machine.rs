@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 const PAGE: usize = 4096;
-/// The machine's memory, from address 0 on: `MEMORY` in `xtask/src/conformance`.
+/// The machine's memory, from address 0 on: `MEMORY` in `xtask/conformance/src`.
 const RAM: usize = 512 << 20;
 /// The range below 1 MiB where a PC shows its firmware: the only memory that can be read.
 const FIRMWARE: std::ops::Range<usize> = 0xf_0000..0x10_0000;

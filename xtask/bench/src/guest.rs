@@ -1,0 +1,67 @@
+//! `bench linux`: what operations cost on Linux as a program (`guests/linux`), beside the same programs on Debian's
+//! kernel in the same machine ([`super::peers`]). Both count instructions.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use super::commit;
+use super::peers::{self, figures, static_program};
+use xtask_build::{What, build, setup};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+use xtask_run::args::Accel;
+use xtask_run::linux::{self, Guest};
+use xtask_run::session::End;
+
+/// Memory of either Linux, in bytes.
+const MEMORY: u64 = 256 << 20;
+
+/// The measuring program, in the guest.
+const PROGRAM: &str = "operations";
+
+/// Measures; prints a table.
+///
+/// # Errors
+/// Linux cannot be fetched or built, does not boot, or a file cannot be written.
+pub fn measure(paths: &Paths, json: Option<&Path>) -> Result<()> {
+    let ui = Ui::new(false);
+    setup::for_booting(&ui)?;
+    let linux = linux::made(paths, &ui)?;
+    let built = build(paths, &ui, What::default())?;
+    let folder = paths.out.join("peers");
+    let mut guest = Guest::new(&[&format!("/bin/{PROGRAM}")]);
+    guest.memory = MEMORY;
+    guest.accel = Accel::Counting;
+    guest.programs = vec![(PROGRAM.into(), static_program(paths, &folder)?)];
+    let step = ui.step("measuring Linux as a program");
+    let outcome = guest.capture(paths, &built, &linux)?;
+    drop(step);
+    let (output, errors) = (outcome.stdout(), outcome.stderr());
+    let (output, errors) = (String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors));
+    if outcome.end != End::Exit(0) {
+        bail!("Linux ended with {:?}:\n{output}\n{errors}", outcome.end);
+    }
+    let options = format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20);
+    let ours = figures(&output, &(commit(paths), "Linux as a program".into(), options))?;
+    let native = peers::measure(paths, &ui, MEMORY)?;
+    println!("instructions; Linux as a program, and Debian's kernel without mitigations");
+    println!("{:<28} {:>10} {:>10} {:>6}", "operation", "program", "native", "times");
+    let mut records = Vec::new();
+    for figure in &ours {
+        let beside = native.iter().find(|native| native.name == figure.name).map(|native| native.mean);
+        let times = beside.map_or(String::new(), |native| format!("{:.1}", figure.mean / native));
+        let shown = beside.map_or("-".into(), |native| format!("{native:.0}"));
+        println!("{:<28} {:>10.0} {shown:>10} {times:>6}", figure.name, figure.mean);
+        let mut record = serde_json::to_value(figure).context("a figure is no JSON")?;
+        record["native"] = json!(beside);
+        records.push(record);
+    }
+    if let Some(file) = json {
+        let text = format!("{:#}\n", json!(records));
+        fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}

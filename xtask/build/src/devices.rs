@@ -1,0 +1,28 @@
+//! The devices of a machine that is to boot: they decide what is in its image.
+
+use std::path::PathBuf;
+
+use crate::system::components::Native;
+use crate::system::instances::Beside;
+
+/// Devices that only some machines have.
+#[derive(Clone, Debug, Default)]
+pub struct Devices {
+    /// A third serial port, for the user's terminal.
+    pub terminal: bool,
+    /// QEMU's educational PCI device: registers, an interrupt by line and by message, and DMA. The conformance cases
+    /// `device.*` drive it.
+    pub teaching: bool,
+    /// A disk on the PCI bus whose contents are this file.
+    pub disk: Option<PathBuf>,
+    /// A file that records each write to that disk and each flush.
+    pub disk_log: Option<PathBuf>,
+    /// The sector of that disk, of 512 bytes, whose writes fail.
+    pub bad_sector: Option<u64>,
+    /// That disk is a mailbox and has no file system.
+    pub mailbox: bool,
+    /// The additional instances, and the BOOTFS image of each.
+    pub beside: Vec<(Beside, Vec<u8>)>,
+    /// The native components.
+    pub components: Vec<Native>,
+}

@@ -1,0 +1,114 @@
+//! The initial file system: Debian's busybox, `guests/linux/init`, and the command.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use cpio::newc::ModeFileType;
+
+use super::Guest;
+use super::archive::Archive;
+use xtask_common::paths::Paths;
+
+/// The file that init runs.
+const COMMAND: &str = "command";
+/// The folder of the host's files.
+const HOST: &str = "host";
+
+/// Makes it; without a command, init starts a shell.
+///
+/// # Errors
+/// A file cannot be read, or is too large.
+pub fn made(paths: &Paths, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> {
+    let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+    let init = read(&paths.workspace.join("guests/linux/init"))?;
+    let mut archive = Archive::default();
+    for folder in ["bin", "dev", "proc", "root", "sys", "tmp"] {
+        archive.add(folder, ModeFileType::Directory, 0o755, &[])?;
+    }
+    archive.add("bin/busybox", ModeFileType::Regular, 0o755, &read(busybox)?)?;
+    archive.add("bin/sh", ModeFileType::Symlink, 0o777, b"busybox")?;
+    archive.add("init", ModeFileType::Regular, 0o755, &init)?;
+    for (name, file) in &guest.programs {
+        archive.add(&format!("bin/{name}"), ModeFileType::Regular, 0o755, &read(file)?)?;
+    }
+    if let Some(folder) = &guest.files {
+        add_folder(&mut archive, folder, HOST).context("--files")?;
+    }
+    if !guest.command.is_empty() {
+        archive.add(COMMAND, ModeFileType::Regular, 0o644, script(&guest.command).as_bytes())?;
+    }
+    archive.finish()
+}
+
+/// Adds a folder with all that is in it; what is neither file, folder nor symbolic link is left out.
+fn add_folder(archive: &mut Archive, folder: &Path, name: &str) -> Result<()> {
+    let mode = |permissions: &fs::Permissions| permissions.mode() & 0o777;
+    let about = |path: &Path| fs::symlink_metadata(path).with_context(|| format!("cannot read {}", path.display()));
+    archive.add(
+        name,
+        ModeFileType::Directory,
+        mode(&fs::metadata(folder).context("cannot read it")?.permissions()),
+        &[],
+    )?;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read {}", folder.display()))?.path();
+        let (about, file) = (about(&path)?, path.file_name().unwrap_or_default());
+        let file = file.to_str().with_context(|| format!("the name {} is no text", path.display()))?;
+        let name = format!("{name}/{file}");
+        if about.is_dir() {
+            add_folder(archive, &path, &name)?;
+        } else if about.is_file() {
+            let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            archive.add(&name, ModeFileType::Regular, mode(&about.permissions()), &content)?;
+        } else if about.is_symlink() {
+            let target = fs::read_link(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            archive.add(&name, ModeFileType::Symlink, 0o777, target.as_os_str().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// A shell script that becomes a command.
+fn script(command: &[String]) -> String {
+    let words = command.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
+    format!("exec {}\n", words.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_passed_word_by_word() {
+        let words = ["sh", "-c", "echo \"it's $1\"; exit 5"].map(String::from);
+        let output = std::process::Command::new("sh").args(["-c", &script(&words)]).output().expect("a shell");
+        assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"it's \n"[..], Some(5)));
+    }
+
+    #[test]
+    fn an_archive_has_a_command() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("guests/linux")).expect("a folder");
+        fs::write(folder.path().join("guests/linux/init"), "init").expect("a file");
+        fs::write(folder.path().join("busybox"), "program").expect("a file");
+        let paths = Paths { workspace: folder.path().into(), out: folder.path().into() };
+        let made = made(&paths, &folder.path().join("busybox"), &Guest::new(&["true"])).expect("an archive");
+        let mut names = Vec::new();
+        let mut left = made.as_slice();
+        loop {
+            let reader = cpio::newc::Reader::new(left).expect("an entry");
+            let entry = reader.entry();
+            if entry.is_trailer() {
+                break;
+            }
+            names.push((entry.name().to_string(), entry.mode()));
+            left = reader.finish().expect("the next");
+        }
+        assert!(names.contains(&("bin/sh".into(), 0o120_777)), "{names:?}");
+        assert!(names.contains(&("command".into(), 0o100_644)), "{names:?}");
+    }
+}

@@ -1,0 +1,241 @@
+//! `linux`: Linux as a program, built from Debian's source package and the OS layer in `guests/linux`.
+//!
+//! The set-up is done once, in `target/hafnon/linux`:
+//! 1. The source package is fetched, with the machine's own package lists, and unpacked. Nothing is installed but
+//!    compilers and generators that are missing.
+//! 2. `guests/linux/build.sh` builds the kernel, again when a file of the OS layer has changed.
+//! 3. cargo builds the launcher, the program `linux`.
+//!
+//! Then `linux` is a program that `run` boots. Its initial file system is made for each run.
+
+pub mod archive;
+mod initrd;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::args::{Accel, LinuxArgs, RunArgs};
+use crate::qemu::runtime_folder;
+use crate::session::Outcome;
+use crate::terminal::Raw;
+use crate::{Capture, FILES, has_terminal, run};
+use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
+use xtask_build::{Built, What, build, program_flags, setup, without_debug_information};
+use xtask_common::paths::Paths;
+use xtask_common::ui::Ui;
+
+/// Memory of the machine in addition to Linux', in bytes.
+const RESERVE: u64 = 384 << 20;
+
+/// The kernel's options: Linux cannot calibrate its delay loop yet. Its messages go to our standard error, and nobody
+/// reads /dev/console.
+const OPTIONS: [&str; 4] = ["lpj=1000000", "console=err0", "console=ttynull", QUIET];
+const QUIET: &str = "quiet";
+
+/// A Linux that can be run.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    /// The launcher.
+    pub program: PathBuf,
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Debian's static busybox.
+    pub busybox: PathBuf,
+}
+
+/// What a Linux gets.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// Its memory, in bytes.
+    pub memory: u64,
+    /// The program that init runs, with its arguments; none: a shell.
+    pub command: Vec<String>,
+    /// Programs in /bin in addition to busybox'.
+    pub programs: Vec<(String, PathBuf)>,
+    /// A folder whose files are at /host.
+    pub files: Option<PathBuf>,
+    /// Options of the kernel in addition to ours.
+    pub append: Vec<String>,
+    /// The input of the command.
+    pub input: Vec<u8>,
+    /// Time limit of the machine.
+    pub timeout: Option<Duration>,
+    /// How instructions are executed.
+    pub accel: Accel,
+}
+
+impl Guest {
+    /// With a command, and the defaults of the command line.
+    pub fn new(command: &[&str]) -> Guest {
+        Guest {
+            memory: 128 << 20,
+            command: command.iter().map(ToString::to_string).collect(),
+            programs: Vec::new(),
+            files: None,
+            append: Vec::new(),
+            input: Vec::new(),
+            timeout: None,
+            accel: Accel::Tcg,
+        }
+    }
+
+    /// The launcher's arguments; `verbose`: Linux says what it does.
+    fn arguments(&self, verbose: bool) -> Vec<String> {
+        let boot = |name: &str| format!("/boot/{FILES}/{name}");
+        let mut words = vec!["--memory".into(), (self.memory >> 20).to_string()];
+        words.extend(["--initrd".into(), boot(INITRD), boot(KERNEL)]);
+        words.extend(OPTIONS.iter().filter(|word| !verbose || **word != QUIET).map(ToString::to_string));
+        words.extend(self.append.iter().cloned());
+        words
+    }
+
+    /// Boots the system with a Linux whose output is collected.
+    ///
+    /// # Errors
+    /// The machine cannot be started.
+    pub fn capture(&self, paths: &Paths, built: &Built, linux: &Linux) -> Result<Outcome> {
+        let folder = runtime_folder()?;
+        files(folder.path(), linux, &initrd::made(paths, &linux.busybox, self)?)?;
+        let mut capture = Capture::new(built, &linux.program);
+        capture.args = self.arguments(false);
+        capture.input = self.input.clone();
+        capture.accel = self.accel;
+        capture.memory = self.memory + RESERVE;
+        capture.files = Some(folder.path());
+        if let Some(timeout) = self.timeout {
+            capture.timeout = timeout;
+        }
+        capture.run()
+    }
+}
+
+/// The files of the kernel and of the initial file system, in the folder `files` of the boot image.
+const KERNEL: &str = "vmlinux";
+const INITRD: &str = "initrd";
+
+fn files(folder: &Path, linux: &Linux, initrd: &[u8]) -> Result<()> {
+    fs::copy(&linux.kernel, folder.join(KERNEL)).context("cannot copy the kernel")?;
+    fs::write(folder.join(INITRD), initrd).context("cannot write the initial file system")
+}
+
+/// Builds what is missing and runs Linux; returns this process' exit code.
+///
+/// # Errors
+/// Something is missing, does not build or cannot be booted.
+pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
+    let ui = Ui::new(args.verbose);
+    let guest = Guest {
+        memory: args.memory,
+        append: args.append.iter().flat_map(|words| words.split_whitespace()).map(String::from).collect(),
+        command: args.command.clone(),
+        files: args.files.clone(),
+        ..Guest::new(&[])
+    };
+    let linux = made(paths, &ui)?;
+    let folder = runtime_folder()?;
+    let initrd = match &args.initrd {
+        Some(file) => fs::read(file).with_context(|| format!("cannot read {}", file.display()))?,
+        None => initrd::made(paths, &linux.busybox, &guest)?,
+    };
+    files(folder.path(), &linux, &initrd)?;
+    let mut boot = RunArgs::with_memory(Some(args.memory + RESERVE));
+    boot.timeout = args.timeout;
+    boot.verbose = args.verbose;
+    boot.files = Some(folder.path().into());
+    boot.program = vec![linux.program.to_str().context("the path of the program is no text")?.to_owned()];
+    boot.program.extend(guest.arguments(args.verbose));
+    // Linux' own terminal driver echoes and edits.
+    let _raw = (args.command.is_empty() && has_terminal()).then(Raw::take);
+    run(paths, &boot)
+}
+
+/// Builds what is not built yet.
+///
+/// # Errors
+/// It cannot be fetched or does not build.
+pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = paths.out.join("linux");
+    let kernel = kernel(paths, ui, &folder)?;
+    let busybox = setup::busybox(ui, &folder.join("busybox"))?;
+    Ok(Linux { program: launcher(paths, ui, &folder)?, kernel, busybox })
+}
+
+/// Steps 1 and 2.
+fn kernel(paths: &Paths, ui: &Ui, folder: &Path) -> Result<PathBuf> {
+    let kernel = folder.join("vmlinux");
+    let ours = paths.workspace.join("guests/linux");
+    let (source, version) = setup::linux_source(ui, &folder.join("source"))?;
+    let state = state(&ours, &version)?;
+    let made_of = folder.join("made-of");
+    if kernel.is_file() && fs::read_to_string(&made_of).is_ok_and(|was| was == state) {
+        return Ok(kernel);
+    }
+    setup::for_linux(ui)?;
+    let mut step = ui.step("building Linux");
+    step.activity(&format!("version {version}, some six minutes of processor time"));
+    let build = folder.join("build");
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let log = folder.join("build.log");
+    let out = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+    let errors = out.try_clone().context("cannot write the log of the build")?;
+    let status = Command::new(ours.join("build.sh"))
+        .args([&source, &build])
+        .arg(format!("-j{jobs}"))
+        // The same source gives the same kernel.
+        .envs([("KBUILD_BUILD_USER", "hafnon"), ("KBUILD_BUILD_HOST", "hafnon"), ("KBUILD_BUILD_VERSION", "1")])
+        .env("KBUILD_BUILD_TIMESTAMP", &version)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(errors)
+        .status()
+        .context("cannot start the build of Linux")?;
+    if !status.success() {
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines[lines.len().saturating_sub(20)..].join("\n");
+        bail!("Linux does not build; the end of {}:\n{last}", paths.short(&log).display());
+    }
+    without_debug_information(&build.join("vmlinux"), &kernel)?;
+    fs::write(&made_of, state).context("cannot write what Linux was made of")?;
+    Ok(kernel)
+}
+
+/// A digest of all that the kernel is made of.
+fn state(ours: &Path, version: &str) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(version);
+    let mut folders = vec![ours.join("overlay")];
+    let mut files = vec![ours.join("config"), ours.join("build.sh")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    for file in files {
+        hash.update(file.strip_prefix(ours).unwrap_or(&file).to_string_lossy().as_bytes());
+        hash.update(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Step 3.
+fn launcher(paths: &Paths, ui: &Ui, folder: &Path) -> Result<PathBuf> {
+    // Its libraries are part of the system.
+    build(paths, ui, What::default())?;
+    let build =
+        Build::new("building the launcher of Linux", &format!("--release --locked --target {PROGRAM_TARGET} -p linux"));
+    let built = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, ui)?;
+    let program = folder.join("linux");
+    without_debug_information(cargo::program(&built, "linux")?, &program)?;
+    Ok(program)
+}

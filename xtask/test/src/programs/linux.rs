@@ -1,0 +1,164 @@
+//! Linux as a program (`guests/linux`): the host's Linux runs the same work.
+//!
+//! They need a built Linux, so they run when they are named (`./hafnon test linux`) or with `--all`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{InSystem, compare, text};
+use crate::args::TestArgs;
+use crate::{Cases, Context, Test, expect, expect_part};
+use xtask_common::words::tail;
+use xtask_run::PATIENCE;
+use xtask_run::linux::{self, Guest};
+use xtask_run::session::End;
+
+/// Our programs, in `guests/linux/tests`.
+const PROGRAMS: [&str; 2] = ["vectors", "hostile"];
+
+/// All of them.
+pub fn tests(args: &TestArgs) -> Vec<Test> {
+    if !args.all && !args.filter.as_deref().is_some_and(|filter| filter.starts_with("linux")) {
+        return Vec::new();
+    }
+    vec![
+        Test::one("linux.exit-code", exit_code),
+        Test::one("linux.input", input),
+        Test::one("linux.files", files),
+        Test::one("linux.preempted", preempted),
+        Test::one("linux.panics", panics),
+        Test::one("linux.hostile", hostile),
+        Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
+        Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
+    ]
+}
+
+/// Runs a command on Linux.
+fn run(context: &Context<'_>, command: &[&str], change: impl FnOnce(&mut Guest)) -> Result<InSystem> {
+    let linux = linux::made(context.paths, &context.ui)?;
+    let mut guest = Guest::new(command);
+    guest.timeout = Some(PATIENCE);
+    change(&mut guest);
+    let outcome = guest.capture(context.paths, context.built()?, &linux)?;
+    let errors = format!("{}\n{}", text(&outcome.stderr()), outcome.warnings.join("\n"));
+    Ok(InSystem { end: outcome.end.clone(), output: outcome.stdout(), errors: tail(errors.trim_end(), 80) })
+}
+
+fn exit_code(context: &Context<'_>) -> Result<()> {
+    let done = run(context, &["sh", "-c", "uname -s; echo \"$0\" 'two  words'; exit 5", "it's"], |_| {})?;
+    expect("the end", &done.end, &End::Exit(5))?;
+    expect("the output", &text(&done.output), &"Linux\nit's two  words\n".into())?;
+    expect("messages", &done.errors, &String::new())
+}
+
+fn input(context: &Context<'_>) -> Result<()> {
+    let lines: String = (0..2000).map(|n| format!("line {n} of the input\n")).collect();
+    let done = run(context, &["sh", "-c", "sort -rn -k 2 | cut -d ' ' -f 2"], |guest| guest.input = lines.into())?;
+    let expected: String = (0..2000).rev().map(|n| format!("{n}\n")).collect();
+    expect("the end", &done.end, &End::Exit(0))?;
+    expect("the output", &text(&done.output), &expected)
+}
+
+/// A folder of the host's: files, folders, links and permissions.
+fn files(context: &Context<'_>) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let (script, inner) = (folder.path().join("script"), folder.path().join("a/b"));
+    fs::create_dir_all(&inner).context("cannot make a folder")?;
+    fs::write(inner.join("text"), "of the host\n").context("cannot write a file")?;
+    fs::write(&script, "#!/bin/sh\ncat /host/link\nexit 6\n").context("cannot write a file")?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).context("cannot change a file")?;
+    std::os::unix::fs::symlink("a/b/text", folder.path().join("link")).context("cannot make a link")?;
+    let done = run(context, &["/host/script"], |guest| guest.files = Some(folder.path().into()))?;
+    expect("the end", &(done.end, text(&done.output)), &(End::Exit(6), "of the host\n".into()))
+}
+
+/// Programs that never make a system call do not keep others from running.
+fn preempted(context: &Context<'_>) -> Result<()> {
+    let script = "for i in 1 2 3; do (while :; do :; done) & done; \
+                  i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i + 1)); done; echo slept; kill $(jobs -p); wait; exit 3";
+    let done = run(context, &["sh", "-c", script], |_| {})?;
+    expect("the end", &done.end, &End::Exit(3))?;
+    expect("the output", &text(&done.output), &"slept\n".into())
+}
+
+/// Kernel panics and too little memory end with 1 and a reason.
+fn panics(context: &Context<'_>) -> Result<()> {
+    let full = "echo 1 > /proc/sys/vm/panic_on_oom; tail /dev/zero; exit 0";
+    let full = run(context, &["sh", "-c", full], |_| {})?;
+    expect("the end", &full.end, &End::Exit(1))?;
+    expect_part("the message", &full.errors, "Kernel panic - not syncing: Out of memory")?;
+    let small = run(context, &["true"], |guest| guest.memory = 8 << 20)?;
+    expect("the end", &small.end, &End::Exit(1))?;
+    expect_part("the message", &small.errors, "Too few physical memory")?;
+    let none = run(context, &["true"], |guest| guest.append = vec!["rdinit=/nothing".into()])?;
+    expect("the end", &none.end, &End::Exit(1))?;
+    expect_part("the message", &none.errors, "Kernel panic")
+}
+
+/// Random code with random registers, as a user without rights: Linux' own rules hold, and nothing is left.
+fn hostile(context: &Context<'_>) -> Result<()> {
+    let script = "before=$(ls -d /proc/[0-9]* | wc -l)\n\
+                  for seed in 1 2 3; do hostile $seed 200 || exit 9; vectors > /tmp/seen || exit 8; grep -v ': 0 wrong' /tmp/seen; done\n\
+                  after=$(ls -d /proc/[0-9]* | wc -l); [ $before = $after ] && echo nothing is left";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| guest.programs = programs)?;
+    let one = "200 ended, some by a signal: yes\nframe: changed\nnoise: 100 ended\nfresh: 1f80 37f\n";
+    expect("the end", &(done.end, text(&done.output)), &(End::Exit(0), format!("{one}{one}{one}nothing is left\n")))
+}
+
+/// A script of `xtask/test/programs`, on the host's Linux and on ours, in the same shell, busybox'.
+fn same(context: &Context<'_>, cases: &mut Cases, script: &str) -> Result<()> {
+    let linux = linux::made(context.paths, &context.ui)?;
+    let file = context.paths.workspace.join("xtask/test/programs").join(script);
+    let script = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let programs = programs(context)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let here = on_host(&linux.busybox, &programs, folder.path(), &script)?;
+    let there = run(context, &["sh", "-c", &format!("export TMP=/tmp LC_ALL=C TZ=UTC0\n{script}\nexit 0")], |guest| {
+        guest.memory = 256 << 20;
+        guest.programs = programs;
+    })?;
+    compare(&here, &there, cases)
+}
+
+fn on_host(busybox: &Path, programs: &[(String, PathBuf)], folder: &Path, script: &str) -> Result<Vec<u8>> {
+    let (bin, tmp) = (folder.join("bin"), folder.join("tmp"));
+    fs::create_dir_all(&bin).and_then(|()| fs::create_dir_all(&tmp)).context("cannot make a folder")?;
+    let installed =
+        Command::new(busybox).args(["--install", "-s"]).arg(&bin).status().context("cannot start busybox")?;
+    if !installed.success() {
+        bail!("busybox cannot install itself: {installed}");
+    }
+    for (name, file) in programs {
+        fs::copy(file, bin.join(name)).with_context(|| format!("cannot copy {name}"))?;
+    }
+    let mut command = Command::new(busybox);
+    command.args(["sh", "-c", script]).env_clear().current_dir(&tmp).stdin(Stdio::null());
+    command.env("PATH", &bin).env("TMP", &tmp).env("HOME", &tmp).env("LC_ALL", "C").env("TZ", "UTC0");
+    Ok(command.output().context("cannot start busybox")?.stdout)
+}
+
+/// Compiles our programs without shared libraries.
+fn programs(context: &Context<'_>) -> Result<Vec<(String, PathBuf)>> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = context.paths.out.join("linux/tests");
+    fs::create_dir_all(&folder).context("cannot make a folder")?;
+    let program = |name: &str| {
+        let source = context.paths.workspace.join("guests/linux/tests").join(name).with_extension("c");
+        let program = folder.join(name);
+        let mut gcc = Command::new("gcc");
+        let output = gcc.args(["-O1", "-static", "-pthread", "-o"]).arg(&program).arg(&source).output();
+        let output = output.context("cannot start gcc")?;
+        if !output.status.success() {
+            bail!("{} does not compile:\n{}", source.display(), tail(&text(&output.stderr), 20));
+        }
+        Ok((name.to_owned(), program))
+    };
+    PROGRAMS.into_iter().map(program).collect()
+}
