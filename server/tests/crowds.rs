@@ -239,7 +239,8 @@ const EVENTS: &[(&str, Event)] = &[
     ("send some elsewhere", |w| {
         for number in [5, CROWD + 5, 2 * CROWD + 5] {
             let kernel = &mut w.server.kernel;
-            let Ok(token) = kernel.task_suspend(objects::task::suspend_token::Held::Thread(w.crowd[number])) else {
+            let Ok(token) = kernel.task_suspend(objects::task::suspend_token::SuspendedTask::Thread(w.crowd[number]))
+            else {
                 continue;
             };
             let handle = kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE });

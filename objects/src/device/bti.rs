@@ -18,7 +18,7 @@ use abi::{Signals, Status};
 
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
-use crate::core::debuglog::{Level, Speaker};
+use crate::core::debuglog::{Level, LogWriter};
 use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
@@ -141,7 +141,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(bti) = self.objects.get(id) else { return };
         if bti.quarantined != 0 {
             let text = alloc::format!("bti '{}' ({:#x}): its quarantine is lost", bti.name, bti.number);
-            self.log(Level::Warning, Speaker::Kernel("bti"), text.as_bytes());
+            self.log(Level::Warning, LogWriter::Kernel("bti"), text.as_bytes());
         }
     }
 

@@ -29,7 +29,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
+use crate::core::account::CountKind;
 use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
@@ -179,7 +179,7 @@ impl<M: Machine> Kernel<M> {
         let aspace = self.restricted_aspace(process)?;
         let aspace = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let account = self.objects.get(process)?.account;
-        self.accounts.count(account, Counted::Threads, 1)?;
+        self.accounts.count(account, CountKind::Threads, 1)?;
         let made = self.endpoint_create().and_then(|endpoint| {
             self.add_ref(endpoint.object());
             let receive = EndpointUse { call: false, send: false, receive: true };
@@ -199,7 +199,7 @@ impl<M: Machine> Kernel<M> {
                 self.drop_ref(endpoint.object());
             })
         });
-        made.inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))
+        made.inspect_err(|_| self.accounts.uncount(account, CountKind::Threads, 1))
     }
 
     /// `restricted_unbind_state`; no effect if none is bound.
@@ -215,7 +215,7 @@ impl<M: Machine> Kernel<M> {
         let runtime = self.machine.runner_runtime(runner).unwrap_or(0);
         self.thread_ran(id, runtime);
         self.machine.runner_destroy(runner);
-        self.accounts.uncount(account, Counted::Threads, 1);
+        self.accounts.uncount(account, CountKind::Threads, 1);
         self.endpoint_unreachable(endpoint);
         self.drop_ref(endpoint.object());
         self.machine.doorbell_destroy(doorbell);

@@ -12,7 +12,7 @@ use crate::core::wait::{Observed, WaitItem, Waiting};
 use crate::fake::FakeMachine;
 use crate::machine::{Machine, PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
-use crate::task::futex::{AT_ONCE, Left, NewOwner, Requeue};
+use crate::task::futex::{AT_ONCE, NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 use crate::{Id, Kernel};
@@ -393,11 +393,11 @@ fn many_are_woken_and_moved_in_their_order() {
     let owner = w.kernel.thread_create(w.process, Name::new(b"owner")).unwrap();
     w.kernel.thread_start(owner, &Registers::default()).unwrap();
     let what = Requeue { from: USER_BASE, to, owner: Some(owner) };
-    let counts = Left { wakes: AT_ONCE + 1, moves: u32::MAX };
+    let counts = RequeueProgress { wakes: AT_ONCE + 1, moves: u32::MAX };
     let mut left = w.kernel.futex_requeue(aspace, what, 0, counts, NewOwner::Nobody).unwrap();
-    assert_eq!(left, Left { wakes: 1, moves: 2 * AT_ONCE - 1 });
+    assert_eq!(left, RequeueProgress { wakes: 1, moves: 2 * AT_ONCE - 1 });
     assert_eq!(w.all_woken(), at_once);
-    while left != (Left { wakes: 0, moves: 0 }) {
+    while left != (RequeueProgress { wakes: 0, moves: 0 }) {
         left = w.kernel.futex_requeue_more(aspace, what, left).unwrap();
     }
     assert_eq!(w.all_woken(), at_once + 1);

@@ -17,7 +17,7 @@ use crate::fake::FakeMachine;
 use crate::ipc::channel::{CallBuffers, Channel, Message};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
-use crate::task::futex::{Left, NewOwner, Requeue};
+use crate::task::futex::{NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
@@ -297,7 +297,7 @@ fn futexes_wake_in_order_and_move() {
     assert!(w.woken(1).is_empty());
     let to = USER_BASE + 8;
     let what = Requeue { from: USER_BASE, to, owner: None };
-    w.kernel.futex_requeue(w.aspace, what, 7, Left { wakes: 1, moves: 1 }, NewOwner::Nobody).unwrap();
+    w.kernel.futex_requeue(w.aspace, what, 7, RequeueProgress { wakes: 1, moves: 1 }, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(1), [Status::OK]);
     w.kernel.futex_wake(w.aspace, to, 10, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(2), [Status::OK]);
@@ -581,14 +581,14 @@ proptest! {
                     }
                     let id = owner.map(|owner| w.threads[owner]);
                     let what = Requeue { from: address(word), to: address(to), owner: id };
-                    let counts = Left { wakes: wake, moves: count };
+                    let counts = RequeueProgress { wakes: wake, moves: count };
                     let answer = w.kernel.futex_requeue(w.aspace, what, 0, counts, NewOwner::Nobody);
                     let waits = |word: usize| queues[word].iter().any(|&(waiter, _)| Some(waiter) == owner);
                     if waits(word) || waits(to) {
                         prop_assert_eq!(answer, Err(Status::INVALID_ARGS));
                         continue;
                     }
-                    prop_assert_eq!(answer, Ok(Left { wakes: 0, moves: 0 }));
+                    prop_assert_eq!(answer, Ok(RequeueProgress { wakes: 0, moves: 0 }));
                     let wake = queues[word].len().min(wake as usize);
                     queues[word].drain(..wake).for_each(|(waiter, _)| results[waiter].push(Status::OK));
                     let count = queues[word].len().min(count as usize);

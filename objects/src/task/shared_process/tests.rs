@@ -100,12 +100,12 @@ fn a_page_of_the_common_half_is_mapped_where_it_is_touched_and_goes_everywhere()
 fn each_address_space_counts_as_a_process_until_it_goes() {
     let mut world = world(2);
     let job = world.kernel.root_job().unwrap();
-    let count = |world: &World| world.kernel.job_count(job, Counted::Processes).unwrap().used;
+    let count = |world: &World| world.kernel.job_count(job, CountKind::Processes).unwrap().used;
     assert_eq!(count(&world), 3);
     let restricted = world.kernel.restricted_aspace(world.processes[1]).unwrap();
     assert_eq!(world.kernel.restricted_aspace(world.processes[1]), Ok(restricted));
     assert_eq!(count(&world), 4);
-    world.kernel.job_limit_count(job, Counted::Processes, 4).unwrap();
+    world.kernel.job_limit_count(job, CountKind::Processes, 4).unwrap();
     assert_eq!(world.kernel.restricted_aspace(world.processes[2]), Err(Status::NO_RESOURCES));
     // The shared parts last until the last process has ended.
     world.kill(0);
