@@ -235,15 +235,15 @@ fn regions_in_regions() {
             innermost = w.kernel.vmar_allocate(innermost, Place::At(0), PAGE, flags).unwrap().0;
         }
         w.kernel.machine.pace = 200_000;
-        let (mut done, mut portions) = (0, 1);
+        let (mut done, mut slices) = (0, 1);
         let part = |w: &mut World, done| match destroy {
             true => w.kernel.vmar_destroy_slice(outermost, done),
             false => w.kernel.vmar_unmap_slice(root, (base, PAGE), true, done),
         };
         while let Some(next) = part(&mut w, done).unwrap() {
-            (done, portions) = (next, portions + 1);
+            (done, slices) = (next, slices + 1);
         }
-        assert!(portions > DEEP / 200, "{portions} portions");
+        assert!(slices > DEEP / 200, "{slices} slices");
         w.kernel.machine.pace = 0;
         w.kernel.process_kill(process, 0);
         w.kernel.reap();

@@ -73,13 +73,13 @@ impl World {
     /// Runs the end of an event, and then everything that is left. Returns the number of slices.
     fn carry_out(&mut self) -> usize {
         self.kernel.reap();
-        let mut portions = 0;
+        let mut slices = 0;
         while self.kernel.reaper_has_visible_work() {
             self.kernel.reaper_slice();
-            portions += 1;
-            assert!(portions < MANY);
+            slices += 1;
+            assert!(slices < MANY);
         }
-        portions
+        slices
     }
 
     fn close(&mut self, value: HandleValue) {
@@ -192,7 +192,7 @@ fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
 }
 
 #[test]
-fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_them() {
+fn timers_that_are_due_at_one_time_go_off_in_slices_and_nobody_waits_behind_them() {
     let mut w = World::new(2);
     let due = w.kernel.machine.time + 1_000_000_000;
     let timers: Vec<_> = (0..MANY).map(|_| w.kernel.timer_create(0).unwrap()).collect();
@@ -215,16 +215,16 @@ fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_th
     w.kernel.expire();
     assert_eq!(w.woken(1), [Status::OK]);
     assert_eq!(gone_off(&w), first);
-    let mut portions = 1;
+    let mut slices = 1;
     w.kernel.machine.pace = 125_000;
     while gone_off(&w) < MANY {
         let next = *w.kernel.machine.deadlines.range(w.kernel.machine.now()..).next().unwrap();
         w.kernel.machine.time = w.kernel.machine.time.max(next);
         w.kernel.expire();
-        portions += 1;
-        assert!(portions < MANY);
+        slices += 1;
+        assert!(slices < MANY);
     }
-    assert!(portions > 10);
+    assert!(slices > 10);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn threads_whose_handle_goes_are_told() {
 }
 
 #[test]
-fn waits_are_cancelled_in_portions() {
+fn waits_are_cancelled_in_slices() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let (value, other) = (w.give(event), w.give(event));
@@ -319,7 +319,7 @@ fn who_came_last_is_told_first() {
 }
 
 #[test]
-fn so_many_sets_of_signals_are_told_in_portions() {
+fn so_many_sets_of_signals_are_notified_in_slices() {
     // One signal satisfies all of them; those notified later are notified only once.
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
@@ -369,18 +369,18 @@ fn threads_that_wait_again_are_not_woken_for_ever() {
     let (mut w, aspace) = crowd();
     let mut left = w.kernel.futex_wake(aspace, USER_BASE, u32::MAX, NewOwner::Nobody).unwrap();
     assert_eq!((left, w.all_woken()), (2 * AT_ONCE, AT_ONCE as usize));
-    let mut portions = 1;
+    let mut slices = 1;
     while left != 0 {
         // Woken threads wait again at once.
         (0..AT_ONCE as usize).for_each(|n| {
-            if portions == 1 {
+            if slices == 1 {
                 w.wait(n)
             }
         });
         left = w.kernel.futex_wake_more(aspace, USER_BASE, left).unwrap();
-        portions += 1;
+        slices += 1;
     }
-    assert_eq!((portions, w.all_woken()), (3, 3 * AT_ONCE as usize));
+    assert_eq!((slices, w.all_woken()), (3, 3 * AT_ONCE as usize));
     assert_eq!(w.kernel.futex_wake(aspace, USER_BASE, AT_ONCE, NewOwner::Nobody), Ok(0));
     assert!(w.kernel.futexes.is_empty());
 }

@@ -236,9 +236,9 @@ pub fn map_common<M: Machine>(
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
     }
     let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
-    let in_portions = matches!(place, Place::Over(_)) && rounded > UNSLICED_BYTES && !fixed;
+    let in_slices = matches!(place, Place::Over(_)) && rounded > UNSLICED_BYTES && !fixed;
     let address = match place {
-        Place::Over(offset) if in_portions => {
+        Place::Over(offset) if in_slices => {
             map_over(cx, (vmar, vmar_rights), offset, vmo_rights, (request, content_only))?
         }
         _ => cx.kernel.vmar_map(vmar, place, request)?,
@@ -248,7 +248,7 @@ pub fn map_common<M: Machine>(
     }
     // A mapping made in slices has this property from the start; by now another mapping may be at this address.
     if content_only
-        && !in_portions
+        && !in_slices
         && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
     {
         cx.kernel.mapping_ends_with_content(aspace, address);

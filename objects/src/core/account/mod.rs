@@ -38,7 +38,7 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 
 #[cfg(test)]
-mod charged_ways;
+mod charge_paths;
 mod counts;
 mod queue_charge;
 #[cfg(test)]

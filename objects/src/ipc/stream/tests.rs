@@ -265,7 +265,7 @@ fn a_read_ends_where_the_content_ends_by_then() {
 }
 
 #[test]
-fn a_buffer_that_ends_in_a_later_portion() {
+fn a_buffer_that_ends_in_a_later_slice() {
     let mut files = Files::new(true, 0);
     let from = 8 * SLICE_COPY_BYTES - (SLICE_COPY_BYTES + PAGE);
     let written = files.write(0, StreamOffset::End, from, LONG, None);
@@ -289,7 +289,7 @@ fn nothing_is_kept_of_one_whose_buffer_is_none() {
 }
 
 #[test]
-fn content_becomes_larger_by_zeroes_in_portions_that_others_may_write_into() {
+fn content_becomes_larger_by_zeroes_in_slices_that_others_may_write_into() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
     for at in [0, 6 * SLICE_COPY_BYTES, 15 * SLICE_COPY_BYTES] {
         assert_eq!(files.write(0, StreamOffset::At(at), 8, PAGE, None), TransferStep::Over(PAGE));
@@ -307,7 +307,7 @@ fn content_becomes_larger_by_zeroes_in_portions_that_others_may_write_into() {
 }
 
 #[test]
-fn what_is_zeroed_before_a_write_is_zeroed_in_portions() {
+fn what_is_zeroed_before_a_write_is_zeroed_in_slices() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
     assert_eq!(files.write(0, StreamOffset::At(6 * SLICE_COPY_BYTES), 8, PAGE, None), TransferStep::Over(PAGE));
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();

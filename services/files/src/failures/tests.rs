@@ -187,7 +187,7 @@ fn fat16() -> Memory {
 #[test]
 fn who_wrote_to_ext4_is_told_once() {
     let disk = Memory::of(vec![0; 24 << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), crate::ext4::Now, MkfsOptions::default()).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), crate::ext4::SystemClock, MkfsOptions::default()).unwrap();
     sweep(&disk, |disk| Ext4::mount(Device::new(Box::new(disk.clone()))).unwrap());
 }
 

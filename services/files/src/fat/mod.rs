@@ -473,7 +473,7 @@ impl FileSystem for Fat {
 }
 
 #[cfg(target_os = "fuchsia")]
-impl crate::serving::Served for Fat {
+impl crate::serving::ServedFileSystem for Fat {
     fn stream(&mut self, _file: Node, _flags: u32) -> Result<Option<zx::Stream>> {
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use cuts::image::Image;
-use cuts::judge::{Promise, judge};
+use cuts::judge::{RenameGuarantee, judge};
 use cuts::log::Act;
 use cuts::plan::{Abilities, Model, Operation};
 use cuts::replay::Replay;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::Fat;
 use crate::power_cut_images::FatImages;
 use crate::system::{FileSystem, New, Node};
-use crate::test_disk::{self, Memory, Played, content, names, play, steps, verdict, write_all};
+use crate::test_disk::{self, Memory, RunResult, content, names, play, steps, verdict, write_all};
 
 fn formatted(kind: FatType) -> Memory {
     let size = match kind {
@@ -303,7 +303,7 @@ fn what_was_synced_stays_at_whichever_write_the_power_goes() {
     for (seed, kind) in [(1, FatType::Fat16), (2, FatType::Fat32)] {
         let disk = formatted(kind);
         let played = play(&disk, &mut mount(&disk), seed, steps, CAN, false);
-        let mut replay = Replay::new(&FatImages, &played.trees, Promise::Each, seed).starting_in_one_of(20);
+        let mut replay = Replay::new(&FatImages, &played.trees, RenameGuarantee::Each, seed).starting_in_one_of(20);
         replay.run(&played.base, &played.acts);
         verdict(&format!("{kind:?}"), &replay, &played.acts, steps);
     }
@@ -332,7 +332,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     let acts = disk.logged(false);
     // Cuts and tears are random, so there are many seeds.
     for seed in 0..20 {
-        let mut replay = Replay::new(&FatImages, &trees, Promise::Each, seed);
+        let mut replay = Replay::new(&FatImages, &trees, RenameGuarantee::Each, seed);
         replay.run(&base, &acts);
         assert!(replay.counts.cuts > 1 && replay.bad == 0, "{what}: {:#?}", replay.told);
     }
@@ -372,7 +372,7 @@ fn a_directory_that_was_being_renamed_is_mended() {
 }
 
 /// Runs operations with the old write order: all pages at once, by number.
-fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
+fn old_order(seed: u64, steps: usize, marking: bool) -> RunResult {
     let disk = formatted(FatType::Fat16);
     let mut fat = mount(&disk);
     fat.volume.write_by_number();
@@ -381,7 +381,7 @@ fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
 
 /// Replays a log in the old order: how many states are bad, and the judge's findings.
 fn judged<'a>(trees: &'a [Model], base: &Image, acts: &[Act]) -> (Replay<'a>, Image) {
-    let mut replay = Replay::new(&FatImages, trees, Promise::Each, 1).starting_in_one_of(1000);
+    let mut replay = Replay::new(&FatImages, trees, RenameGuarantee::Each, 1).starting_in_one_of(1000);
     let end = replay.run(base, acts);
     (replay, end)
 }
@@ -416,7 +416,7 @@ fn the_judge_sees_the_old_order_in_a_log_that_is_kept() {
     assert!(replay.bad > 3, "{} of {} states are bad", replay.bad, replay.states());
     // The order is wrong, not the log: without a power cut the final state is right.
     let found = cuts::fat::read(&end, super::REMOVED);
-    assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], Promise::Each)), Ok(()));
+    assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], RenameGuarantee::Each)), Ok(()));
 }
 
 /// Rewrites `old-order.log`, which is necessary when the random operations change.

@@ -36,7 +36,7 @@ impl World {
         let job = kernel.root_job().unwrap();
         kernel.reap();
         let empty = (kernel.census(), kernel.machine.frames_in_use());
-        let (process, root) = kernel.process_create(job, Name::new(b"portions")).unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
         let held = kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
         let perm = Perm { read: true, write: true, execute: false };
         let vmo = kernel.vmo_create(PAGE, false).unwrap();
@@ -269,7 +269,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
 }
 
 #[test]
-fn mappings_go_in_portions() {
+fn mappings_go_in_slices() {
     for destroy in [false, true] {
         let mut world = World::new();
         assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
@@ -443,7 +443,7 @@ fn what_is_mapped_over_is_never_nothing() {
 
 /// A process with many threads is killed: none of them can make a call any more, and they stop one after the other.
 #[test]
-fn a_crowd_is_stopped_in_portions() {
+fn a_crowd_is_stopped_in_slices() {
     let mut world = World::new();
     let kernel = &mut world.server.kernel;
     let (process, _) = kernel.process_create(world.job, Name::new(b"crowd")).unwrap();
@@ -460,9 +460,9 @@ fn a_crowd_is_stopped_in_portions() {
     };
     let last = threads[threads.len() - 1];
     let key = ThreadKey(last.object().index());
-    let mut portions = 0;
+    let mut slices = 0;
     while world.one(0, nr::TASK_KILL, value) == Answer::Blocked {
-        portions += 1;
+        slices += 1;
         let ended = world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED);
         assert!(!ended && world.server.kernel.process_is_dead(process));
         if stopped(&world) < threads.len() {
@@ -472,7 +472,7 @@ fn a_crowd_is_stopped_in_portions() {
             assert_eq!(world.server.fault(key, fault), Answer::Nothing);
         }
     }
-    assert!(portions > 3 && stopped(&world) == threads.len());
+    assert!(slices > 3 && stopped(&world) == threads.len());
     assert!(world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED));
     kept.into_iter().for_each(|thread| assert_eq!(world.one(1, nr::HANDLE_CLOSE, thread), OK));
     world.end();
