@@ -69,7 +69,7 @@ pub struct Fat {
     unlinked: Vec<Node>,
     /// The disk failed a write of names or tables. Nothing more is written to it.
     failed: bool,
-    /// Changes were lost by that since the last call of `take_lost`.
+    /// Whether changes have been lost since the last call of `take_lost`.
     lost: bool,
 }
 

@@ -116,7 +116,7 @@ fn sequence_called() -> Outcome {
     supplier.unasked()
 }
 
-/// Visits that read one page each, in the order of the pages.
+/// Accesses that read one page each, in the order of the pages.
 fn accesses(how: AccessKind, vmo: &Paged, count: u64) -> Result<Vec<Access>, crate::check::Failure> {
     let mut accesses = Vec::new();
     for page in 0..count {

@@ -126,7 +126,7 @@ pub const BOMBS: &[(&str, Take)] = &[
     }),
     ("shown", |with| show(&with.vmo, 1)),
     ("split", |with| {
-        // One mapping becomes as many as it has pages.
+        // Splits one mapping into one mapping for each page.
         const PAGES: usize = 512;
         let root = zx::startup::vmar_root_self();
         let at = root.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, &with.copy, 0, PAGES * PAGE as usize)?;
