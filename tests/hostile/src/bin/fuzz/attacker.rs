@@ -86,9 +86,9 @@ struct Worker {
     /// Its current batch, and since when.
     batch: Vec<Option<usize>>,
     since: MonotonicInstant,
-    /// How often it was fetched since it last stopped by itself.
+    /// How often the attacker stopped it since it last stopped by itself.
     fetched: u32,
-    /// How often it was sent on since it got its batch.
+    /// How often it was sent to its next call since it got its batch.
     sent: u32,
     /// It is lost.
     lost: bool,
