@@ -268,7 +268,7 @@ const EVENTS: &[(&str, Event)] = &[
 ];
 
 #[test]
-fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
+fn each_waiter_is_notified_once_by_one_notifier() {
     let (mut tried, mut sliced) = (0, 0);
     for &(name, long) in LONG {
         let slices = {

@@ -114,7 +114,7 @@ impl World {
 }
 
 #[test]
-fn a_long_call_goes_on_from_where_it_was() {
+fn a_long_call_resumes_at_its_progress() {
     let mut world = World::new();
     assert_eq!(world.op(ZX_VMO_OP_COMMIT), Answer::Blocked);
     let (first, before) = (world.committed(), world.server.kernel.machine.frames_in_use());
@@ -149,7 +149,7 @@ fn its_handle_may_be_closed_and_its_words_changed() {
 }
 
 #[test]
-fn what_is_cut_off_meanwhile_is_left_out() {
+fn pages_cut_off_meanwhile_are_left_out() {
     for op in [ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT] {
         let mut world = World::new();
         if op == ZX_VMO_OP_DECOMMIT {
@@ -243,7 +243,7 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
 }
 
 #[test]
-fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time() {
+fn memory_of_ended_objects_is_freed_on_demand_or_when_idle() {
     let mut world = World::new();
     assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
     let full = world.server.kernel.machine.frames_in_use();
@@ -318,7 +318,7 @@ fn mappings_go_in_slices() {
 }
 
 #[test]
-fn what_would_fail_fails_before_anything_is_done() {
+fn errors_are_found_before_any_change() {
     let mut world = World::new();
     let words = |vmo, op: u32, len| [vmo, u64::from(op), 0, len, 0, 0, 0, 0];
     let beyond = words(world.handle, ZX_VMO_OP_COMMIT, (PAGES + 1) * PAGE);
@@ -336,7 +336,7 @@ fn what_would_fail_fails_before_anything_is_done() {
 /// Lists the child jobs of a job while some end and others are created: those that exist all the time are listed once,
 /// in order. The job after which the list stopped may end, too.
 #[test]
-fn a_list_goes_on_when_what_it_tells_of_has_changed() {
+fn a_list_continues_after_its_objects_have_changed() {
     for room in [400, 100] {
         let mut world = World::new();
         let kernel = &mut world.server.kernel;
@@ -390,7 +390,7 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
 
 /// One VMO is mapped over another: between two slices each address shows one of them.
 #[test]
-fn what_is_mapped_over_is_never_nothing() {
+fn overwriting_a_mapping_never_shows_a_gap() {
     for disturbed in [false, true] {
         let mut world = World::new();
         assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_records_are_nobody_elses() {
+    fn no_program_can_imitate_the_kernels_records() {
         let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
         let reader = kernel.debuglog_create(true).unwrap();
         kernel.add_handle(reader.object());

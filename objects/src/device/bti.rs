@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quarantine_keeps_what_nobody_unpinned() {
+    fn the_quarantine_keeps_pins_that_were_not_released() {
         let mut w = World::new();
         let handles: Vec<_> = (0..3).map(|page| w.pin(page, 2).1).collect();
         for handle in handles {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_pinned_leaves_nothing() {
+    fn a_failed_pin_leaves_nothing() {
         let mut w = World::new();
         let pin = |w: &mut World, offset, len| w.kernel.bti_pin(w.bti, w.vmo, offset, len).err();
         assert_eq!(pin(&mut w, 0, 0), Some(Status::INVALID_ARGS));

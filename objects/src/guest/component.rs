@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_who_does_not_wait() {
+    fn only_a_waiting_component_becomes_a_client() {
         let mut kernel = system();
         let before = kernel.census();
         assert_eq!(kernel.component_joins(0).err(), Some(Status::BAD_STATE));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_and_goes_and_leaves_nothing() {
+    fn creating_and_destroying_leaves_nothing() {
         let mut kernel = system();
         let before = (kernel.census(), kernel.machine.held());
         for _ in 0..3 {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_into_it() {
+    fn no_other_process_enters_a_component() {
         let mut kernel = system();
         let joined = join(&mut kernel);
         let refused = Some(Status::NOT_SUPPORTED);

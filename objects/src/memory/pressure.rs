@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_goes_oldest_first_before_anybody_is_refused() {
+    fn discardable_memory_is_freed_oldest_first_before_a_refusal() {
         let (mut kernel, events, handles) = world();
         let quarter = FRAMES / 4;
         let old = discardable(&mut kernel, quarter);

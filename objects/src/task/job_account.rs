@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_never_started_counts_until_nobody_has_it() {
+    fn an_unstarted_thread_is_counted_until_its_last_handle_closes() {
         let mut world = World::new();
         let (process, _) = world.kernel.process_create(world.job, Name::default()).unwrap();
         world.hold(process.object());

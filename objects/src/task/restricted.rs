@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_goes_with_the_thread_or_before() {
+    fn a_bound_state_ends_with_the_thread_or_before() {
         let mut world = world();
         assert_eq!(world.kernel.vproc_create(world.thread).err(), Some(Status::ALREADY_BOUND));
         world.bind().unwrap();
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kick_is_told_once() {
+    fn a_kick_is_reported_once() {
         let mut world = world();
         let state = zx_restricted_state_t::default();
         world.kernel.restricted_kick(world.thread).unwrap();

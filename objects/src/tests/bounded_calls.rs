@@ -254,7 +254,7 @@ fn regions_in_regions() {
 }
 
 #[test]
-fn what_a_pager_has_without_end() {
+fn a_pager_with_very_many_records() {
     let mut w = World::new();
     let k = &mut w.kernel;
     let port: Id<Port> = k.port_create(false).unwrap();

@@ -98,7 +98,7 @@ impl World {
 }
 
 #[test]
-fn each_is_told_what_there_was() {
+fn each_packet_has_the_signals_of_its_event() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -120,7 +120,7 @@ fn each_is_told_what_there_was() {
 }
 
 #[test]
-fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
+fn closing_a_handle_cancels_its_waits_only() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let (value, other) = (w.give(event), w.give(event));
@@ -145,7 +145,7 @@ fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
 }
 
 #[test]
-fn the_last_handle_that_goes_takes_the_object_along() {
+fn closing_the_last_handle_destroys_the_object() {
     let mut w = World::new(1);
     let before = w.kernel.census();
     let event = w.kernel.event_create().unwrap();
@@ -158,7 +158,7 @@ fn the_last_handle_that_goes_takes_the_object_along() {
 }
 
 #[test]
-fn who_was_to_be_told_is_told_although_the_handle_goes() {
+fn a_due_notification_survives_the_handle() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -171,7 +171,7 @@ fn who_was_to_be_told_is_told_although_the_handle_goes() {
 }
 
 #[test]
-fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
+fn a_deadline_has_no_effect_once_the_wait_is_satisfied() {
     const THREADS: usize = 200;
     let mut w = World::new(THREADS);
     let event = w.kernel.event_create().unwrap();
@@ -192,7 +192,7 @@ fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
 }
 
 #[test]
-fn timers_that_are_due_at_one_time_go_off_in_slices_and_nobody_waits_behind_them() {
+fn simultaneous_timers_fire_in_slices_and_delay_no_thread() {
     let mut w = World::new(2);
     let due = w.kernel.machine.time + 1_000_000_000;
     let timers: Vec<_> = (0..MANY).map(|_| w.kernel.timer_create(0).unwrap()).collect();
@@ -228,7 +228,7 @@ fn timers_that_are_due_at_one_time_go_off_in_slices_and_nobody_waits_behind_them
 }
 
 #[test]
-fn threads_whose_handle_goes_are_told() {
+fn threads_are_notified_when_their_handle_closes() {
     const THREADS: usize = 200;
     let mut w = World::new(THREADS);
     let event = w.kernel.event_create().unwrap();
@@ -267,7 +267,7 @@ fn waits_are_cancelled_in_slices() {
 }
 
 #[test]
-fn a_port_that_goes_takes_all_waits_along() {
+fn destroying_a_port_cancels_all_its_waits() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -294,7 +294,7 @@ fn so_many_sets_of_signals_of_one_object() {
 }
 
 #[test]
-fn who_came_last_is_told_first() {
+fn the_newest_waiter_is_notified_first() {
     // Waits for one signal, for another, and for both, alternately; every third is not satisfied.
     let wanted = [Signals::USER_0, Signals::USER_1, Signals::USER_2, Signals::USER_0 | Signals::USER_1];
     for (waits, cancelled) in [(4, None), (40, None), (40, Some(39)), (40, Some(17))] {
@@ -319,7 +319,7 @@ fn who_came_last_is_told_first() {
 }
 
 #[test]
-fn so_many_sets_of_signals_are_notified_in_slices() {
+fn many_sets_of_signals_are_notified_in_slices() {
     // One signal satisfies all of them; those notified later are notified only once.
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();

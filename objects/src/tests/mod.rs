@@ -184,7 +184,7 @@ fn messages_survive_their_writer() {
 }
 
 #[test]
-fn a_circle_of_channels_in_channels_is_refused_and_goes() {
+fn a_cycle_of_channels_is_refused_and_freed() {
     let mut w = World::new(0);
     let before = w.kernel.census();
     for length in [1, 2, 5] {
@@ -308,7 +308,7 @@ fn futexes_wake_in_order_and_move() {
 }
 
 #[test]
-fn ports_queue_what_was_asked_for() {
+fn ports_queue_the_requested_packets() {
     let mut w = World::new(1);
     let port = w.kernel.port_create(false).unwrap();
     let event = w.kernel.event_create().unwrap();
@@ -369,7 +369,7 @@ fn timers_fire_once_for_each_setting() {
 }
 
 #[test]
-fn sockets_hold_what_fits_and_half_close() {
+fn sockets_are_bounded_and_half_close() {
     let mut w = World::new(0);
     let (a, b) = w.kernel.socket_create(false).unwrap();
     let (_a, _b) = (w.give(a), w.give(b));

@@ -253,7 +253,7 @@ impl World {
 }
 
 #[test]
-fn no_mark_outlives_who_left_it() {
+fn no_wait_mark_outlives_its_thread() {
     for whose in WHOSE {
         for mark in MARKS {
             for way in WAYS {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_speaks_for_a_process_of_another_program() {
+    fn a_program_cannot_act_for_processes_of_another() {
         let mut locks = Locks::default();
         locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)).unwrap();
         let other = |lock| RangeRequest { program: Program(2), owner: 10, lock, start: 0, end: 100 };

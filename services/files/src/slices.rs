@@ -112,7 +112,7 @@ fn play(disk: &Memory, fs: &mut impl FileSystem) {
 }
 
 #[test]
-fn ext4_is_held_by_nobody() {
+fn ext4_without_open_files() {
     let (disk, mut fs) = ext4();
     play(&disk, &mut fs);
     drop(fs);
@@ -123,7 +123,7 @@ fn ext4_is_held_by_nobody() {
 }
 
 #[test]
-fn fat_is_held_by_nobody() {
+fn fat_without_open_files() {
     let (disk, mut fs) = fat();
     play(&disk, &mut fs);
     drop(fs);

@@ -240,7 +240,7 @@ fn two_that_read_at_the_position_read_each_byte_once() {
 }
 
 #[test]
-fn what_is_cut_off_meanwhile_is_not_written_again() {
+fn pages_cut_off_meanwhile_are_not_written_again() {
     for at in [StreamOffset::Position, StreamOffset::End] {
         let mut files = Files::new(true, 0);
         let first = goes_on(files.write(0, at, 0, LONG, None));
@@ -289,7 +289,7 @@ fn nothing_is_kept_of_one_whose_buffer_is_none() {
 }
 
 #[test]
-fn content_becomes_larger_by_zeroes_in_slices_that_others_may_write_into() {
+fn content_grows_by_zeroes_in_slices_during_which_others_write() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
     for at in [0, 6 * SLICE_COPY_BYTES, 15 * SLICE_COPY_BYTES] {
         assert_eq!(files.write(0, StreamOffset::At(at), 8, PAGE, None), TransferStep::Over(PAGE));
@@ -307,7 +307,7 @@ fn content_becomes_larger_by_zeroes_in_slices_that_others_may_write_into() {
 }
 
 #[test]
-fn what_is_zeroed_before_a_write_is_zeroed_in_slices() {
+fn the_gap_before_a_write_is_zeroed_in_slices() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
     assert_eq!(files.write(0, StreamOffset::At(6 * SLICE_COPY_BYTES), 8, PAGE, None), TransferStep::Over(PAGE));
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();

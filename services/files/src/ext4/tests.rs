@@ -37,7 +37,7 @@ fn file(fs: &mut Ext4, directory: Node, name: &str, content: &[u8]) -> Node {
 }
 
 #[test]
-fn what_is_written_is_there_after_the_next_start() {
+fn written_data_survives_a_restart() {
     let disk = formatted(24);
     let mut fs = mount(&disk);
     let root = fs.root();
@@ -161,7 +161,7 @@ fn the_journal_wraps() {
 }
 
 #[test]
-fn what_is_open_outlives_its_name() {
+fn an_open_file_outlives_its_name() {
     let disk = formatted(24);
     let mut fs = mount(&disk);
     let root = fs.root();
@@ -344,7 +344,7 @@ fn the_superblock_is_whole_after_each_sector() {
 
 /// With no open file a sync unmounts, so the cuts also hit the writes of unmounting and mounting.
 #[test]
-fn what_was_synced_stays_at_whichever_write_the_power_goes() {
+fn synced_data_survives_a_power_cut_at_any_write() {
     let steps = steps(12);
     for (seed, block_size) in [(1, 4096), (2, 1024)] {
         let disk = formatted_by(24, MkfsOptions { block_size, ..MkfsOptions::default() });

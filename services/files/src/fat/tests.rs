@@ -40,7 +40,7 @@ fn file(fat: &mut Fat, directory: Node, name: &str, content: &[u8]) -> Node {
 }
 
 #[test]
-fn what_is_written_is_there_after_the_next_start() {
+fn written_data_survives_a_restart() {
     for kind in [FatType::Fat12, FatType::Fat16, FatType::Fat32] {
         let disk = formatted(kind);
         let mut fat = mount(&disk);
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_volume_is_refused() {
+fn an_invalid_volume_is_refused() {
     for bytes in [vec![0; 1 << 20], vec![0xff; 1 << 20], Vec::new()] {
         assert!(Fat::mount(Box::new(Memory::of(bytes))).is_err());
     }
@@ -298,7 +298,7 @@ fn what_is_no_volume_is_refused() {
 const CAN: Abilities = Abilities { links: false, moves_directories: false };
 
 #[test]
-fn what_was_synced_stays_at_whichever_write_the_power_goes() {
+fn synced_data_survives_a_power_cut_at_any_write() {
     let steps = steps(12);
     for (seed, kind) in [(1, FatType::Fat16), (2, FatType::Fat32)] {
         let disk = formatted(kind);
@@ -340,7 +340,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
 
 /// Operations whose changes cross a sector boundary in directories and in the table.
 #[test]
-fn what_needs_two_sectors_gets_to_the_disk_in_order() {
+fn writes_of_two_sectors_reach_the_disk_in_order() {
     let make = |path: &str, len: usize| Operation::Make(path.to_owned(), cuts::plan::content(3, len));
     let name = |number: usize| format!("a name of its own, number {number}");
     // The entries of the last name cross a sector boundary.
