@@ -152,7 +152,7 @@ fn handle_words_keep_type_and_argument() {
 }
 
 #[test]
-fn every_call_of_the_newest_vintage_is_there() {
+fn every_call_of_the_newest_version_exists() {
     // The calls of endpoints and virtual processors are this system's own, and so is the call that the vDSO makes in
     // restricted mode.
     let own = |call: &&SyscallInfo| ["endpoint", "vproc"].contains(&call.noun) || call.name == "restricted_stop";

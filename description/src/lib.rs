@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_data_is_read() {
         let devices = Devices { pins: 1 << 8, messages: 3, ..Devices::NONE };
         let other =
             Instance { name: "second", memory: Memory::Bytes(64 << 20), link: None, devices, trial: None, ..sample() };

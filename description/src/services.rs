@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_data_is_read() {
         let service = Service {
             name: "disk".into(),
             program: "virtio-blk".into(),

@@ -17,10 +17,10 @@ use zerocopy::IntoBytes;
 use crate::console;
 use crate::error::{Context, Error};
 use crate::fwcfg::{File, FwCfg};
-use crate::instance::Means;
+use crate::instance::BuildResources;
 use crate::make::{Make, own_slot};
 use crate::memory::Memory;
-use crate::report::Who;
+use crate::report::ReportSubject;
 use crate::resource_pool::{Builder, ResourcePool};
 use crate::server::{ORDINARY_PRIORITY, PAGE, load, slots_of_image};
 
@@ -98,7 +98,7 @@ pub fn of_badge(badge: u64) -> Option<(usize, bool)> {
 
 impl Component {
     /// Builds the component and starts it for the first time.
-    pub fn build(means: &mut Means<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
+    pub fn build(means: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
         /// Slots for everything except the pages of its image.
         const OTHERS: u64 = 96;
         let device = means.fwcfg.as_mut().ok_or(Error::NoProgram(wanted.name))?;
@@ -133,7 +133,7 @@ impl Component {
     }
 
     /// Builds the component again and starts it.
-    pub fn revive(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
+    pub fn revive(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
         let name = self.wanted.name;
         let (device, loader) = means.fwcfg.as_mut().zip(means.loader.as_mut()).ok_or(Error::NoProgram(name))?;
         let image = loader.read(device, self.file).ok_or(Error::NoProgram(name))?;
@@ -201,8 +201,8 @@ impl Component {
     }
 
     /// What a report of its end needs.
-    pub fn who(&self) -> Who<'_> {
-        Who { kind: "component", name: self.wanted.name, tcb: self.tcb, stack: &self.stack, record: None }
+    pub fn who(&self) -> ReportSubject<'_> {
+        ReportSubject { kind: "component", name: self.wanted.name, tcb: self.tcb, stack: &self.stack, record: None }
     }
 
     /// Whether it offers an endpoint to an instance.

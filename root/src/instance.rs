@@ -14,7 +14,7 @@ use crate::error::{Error, level_number};
 use crate::fwcfg::{File, FwCfg};
 use crate::hpet::Hpet;
 use crate::memory::Memory;
-use crate::report::Who;
+use crate::report::ReportSubject;
 use crate::resource_pool::{Builder, ResourcePool, SourcePool};
 use crate::server::{self, HEAP_CHUNKS, Plan, Server};
 
@@ -22,7 +22,7 @@ use crate::server::{self, HEAP_CHUNKS, Plan, Server};
 pub const MAX_INSTANCES: usize = description::INSTANCES;
 
 /// Resources of the root task that building an instance needs.
-pub struct Means<'a> {
+pub struct BuildResources<'a> {
     /// The root task's memory.
     pub memory: Memory,
     /// The timer.
@@ -66,7 +66,7 @@ pub fn service_badge(number: usize) -> u64 {
 
 impl Instance {
     /// Builds the server for the first life.
-    pub fn build(means: &mut Means<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
+    pub fn build(means: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
         let chunks = means.memory.untouched_chunks();
         let mut resource_pool = ResourcePool::new(&mut means.memory, server::slots(means.image, chunks)?)?;
         let file = means.fwcfg.as_ref().filter(|_| wanted.boot_files).and_then(|device| device.boot_file(wanted.name));
@@ -115,7 +115,7 @@ impl Instance {
     }
 
     /// Starts the server that was built.
-    pub fn start(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
+    pub fn start(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
         self.server.give_sources(&self.source_pool, &self.info, &means.hpet)?;
         let mut builder = Builder { memory: &mut means.memory, resource_pool: &mut self.resource_pool };
         self.server.start(&mut builder, &mut self.info)?;
@@ -133,9 +133,9 @@ impl Instance {
     }
 
     /// What a report of its server's end needs.
-    pub fn who(&self) -> Who<'_> {
+    pub fn who(&self) -> ReportSubject<'_> {
         let Server { tcb, stack, record, .. } = &self.server;
-        Who { kind: "server", name: self.wanted.name, tcb: *tcb, stack, record: Some(*record) }
+        ReportSubject { kind: "server", name: self.wanted.name, tcb: *tcb, stack, record: Some(*record) }
     }
 
     /// Logs which memory belongs to it.
@@ -153,7 +153,7 @@ impl Instance {
     }
 
     /// Builds the server of the next life and starts it.
-    pub fn revive(&mut self, means: &mut Means<'_>) -> Result<(), Error> {
+    pub fn revive(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
         let file = self.file.is_some();
         self.server = life(means, &mut self.resource_pool, self.number, &self.wanted, self.chunks, file)?;
         if let (Some(link), Some(mark)) = (self.wanted.link, means.fwcfg.as_ref().and_then(FwCfg::mark)) {
@@ -191,7 +191,7 @@ fn in_file(file: File, offset: u64, len: u64) -> bool {
 }
 
 fn life(
-    means: &mut Means<'_>,
+    means: &mut BuildResources<'_>,
     resource_pool: &mut ResourcePool,
     number: usize,
     wanted: &Wanted<'_>,

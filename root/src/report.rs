@@ -14,7 +14,7 @@ const DEPTH: usize = 32;
 const SHOWN: u64 = 12;
 
 /// The subject of a report.
-pub struct Who<'a> {
+pub struct ReportSubject<'a> {
     /// `server` or `component`.
     pub kind: &'static str,
     /// Its name.
@@ -28,8 +28,8 @@ pub struct Who<'a> {
 }
 
 /// Writes the report.
-pub fn died(memory: &mut Memory, who: &Who<'_>, received: &Received) {
-    let Who { kind, name, .. } = who;
+pub fn died(memory: &mut Memory, who: &ReportSubject<'_>, received: &Received) {
+    let ReportSubject { kind, name, .. } = who;
     match Fault::decode(received) {
         Fault::Page { ip, address, fetch, code } => {
             let what = match (fetch, code & 2 != 0) {

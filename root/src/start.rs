@@ -12,7 +12,7 @@ use crate::devices::Devices;
 use crate::error::{Context, Error};
 use crate::fwcfg::FwCfg;
 use crate::hpet::Hpet;
-use crate::instance::{Instance, MAX_INSTANCES, Means};
+use crate::instance::{BuildResources, Instance, MAX_INSTANCES};
 use crate::make::Make;
 use crate::memory::Memory;
 use crate::ports::{self, PORTS};
@@ -69,7 +69,7 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     let fwcfg = FwCfg::open(&mut memory)?;
     let asid_pools = (ASID_POOLS_OF_KERNEL - 1) / (system.instances().count() as u64).max(1);
     let asid_pools = asid_pools.clamp(1, ASID_POOLS);
-    let means = Means { memory, hpet, endpoint, fwcfg, image: SERVER, asid_pools, loader: None };
+    let means = BuildResources { memory, hpet, endpoint, fwcfg, image: SERVER, asid_pools, loader: None };
     let mut world =
         World { means, instances: [const { None }; MAX_INSTANCES], components: [const { None }; COMPONENTS] };
     let World { means, instances, components } = &mut world;

@@ -7,12 +7,12 @@ use server_boot::service::{self, Offered};
 
 use crate::component::Component;
 use crate::error::Error;
-use crate::instance::{Instance, MAX_INSTANCES, Means};
+use crate::instance::{BuildResources, Instance, MAX_INSTANCES};
 
 /// See the module's description.
 pub struct World<'a> {
     /// The resources for building.
-    pub means: Means<'a>,
+    pub means: BuildResources<'a>,
     /// The instances, in the order of the description.
     pub instances: [Option<Instance>; MAX_INSTANCES],
     /// The components, likewise.

@@ -5,7 +5,7 @@ use abi::{
 };
 use component_boot::Connection;
 use objects::Kernel;
-use objects::guest::component::Joined;
+use objects::guest::component::ComponentClient;
 use objects::machine::{Machine, PAGE, Perm, Registers};
 use objects::memory::vmar::{MapRequest, Place};
 use zerocopy::IntoBytes;
@@ -22,8 +22,8 @@ pub fn join<M: Machine>(kernel: &mut Kernel<M>, component: u8) {
     }
 }
 
-fn prepare<M: Machine>(kernel: &mut Kernel<M>, component: u8, joined: &Joined) -> Result<(), Status> {
-    let Joined { process, thread, window } = *joined;
+fn prepare<M: Machine>(kernel: &mut Kernel<M>, component: u8, joined: &ComponentClient) -> Result<(), Status> {
+    let ComponentClient { process, thread, window } = *joined;
     let vmo = kernel.vmo_create(ROOM, false)?;
     // The component needs no handle to this VMO. Handle and VMO last as long as the process.
     kernel.give_new(process, vmo, ZX_DEFAULT_VMO_RIGHTS)?;

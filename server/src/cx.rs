@@ -12,7 +12,7 @@ use objects::core::noun::Noun;
 use objects::core::wait::Waiting;
 use objects::kernel::Caller;
 use objects::machine::{Machine, MachineThread, ThreadKey};
-use objects::memory::usermem::Place;
+use objects::memory::usermem::UserDestination;
 use objects::task::process::Process;
 use objects::task::thread::Thread;
 use objects::{Id, Kernel};
@@ -207,8 +207,12 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// # Errors
     /// As [`Cx::write`].
     #[inline(always)]
-    pub fn place_optional<T>(&mut self, to: Out<T>) -> Result<Place, Status> {
-        if to.is_null() { Ok(Place::NOWHERE) } else { self.kernel.user_place(self.aspace, to.0, size_of::<T>()) }
+    pub fn place_optional<T>(&mut self, to: Out<T>) -> Result<UserDestination, Status> {
+        if to.is_null() {
+            Ok(UserDestination::NOWHERE)
+        } else {
+            self.kernel.user_place(self.aspace, to.0, size_of::<T>())
+        }
     }
 
     /// Writes one value to a place in the program's memory that [`Cx::place_optional`] returned.
@@ -216,7 +220,7 @@ impl<'a, M: Machine> Cx<'a, M> {
     /// # Errors
     /// As [`Cx::write`].
     #[inline(always)]
-    pub fn fill<T: IntoBytes + Immutable>(&mut self, to: Place, value: T) -> Result<(), Status> {
+    pub fn fill<T: IntoBytes + Immutable>(&mut self, to: UserDestination, value: T) -> Result<(), Status> {
         self.kernel.fill_place(self.aspace, to, value.as_bytes())
     }
 

@@ -2,7 +2,7 @@
 
 use abi::{Rights, Status};
 use objects::containers::failure_injection;
-use objects::core::continuation::{Kept, Progress};
+use objects::core::continuation::{ContinuationState, Progress};
 use objects::core::handle::HandleValue;
 use objects::core::noun::Noun;
 use objects::machine::{Machine, ThreadKey};
@@ -23,13 +23,13 @@ pub struct SlicedCall<T> {
     /// The work done so far; 0 when the call begins.
     pub done: u64,
     /// Other state that the call keeps between slices.
-    pub kept: Kept,
+    pub state: ContinuationState,
 }
 
 impl<T> SlicedCall<T> {
     /// A call on this object begins.
     pub fn begins(object: Id<T>, rights: Rights) -> Self {
-        SlicedCall { object, with: None, rights, done: 0, kept: Kept::default() }
+        SlicedCall { object, with: None, rights, done: 0, state: ContinuationState::default() }
     }
 }
 
@@ -41,8 +41,8 @@ impl<M: Machine> Cx<'_, M> {
     /// As [`Cx::get_with_rights`].
     pub fn sliced_call<T: Noun>(&mut self, value: HandleValue, rights: Rights) -> Result<SlicedCall<T>, Status> {
         match self.progress.take() {
-            Some(Progress { object, with, rights, done, kept }) => {
-                Ok(SlicedCall { object: self.kernel.objects.typed(object)?, with, rights, done, kept })
+            Some(Progress { object, with, rights, done, state }) => {
+                Ok(SlicedCall { object: self.kernel.objects.typed(object)?, with, rights, done, state })
             }
             None => {
                 let (object, rights) = self.get_with_rights(value, rights)?;
@@ -54,8 +54,8 @@ impl<M: Machine> Cx<'_, M> {
     /// As [`Cx::sliced_call`] for a call without a handle: it works on the caller's process.
     pub fn sliced_call_on_process(&mut self) -> SlicedCall<Process> {
         match self.progress.take() {
-            Some(Progress { with, rights, done, kept, .. }) => {
-                SlicedCall { object: self.process, with, rights, done, kept }
+            Some(Progress { with, rights, done, state, .. }) => {
+                SlicedCall { object: self.process, with, rights, done, state }
             }
             None => SlicedCall::begins(self.process, Rights::NONE),
         }
@@ -84,9 +84,9 @@ impl<M: Machine> Cx<'_, M> {
     /// # Errors
     /// [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
     pub fn end_slice<T: Noun>(&mut self, work: &SlicedCall<T>, more: Option<u64>) -> Result<(), Status> {
-        let SlicedCall { with, rights, kept, .. } = *work;
+        let SlicedCall { with, rights, state, .. } = *work;
         let object = work.object.object();
-        more.map_or(Ok(()), |done| Err(self.kernel.continue_call(Progress { object, with, rights, done, kept })))
+        more.map_or(Ok(()), |done| Err(self.kernel.continue_call(Progress { object, with, rights, done, state })))
     }
 }
 

@@ -14,7 +14,7 @@ use abi::{
     ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
 use objects::containers::name::Name;
-use objects::core::debuglog::{Level, Speaker};
+use objects::core::debuglog::{Level, LogWriter};
 use objects::core::handle::Handle;
 use objects::ipc::channel::Message;
 use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE, Perm};
@@ -145,7 +145,7 @@ impl<M: Machine> Server<M> {
         let top = stack_base + STACK_SIZE - 8;
         let registers = initial(entry, top, u64::from(value), vdso_base);
         kernel.thread_start(thread, &registers).at("start the first thread")?;
-        kernel.log(Level::Info, Speaker::Kernel("kernel"), b"the first process runs");
+        kernel.log(Level::Info, LogWriter::Kernel("kernel"), b"the first process runs");
         kernel.reap();
         Ok(server)
     }

@@ -211,7 +211,7 @@ fn each_right(all: Rights) -> impl Iterator<Item = Rights> {
 }
 
 #[test]
-fn what_is_made_of_a_handle_to_memory_lacks_what_that_lacks() {
+fn derived_handles_to_memory_have_no_more_rights() {
     for missing in each_right(ALL) {
         for (first, adds, copies) in WAYS {
             for (second, more, copies_again) in WAYS {
@@ -313,7 +313,7 @@ fn a_region_within_a_region_allows_no_more_than_the_handle_to_that() {
 }
 
 #[test]
-fn the_log_is_read_by_who_was_given_a_resource_for_it() {
+fn reading_the_log_takes_a_resource() {
     let mut world = World::new();
     let readable = u64::from(ZX_LOG_FLAG_READABLE);
     assert_eq!(world.call(nr::DEBUGLOG_CREATE, &[0, readable, OUT]), Status::BAD_HANDLE);

@@ -30,15 +30,15 @@ pub fn page(call: &Syscall) -> String {
     let mut out = format!("# zx_{}\n\n{}\n\n", call.name, call.doc);
     let _ = writeln!(out, "```c\n#include <zircon/syscalls.h>\n\n{}\n```\n", header::prototype("zx_", call));
     if !call.args.is_empty() {
-        out.push_str("| argument | way | what |\n|---|---|---|\n");
+        out.push_str("| argument | direction | type |\n|---|---|---|\n");
         for arg in &call.args {
-            let _ = writeln!(out, "| `{}` | {} | {} |", arg.name, way(arg), what(arg));
+            let _ = writeln!(out, "| `{}` | {} | {} |", arg.name, direction(arg), what(arg));
         }
         out.push('\n');
     }
     out.push_str("## Rights\n\n");
     if call.rights.is_empty() {
-        out.push_str("None that hold for every use.\n");
+        out.push_str("No argument needs a particular right in every case.\n");
     }
     for right in &call.rights {
         let needs: Vec<String> = right.needs.iter().map(|name| format!("`ZX_RIGHT_{name}`")).collect();
@@ -53,9 +53,9 @@ pub fn page(call: &Syscall) -> String {
     out.push_str("\n## Result\n\n");
     out.push_str(match call.returns.as_str() {
         "status" => "`ZX_OK`, or an error.\n",
-        "void" if call.noreturn => "It does not come back.\n",
+        "void" if call.noreturn => "The call does not return.\n",
         "void" => "Nothing.\n",
-        _ => "The value; there are no errors.\n",
+        _ => "The value. The call cannot fail.\n",
     });
     if !call.errors.is_empty() {
         out.push_str("\n## Errors\n\n");
@@ -63,19 +63,19 @@ pub fn page(call: &Syscall) -> String {
             let _ = writeln!(out, "- `ZX_ERR_{}`: {}", error.status, error.when);
         }
     }
-    out.push_str("\n## Here\n\n");
+    out.push_str("\n## Implementation\n\n");
     let _ = writeln!(out, "- {}", built(&call.support));
     let _ = writeln!(
         out,
         "- {}",
         match (call.via, call.wrapper) {
-            (Via::Vdso, _) => "Answered by the vDSO.",
-            (Via::Server, true) => "Answered by the server, by way of code in the vDSO.",
-            (Via::Server, false) => "Answered by the server.",
+            (Via::Vdso, _) => "The vDSO answers it.",
+            (Via::Server, true) => "Code in the vDSO calls the server.",
+            (Via::Server, false) => "The server answers it.",
         }
     );
     if call.blocking {
-        out.push_str("- May wait.\n");
+        out.push_str("- The call can block.\n");
     }
     let _ = writeln!(out, "- Number {}; in Zircon's interface {}.", call.number, since(&call.since));
     let _ = writeln!(out, "\n[All calls](index.md)");
@@ -91,7 +91,7 @@ pub fn index(calls: &[Syscall]) -> String {
             let level = match &call.support {
                 Support::Supported => "",
                 Support::Partial(_) => " (in part)",
-                Support::Unsupported(_) => " (not built)",
+                Support::Unsupported(_) => " (not implemented)",
             };
             let _ = writeln!(out, "- [zx_{0}]({0}.md){level}: {1}", call.name, first_sentence(&call.doc));
         }
@@ -105,13 +105,16 @@ pub fn compatibility(calls: &[Syscall]) -> String {
     let count = |level: &str| zircons().filter(|call| call.support.level() == level).count();
     let mut out = format!(
         "<!-- Made from abi/syscalls/*.toml by `./hafnon docs`. Do not edit. -->\n# Compatibility\n\n\
-         Of Zircon's {} system calls, {} are built as Zircon has them and {} in part; {} answer `ZX_ERR_NOT_SUPPORTED`. \
-         {} more are this system's own ([native.md](native.md), [virtual-processors.md](virtual-processors.md)). The table is made from the calls' definitions (the headings lead to them). The server does not build where it and the \
-         dispatch disagree, and the conformance group `support` tries each call. `./hafnon docs` writes a reference page for each.\n\n\
+         This page is for programmers who want to know whether Hafnon has a system call of Zircon. It lists all calls, and what is missing.\n\n\
+         Of Zircon's {} system calls, Hafnon implements {} in full and {} in part; {} return `ZX_ERR_NOT_SUPPORTED`. \
+         {} more calls are Hafnon's own ([native.md](native.md), [virtual-processors.md](virtual-processors.md)).\n\n\
+         The table is generated from the calls' definitions, to which the headings link. The build of the server fails if its \
+         dispatch table disagrees with the definitions, and the conformance group `support` makes each call. `./hafnon docs` writes a \
+         reference page for each call.\n\n\
          | level | means |\n|---|---|\n\
-         | supported | as Zircon documents it; where documents leave something open, the reference page says what was chosen |\n\
-         | partial | what is said is missing; the rest is as Zircon documents it |\n\
-         | unsupported | it answers `ZX_ERR_NOT_SUPPORTED` to any arguments |\n",
+         | supported | as Zircon documents it; the reference page says what Hafnon does where the documentation leaves it open |\n\
+         | partial | the named functions are missing; the rest is as Zircon documents it |\n\
+         | unsupported | the call returns `ZX_ERR_NOT_SUPPORTED` for all arguments |\n",
         zircons().count(),
         count("supported"),
         count("partial"),
@@ -149,21 +152,21 @@ fn first_sentence(doc: &str) -> String {
 
 fn built(support: &Support) -> String {
     match support {
-        Support::Supported => "Built as Zircon has it.".into(),
-        Support::Partial(note) => format!("Built in part. {note}"),
-        Support::Unsupported(note) => format!("Not built: it answers `ZX_ERR_NOT_SUPPORTED`. {note}"),
+        Support::Supported => "Implemented in full.".into(),
+        Support::Partial(note) => format!("Implemented in part. {note}"),
+        Support::Unsupported(note) => format!("Not implemented: it returns `ZX_ERR_NOT_SUPPORTED`. {note}"),
     }
 }
 
 fn since(vintage: &str) -> String {
     match vintage {
-        "newest" => "since after July 2020".into(),
-        "2018-03" => "in March 2018 already".into(),
+        "newest" => "since a version after July 2020".into(),
+        "2018-03" => "since March 2018 or before".into(),
         other => format!("since {other} or shortly before"),
     }
 }
 
-fn way(arg: &Arg) -> &'static str {
+fn direction(arg: &Arg) -> &'static str {
     match arg.dir {
         None | Some(Dir::In) => "in",
         Some(Dir::Out) => "out",

@@ -26,7 +26,7 @@ blocking = true
 rights = [{ arg = "handle", object = "thing", needs = ["READ", "WAIT"] }]
 errors = [{ status = "SHOULD_WAIT", when = "Nothing is there." }]
 since = "2018-11"
-support = { partial = "Waiting is not built." }
+support = { partial = "Waiting is not implemented." }
 doc = """
 Reads a thing. And more."""
 
@@ -54,7 +54,7 @@ fn a_definition_is_read() {
     let call = read();
     assert!(check(std::slice::from_ref(&call)).is_ok());
     assert_eq!((call.noun.as_str(), call.number, call.via, call.blocking), ("thing", 7, Via::Server, true));
-    assert_eq!(call.support, Support::Partial("Waiting is not built.".into()));
+    assert_eq!(call.support, Support::Partial("Waiting is not implemented.".into()));
     assert_eq!(call.args[1].len.as_deref(), Some("size"));
     assert_eq!(call.doc, "Reads a thing. And more.");
 }
@@ -109,7 +109,7 @@ fn unknown_fields_are_refused() {
 fn rust_has_the_number_and_the_entry() {
     let text = numbers::rust(&[read()]);
     assert!(text.contains("pub const THING_READ: u32 = 7;"));
-    assert!(text.contains(r#"support: Support::Partial("Waiting is not built.")"#));
+    assert!(text.contains(r#"support: Support::Partial("Waiting is not implemented.")"#));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_call_that_never_returns_traps_if_it_does() {
 }
 
 #[test]
-fn unsupported_calls_of_the_vdso_say_so() {
+fn unsupported_calls_of_the_vdso_return_not_supported() {
     let mut call = read();
     (call.via, call.support) = (Via::Vdso, Support::Unsupported("Not yet.".into()));
     assert!(stubs::assembly(&[call]).contains("mov eax, -2"));
@@ -196,28 +196,28 @@ fn strings_of_statuses_leave_no_gap() {
 }
 
 #[test]
-fn a_page_says_what_the_definition_says() {
+fn a_page_has_the_contents_of_the_definition() {
     let page = pages::page(&read());
     for part in [
         "# zx_thing_read",
         "`ZX_RIGHT_READ` and `ZX_RIGHT_WAIT`",
         "`ZX_ERR_SHOULD_WAIT`: Nothing is there.",
-        "Built in part. Waiting is not built.",
+        "Implemented in part. Waiting is not implemented.",
         "address of bytes, counted by `size`, or null",
-        "May wait.",
+        "The call can block.",
     ] {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     assert!(pages::index(&[read()]).contains("- [zx_thing_read](thing_read.md) (in part): Reads a thing."));
     assert!(
         pages::compatibility(&[read()])
-            .contains("Of Zircon's 1 system calls, 0 are built as Zircon has them and 1 in part; 0 answer")
+            .contains("Of Zircon's 1 system calls, Hafnon implements 0 in full and 1 in part; 0 return")
     );
 }
 
 #[test]
 fn the_definitions_fit_together() {
-    let calls = load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../syscalls")).expect("they are good");
+    let calls = load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../syscalls")).expect("the definitions are valid");
     assert!(calls.is_sorted_by_key(|call| call.number));
     // Of the calls that the vDSO answers, only those wait that receive messages past the server.
     assert!(calls.iter().filter(|call| call.blocking).all(|call| call.via == Via::Server || call.is_ours()));

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_is_told() {
+    fn a_wrong_result_is_reported() {
         assert_eq!(expect("it", 1, 2).unwrap_err(), "it is 1, expected 2");
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longer than any operation takes that does not hang.
+/// A timeout that only a hung operation exceeds.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// A listener on a port that the system chooses.

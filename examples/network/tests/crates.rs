@@ -128,7 +128,7 @@ mod mio_events {
     }
 
     #[test]
-    fn a_pipe_that_is_full_and_one_whose_reader_has_gone() {
+    fn a_full_pipe_and_a_pipe_without_reader() {
         let mut poll = Poll::new().unwrap();
         let (mut sender, mut receiver) = mio::unix::pipe::new().unwrap();
         poll.registry().register(&mut sender, Token(1), Interest::WRITABLE).unwrap();

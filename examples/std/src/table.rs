@@ -109,7 +109,7 @@ pub const TABLE: &[Entry] = &[
     entry("sync", "everything", Works, Rust("sync"), "locks are fair as std's own futex locks are; owners are not lent priority"),
     entry("thread", "`spawn`, `join`, `scope`, `Builder`, `ThreadId`", Works, Test("thread::spawning"), ""),
     entry("thread", "names", Works, Test("thread::names"), "the kernel knows them too, up to 31 bytes"),
-    entry("thread", "`Builder::stack_size`: tiny, large, impossible", Works, Test("thread::stack_sizes"), "what cannot be had is an error of `spawn`"),
+    entry("thread", "`Builder::stack_size`: tiny, large, impossible", Works, Test("thread::stack_sizes"), "`spawn` fails for a size that is not available"),
     entry("thread", "a thousand at once", Works, Test("thread::thousand"), ""),
     entry("thread", "`park`, `park_timeout`, `unpark`", Works, Test("thread::parking"), ""),
     entry("thread", "`sleep`, `yield_now`", Works, Test("thread::sleeping"), ""),

@@ -79,16 +79,16 @@ pub struct Progress {
     /// more memory is free.
     pub done: u64,
     /// Further state.
-    pub kept: Kept,
+    pub state: ContinuationState,
 }
 
 /// State that a call keeps between two slices, beside its progress.
-pub type Kept = [u64; 7];
+pub type ContinuationState = [u64; 7];
 
 impl Progress {
     /// Progress without further state.
     pub fn new(object: ObjectId, rights: Rights, done: u64) -> Self {
-        Progress { object, with: None, rights, done, kept: Kept::default() }
+        Progress { object, with: None, rights, done, state: ContinuationState::default() }
     }
 }
 

@@ -59,7 +59,7 @@ impl Level {
 /// The writer of a record. On the console a program's lines begin with its koid and the kernel's lines never do, so a
 /// program cannot imitate another writer, whatever its name and text.
 #[derive(Clone, Copy)]
-pub enum Speaker {
+pub enum LogWriter {
     /// The kernel, on this subject.
     Kernel(&'static str),
     /// A program.
@@ -73,11 +73,11 @@ pub enum Speaker {
     },
 }
 
-impl core::fmt::Display for Speaker {
+impl core::fmt::Display for LogWriter {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Speaker::Kernel(matter) => f.write_str(matter),
-            Speaker::Program { name, process, thread } => write!(f, "{process}:{thread}> {name}"),
+            LogWriter::Kernel(matter) => f.write_str(matter),
+            LogWriter::Program { name, process, thread } => write!(f, "{process}:{thread}> {name}"),
         }
     }
 }
@@ -146,10 +146,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Writes a record to the log, and as one or more lines to the console.
-    pub fn log(&mut self, level: Level, who: Speaker, text: &[u8]) {
+    pub fn log(&mut self, level: Level, who: LogWriter, text: &[u8]) {
         let (process, thread) = match who {
-            Speaker::Kernel(_) => (0, 0),
-            Speaker::Program { process, thread, .. } => (process, thread),
+            LogWriter::Kernel(_) => (0, 0),
+            LogWriter::Program { process, thread, .. } => (process, thread),
         };
         let time = self.machine.now();
         let mut line = String::new();
@@ -224,7 +224,7 @@ mod tests {
         kernel.set_console_level(Level::Debug);
         for name in ["a\n[1.0] E init", "exception", "\x1b[31;1mkernel\x1b[0m", ""] {
             kernel.machine.console.clear();
-            let who = Speaker::Program { name: Name::new(name.as_bytes()), process: 5, thread: 6 };
+            let who = LogWriter::Program { name: Name::new(name.as_bytes()), process: 5, thread: 6 };
             let text = b"module 0x0 a\r\n[1.0] E exception: b\n\x1b[2Jc\xff";
             kernel.log(Level::Info, who, text);
             let lines: Vec<&str> = kernel.machine.console.split_terminator("\r\n").collect();
@@ -238,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_records_are_nobody_elses() {
+    fn no_program_can_imitate_the_kernels_records() {
         let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
         let reader = kernel.debuglog_create(true).unwrap();
         kernel.add_handle(reader.object());
-        kernel.log(Level::Error, Speaker::Kernel("exception"), b"x");
-        let who = Speaker::Program { name: Name::default(), process: 5, thread: 6 };
+        kernel.log(Level::Error, LogWriter::Kernel("exception"), b"x");
+        let who = LogWriter::Program { name: Name::default(), process: 5, thread: 6 };
         kernel.log(Level::Info, who, b"\0\xff\n");
         let [first, second] = [(); 2].map(|()| kernel.debuglog_read(reader).unwrap());
         assert_eq!((first.process, first.thread), (0, 0));

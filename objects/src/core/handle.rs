@@ -16,11 +16,11 @@ use abi::{Rights, Status};
 use crate::containers::growth::Grows;
 use crate::containers::list::List;
 use crate::core::object::ObjectId;
-use crate::core::wait::Through;
+use crate::core::wait::WaitHandle;
 
 mod lookaside;
 
-pub(crate) use lookaside::{Found, HandleLookaside};
+pub(crate) use lookaside::{HandleLookaside, LookasideEntry};
 
 /// A handle's value as programs see it.
 pub type HandleValue = u32;
@@ -53,7 +53,7 @@ pub struct Handle {
 #[derive(Clone, Copy)]
 enum Slot {
     Free { next: u32 },
-    Used { handle: Handle, watchers: List<Through> },
+    Used { handle: Handle, watchers: List<WaitHandle> },
 }
 
 #[derive(Clone, Copy)]
@@ -219,7 +219,7 @@ impl HandleTable {
     }
 
     /// The observers that wait through a handle.
-    pub(crate) fn watchers(&mut self, value: HandleValue) -> Option<&mut List<Through>> {
+    pub(crate) fn watchers(&mut self, value: HandleValue) -> Option<&mut List<WaitHandle>> {
         match self.cell_mut(value) {
             Some((_, Cell { slot: Slot::Used { watchers, .. }, .. })) => Some(watchers),
             _ => None,

@@ -164,7 +164,7 @@ pub(crate) const DEFERRED_WORK: u8 = 1;
 pub(crate) const WOKEN: u8 = 2;
 
 /// What an object that is being destroyed still holds.
-pub(crate) enum Held {
+pub(crate) enum DrainStep {
     /// This handle, which was just taken out of it.
     Handle(Handle),
     /// More; one step of its destruction was done.

@@ -40,10 +40,10 @@ const SPARE: usize = 4 * STEP;
 pub const PACKET_SIZE: usize = 48;
 
 /// The handle with which a wait was requested.
-pub(crate) type Through = (ObjectId, HandleValue);
+pub(crate) type WaitHandle = (ObjectId, HandleValue);
 
 /// The index of packets of waits: key and handle.
-type Name = (u64, Through);
+type Name = (u64, WaitHandle);
 
 /// A packet. The packet of a wait is allocated when the wait starts, so that nothing can fail when it is satisfied.
 pub(crate) struct Packet {
@@ -61,7 +61,7 @@ enum Origin {
     /// A program.
     User,
     /// `object_wait_async`; with its observer while the wait lasts.
-    Wait { through: Through, stamped: bool, observer: Option<Key> },
+    Wait { through: WaitHandle, stamped: bool, observer: Option<Key> },
     /// An interrupt bound to the port, which owns the packet and queues it repeatedly.
     Interrupt(ObjectId),
     /// A source of pages, which owns its one packet permanently.
@@ -312,7 +312,7 @@ impl<M: Machine> Kernel<M> {
         port: Id<Port>,
         key: u64,
         trigger: Signals,
-        through: Through,
+        through: WaitHandle,
         options: u32,
     ) -> Result<Key, Status> {
         let p = self.objects.get(port)?;
@@ -503,7 +503,7 @@ impl<M: Machine> Kernel<M> {
     pub fn port_cancel(
         &mut self,
         port: Id<Port>,
-        through: Through,
+        through: WaitHandle,
         key: u64,
         done: u64,
     ) -> Result<Option<u64>, Status> {

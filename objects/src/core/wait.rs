@@ -136,7 +136,7 @@ chains! {
     /// Observers of one interest, newest first.
     Alike = Observer.alike;
     /// Observers through one handle.
-    Through = Observer.through;
+    WaitHandle = Observer.through;
 }
 
 /// Threads that wait for the same thing, in order of arrival.

@@ -18,7 +18,7 @@ use abi::{Signals, Status};
 
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
-use crate::core::debuglog::{Level, Speaker};
+use crate::core::debuglog::{Level, LogWriter};
 use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
@@ -141,7 +141,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(bti) = self.objects.get(id) else { return };
         if bti.quarantined != 0 {
             let text = alloc::format!("bti '{}' ({:#x}): its quarantine is lost", bti.name, bti.number);
-            self.log(Level::Warning, Speaker::Kernel("bti"), text.as_bytes());
+            self.log(Level::Warning, LogWriter::Kernel("bti"), text.as_bytes());
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quarantine_keeps_what_nobody_unpinned() {
+    fn the_quarantine_keeps_pins_that_were_not_released() {
         let mut w = World::new();
         let handles: Vec<_> = (0..3).map(|page| w.pin(page, 2).1).collect();
         for handle in handles {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_pinned_leaves_nothing() {
+    fn a_failed_pin_leaves_nothing() {
         let mut w = World::new();
         let pin = |w: &mut World, offset, len| w.kernel.bti_pin(w.bti, w.vmo, offset, len).err();
         assert_eq!(pin(&mut w, 0, 0), Some(Status::INVALID_ARGS));

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_the_wait_is_told_once_with_its_first_time() {
+    fn an_interrupt_before_the_wait_is_reported_once_with_its_first_time() {
         let mut w = World::new();
         assert!(w.quiet());
         w.raise(5);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn unbinding_takes_the_packet_back_and_loses_nothing_that_was_not_told() {
+    fn unbinding_withdraws_the_packet_and_loses_no_interrupt() {
         let mut w = World::new();
         w.raise(1);
         w.bind();
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_that_come_meanwhile_are_told_as_one() {
+    fn edges_during_handling_are_reported_as_one() {
         let mut w = World::new();
         let edge = IrqSource::Pin { number: 8, level: false, active_low: false };
         let id = w.kernel.interrupt_create(0, edge).unwrap();

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_is_done_and_stepped_over() {
+    fn granted_port_instructions_are_executed_and_skipped() {
         let mut w = World::new();
         let registers = Registers { rax: 0xffff_ffff_1234_5678, rdx: 0xabcd_0102, ..Registers::default() };
         let (done, after) = w.run(&[0xee], registers);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_granted_is_not_done() {
+    fn other_port_instructions_are_not_executed() {
         let mut w = World::new();
         for (code, rdx) in
             [(&[0xee][..], 0xff), (&[0xee], 0x108), (&[0xef], 0x105), (&[0x66, 0xef], 0x107), (&[0xf4], 0x100)]

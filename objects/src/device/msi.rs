@@ -37,7 +37,7 @@ const CONTROL: u64 = 12;
 const MASKED: u32 = 1;
 
 /// Location of a device's MSI registers.
-pub type Place = (Id<Vmo>, u64, Registers);
+pub type MsiLocation = (Id<Vmo>, u64, Registers);
 
 /// The MSI of a message-signalled interrupt.
 pub(crate) struct Message {
@@ -109,7 +109,7 @@ impl<M: Machine> Kernel<M> {
         id: Id<Msi>,
         options: u32,
         number: u32,
-        place: Place,
+        place: MsiLocation,
     ) -> Result<Id<Interrupt>, Status> {
         let msi = self.objects.get(id)?;
         if number >= msi.block.count {
@@ -139,7 +139,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Checks the location of a device's registers in a VMO. Returns the location of the mask bit.
-    fn msi_check(&mut self, number: u32, (vmo, offset, registers): Place) -> Result<Option<Mask>, Status> {
+    fn msi_check(&mut self, number: u32, (vmo, offset, registers): MsiLocation) -> Result<Option<Mask>, Status> {
         let size = self.vmo_size(vmo)?;
         if !self.vmo_is_contiguous(vmo) || self.vmo_cache(vmo)? != Cache::UncachedDevice || offset >= size {
             return Err(Status::INVALID_ARGS);
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     /// A page of device memory with a table of four entries.
-    fn table(kernel: &mut Kernel<FakeMachine>) -> Place {
+    fn table(kernel: &mut Kernel<FakeMachine>) -> MsiLocation {
         kernel.machine.devices.memory = alloc::vec![(0xfe00_0000, PAGE, true)];
         let vmo = kernel.vmo_create_physical(0xfe00_0000, PAGE).unwrap();
         kernel.vmo_set_cache(vmo, Cache::UncachedDevice).unwrap();

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_read_what_was_written_but_not_where_the_system_is() {
+    fn io_ports_read_back_except_the_systems_own() {
         let mut machine = FakeMachine::new(4);
         machine.devices.own_ports.insert(0x3f8);
         machine.port_write(0x100, PortWidth::Long, 0x1234_5678);

@@ -44,7 +44,7 @@ pub(crate) struct Component {
 }
 
 /// The objects of a component that became a client.
-pub struct Joined {
+pub struct ComponentClient {
     /// Its process.
     pub process: Id<Process>,
     /// Its thread, which is not started yet.
@@ -58,7 +58,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: it does not ask for this any more. `NO_MEMORY`, `NO_RESOURCES`; the component has been notified.
-    pub fn component_joins(&mut self, component: u8) -> Result<Joined, Status> {
+    pub fn component_joins(&mut self, component: u8) -> Result<ComponentClient, Status> {
         self.component_ends(component);
         let (aspace, name) = self.machine.component_take(component).map_err(|_| Status::BAD_STATE)?;
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
         let (process, window) = made.inspect_err(|_| self.reaper_enqueue(job.object()))?;
         self.components.insert(component, Component { process, clients: None });
         match self.thread_create(process, Name::new(b"main")) {
-            Ok(thread) => Ok(Joined { process, thread, window }),
+            Ok(thread) => Ok(ComponentClient { process, thread, window }),
             Err(status) => {
                 self.process_kill(process, 0);
                 Err(status)
@@ -180,7 +180,7 @@ mod tests {
         kernel
     }
 
-    fn join(kernel: &mut Kernel<FakeMachine>) -> Joined {
+    fn join(kernel: &mut Kernel<FakeMachine>) -> ComponentClient {
         kernel.machine.endpoints.waiting.insert(0);
         let joined = kernel.component_joins(0).unwrap();
         kernel.component_opens(0).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_joins_who_does_not_wait() {
+    fn only_a_waiting_component_becomes_a_client() {
         let mut kernel = system();
         let before = kernel.census();
         assert_eq!(kernel.component_joins(0).err(), Some(Status::BAD_STATE));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_and_goes_and_leaves_nothing() {
+    fn creating_and_destroying_leaves_nothing() {
         let mut kernel = system();
         let before = (kernel.census(), kernel.machine.held());
         for _ in 0..3 {
@@ -243,13 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_into_it() {
+    fn no_other_process_enters_a_component() {
         let mut kernel = system();
         let joined = join(&mut kernel);
         let refused = Some(Status::NOT_SUPPORTED);
         assert_eq!(kernel.thread_create(joined.process, Name::new(b"t")).err(), refused);
-        assert_eq!(kernel.task_suspend(crate::task::suspend_token::Held::Thread(joined.thread)).err(), refused);
-        assert_eq!(kernel.task_suspend(crate::task::suspend_token::Held::Process(joined.process)).err(), refused);
+        assert_eq!(
+            kernel.task_suspend(crate::task::suspend_token::SuspendedTask::Thread(joined.thread)).err(),
+            refused
+        );
+        assert_eq!(
+            kernel.task_suspend(crate::task::suspend_token::SuspendedTask::Process(joined.process)).err(),
+            refused
+        );
         assert_eq!(kernel.thread_registers(joined.thread).err(), Some(Status::BAD_STATE));
         let endpoint = kernel.endpoint_find(b"keys").unwrap();
         assert_eq!(kernel.endpoint_mint(endpoint, joined.thread, 0, Default::default()).err(), refused);

@@ -31,9 +31,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
+use crate::core::account::CountKind;
 use crate::core::noun::Noun;
-use crate::core::object::Held;
+use crate::core::object::DrainStep;
 use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
@@ -227,10 +227,10 @@ impl<M: Machine> Kernel<M> {
         let vproc = self.objects.get(id)?;
         let (account, endpoint) = (vproc.account, self.objects.get(vproc.endpoint)?.of_machine());
         let priority = self.objects.get(vproc.owner)?.priority;
-        self.accounts.count(account, Counted::Threads, 1)?;
+        self.accounts.count(account, CountKind::Threads, 1)?;
         let runner = self.retry_with_reaper(|kernel| kernel.machine.runner_create(aspace, endpoint, priority));
         let runner = runner.map_err(|OutOfMemory| {
-            self.accounts.uncount(account, Counted::Threads, 1);
+            self.accounts.uncount(account, CountKind::Threads, 1);
             Status::NO_MEMORY
         })?;
         self.objects.get_mut(id)?.runners.insert(process, runner);
@@ -241,7 +241,7 @@ impl<M: Machine> Kernel<M> {
     fn runner_end(&mut self, id: Id<Vproc>, runner: MachineRunner) {
         if let Ok(vproc) = self.objects.get(id) {
             let (owner, told) = (vproc.owner, vproc.stopped);
-            self.accounts.uncount(vproc.account, Counted::Threads, 1);
+            self.accounts.uncount(vproc.account, CountKind::Threads, 1);
             if !told {
                 let runtime = self.machine.runner_runtime(runner).unwrap_or(0);
                 self.thread_ran(owner, runtime);
@@ -340,14 +340,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 4: destroys one runner of a stopped virtual processor.
-    pub(crate) fn vproc_drain(&mut self, id: Id<Vproc>) -> Held {
+    pub(crate) fn vproc_drain(&mut self, id: Id<Vproc>) -> DrainStep {
         self.vproc_unreachable(id);
         let first = self.objects.get(id).ok().and_then(|vproc| vproc.runners.first_key_value());
-        let Some((&process, &runner)) = first else { return Held::Nothing };
+        let Some((&process, &runner)) = first else { return DrainStep::Nothing };
         self.runner_forget(id, process);
         self.runner_end(id, runner);
         self.slice_add_work(RUNNER);
-        Held::More
+        DrainStep::More
     }
 
     pub(crate) fn vproc_end(&mut self, vproc: Vproc) {

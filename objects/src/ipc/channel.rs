@@ -21,7 +21,7 @@ use abi::{Signals, Status, ZX_CHANNEL_MAX_MSG_BYTES, ZX_CHANNEL_MAX_MSG_HANDLES}
 
 use crate::containers::growth::Grows;
 use crate::containers::inline_map::InlineMap;
-use crate::core::account::{Held, SPARE, STEP};
+use crate::core::account::{QueueCharge, SPARE, STEP};
 use crate::core::handle::Handle;
 use crate::core::noun::Noun;
 use crate::core::noun::Variant;
@@ -75,7 +75,7 @@ pub struct Channel {
     /// Bytes that the end is charged for them: see [`STEP`].
     paid: u64,
     /// What is counted against quotas for it.
-    pub(crate) counted: Held,
+    pub(crate) counted: QueueCharge,
     pub(crate) callers: InlineMap<u32, ObjectId>,
     pub(crate) next_txid: u32,
     /// The end in whose queue its handle is.
@@ -139,7 +139,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn channel_end(&mut self, mut end: Box<Channel>) {
         let plain = end.queue.is_empty() && end.queue.capacity() <= SPARE_ROOM && end.callers.is_empty();
         if plain && self.spare_channels.len() < MOST_SPARE {
-            (end.peer, end.owed, end.paid, end.counted) = (None, 0, 0, Held::default());
+            (end.peer, end.owed, end.paid, end.counted) = (None, 0, 0, QueueCharge::default());
             (end.next_txid, end.within) = (0, None);
             self.spare_channels.push(end);
         }
@@ -287,7 +287,7 @@ impl<M: Machine> Kernel<M> {
         let (owed, waiting, counted) = (channel.owed, channel.queue.len() as u64, channel.counted);
         self.discharge(end.object(), surplus);
         if counted.is_too_much(owed, waiting) {
-            let counted = self.uncount_held(end.object(), counted, owed, waiting);
+            let counted = self.uncount_queue(end.object(), counted, owed, waiting);
             if let Ok(channel) = self.objects.get_mut(end) {
                 channel.counted = counted;
             }
@@ -309,10 +309,10 @@ impl<M: Machine> Kernel<M> {
         let channel = self.objects.get(end)?;
         let (counted, messages, paid) = (channel.counted, channel.queue.len() as u64 + 1, channel.paid);
         if !counted.is_enough(owed, messages) {
-            self.objects.get_mut(end)?.counted = self.count_held(end.object(), counted, owed, messages)?;
+            self.objects.get_mut(end)?.counted = self.count_queue(end.object(), counted, owed, messages)?;
         }
         if owed > paid {
-            let more = self.charge_held(end.object(), owed - paid)?;
+            let more = self.charge_queue(end.object(), owed - paid)?;
             self.objects.get_mut(end)?.paid += more;
         }
         Ok(())
@@ -359,7 +359,7 @@ impl<M: Machine> Kernel<M> {
             _ => None,
         });
         let Some((charge, Body::Channel(end))) = gone else { return self.close_last(id.object()) };
-        self.uncount_all_held(charge, end.counted);
+        self.uncount_whole_queue(charge, end.counted);
         self.charge_end(charge);
         let peer = end.peer;
         self.channel_end(end);

@@ -9,7 +9,7 @@ use crate::core::noun::Noun;
 use crate::core::noun::Variant;
 use crate::core::noun::peered;
 use crate::core::object::Id;
-use crate::ipc::ring_buffer::{RingBuffer, Ringed};
+use crate::ipc::ring_buffer::{HasRingBuffer, RingBuffer};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
@@ -34,7 +34,7 @@ impl Noun for Fifo {
     const BYTES: u64 = MAX_BYTES;
 }
 
-impl Ringed for Fifo {
+impl HasRingBuffer for Fifo {
     #[inline(always)]
     fn ring(&mut self) -> Option<&mut RingBuffer> {
         Some(&mut self.inbox)

@@ -20,11 +20,11 @@ use abi::{
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::account::Payer;
+use crate::core::account::AccountOwner;
 use crate::core::noun::Noun;
 use crate::core::noun::peered;
 use crate::core::object::Id;
-use crate::ipc::stream::Part;
+use crate::ipc::stream::UserBuffer;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
@@ -145,7 +145,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: not whole pages. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
-    pub fn iob_create_shared_region<P: Payer>(
+    pub fn iob_create_shared_region<P: AccountOwner>(
         &mut self,
         process: Id<P>,
         size: u64,
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Gets the VMO of a region; the caller keeps it alive or releases it.
-    fn iob_region<P: Payer>(&mut self, process: Id<P>, spec: RegionSpec) -> Result<Region, Status> {
+    fn iob_region<P: AccountOwner>(&mut self, process: Id<P>, spec: RegionSpec) -> Result<Region, Status> {
         let (vmo, size) = match spec.source {
             Source::Shared(region) => {
                 let region = self.objects.get(region)?;
@@ -208,7 +208,11 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `INVALID_ARGS`: invalid region parameters. `OUT_OF_RANGE`: too large. `NO_MEMORY`.
-    pub fn iob_create<P: Payer>(&mut self, process: Id<P>, specs: &[RegionSpec]) -> Result<(Id<Iob>, Id<Iob>), Status> {
+    pub fn iob_create<P: AccountOwner>(
+        &mut self,
+        process: Id<P>,
+        specs: &[RegionSpec],
+    ) -> Result<(Id<Iob>, Id<Iob>), Status> {
         specs.iter().try_for_each(|spec| self.iob_check(spec))?;
         let mut regions = Vec::new();
         regions.room_exact(specs.len())?;
@@ -289,7 +293,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `OUT_OF_RANGE`: no such region. `NO_MEMORY`.
-    pub fn iob_window<P: Payer>(
+    pub fn iob_window<P: AccountOwner>(
         &mut self,
         process: Id<P>,
         id: Id<Iob>,
@@ -350,7 +354,7 @@ impl<M: Machine> Kernel<M> {
     /// `OUT_OF_RANGE`: no such region. `WRONG_TYPE`: it is no ring. `ACCESS_DENIED`: not allowed for this end.
     /// `INVALID_ARGS`: too many bytes, or invalid buffers. `BAD_STATE`: the ring's counters are invalid. `NO_SPACE`:
     /// the ring is full. `NO_MEMORY`. [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT).
-    pub fn iob_write(&mut self, id: Id<Iob>, index: u32, aspace: Key, parts: &[Part]) -> Result<(), Status> {
+    pub fn iob_write(&mut self, id: Id<Iob>, index: u32, aspace: Key, parts: &[UserBuffer]) -> Result<(), Status> {
         let tag_of = |discipline| match discipline {
             Discipline::Ring { tag } => Some(tag),
             _ => None,

@@ -27,7 +27,7 @@ pub(crate) struct RingBuffer {
 }
 
 /// An object that contains a ring for its reader.
-pub(crate) trait Ringed: Noun {
+pub(crate) trait HasRingBuffer: Noun {
     fn ring(&mut self) -> Option<&mut RingBuffer>;
 }
 
@@ -153,7 +153,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_in`].
     #[inline(always)]
-    pub(crate) fn ring_fill<T: Ringed>(
+    pub(crate) fn ring_fill<T: HasRingBuffer>(
         &mut self,
         id: Id<T>,
         aspace: Key,
@@ -171,7 +171,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(never)]
-    fn ring_fill_pages<T: Ringed>(&mut self, id: Id<T>, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+    fn ring_fill_pages<T: HasRingBuffer>(
+        &mut self,
+        id: Id<T>,
+        aspace: Key,
+        from: u64,
+        len: usize,
+    ) -> Result<(), Status> {
         let mut done = 0;
         while done < len {
             let at = from.wrapping_add(done as u64);
@@ -202,7 +208,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_out`].
     #[inline(always)]
-    pub(crate) fn ring_show<T: Ringed>(
+    pub(crate) fn ring_show<T: HasRingBuffer>(
         &mut self,
         id: Id<T>,
         aspace: Key,
@@ -220,7 +226,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(never)]
-    fn ring_show_pages<T: Ringed>(&mut self, id: Id<T>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
+    fn ring_show_pages<T: HasRingBuffer>(&mut self, id: Id<T>, aspace: Key, to: u64, len: usize) -> Result<(), Status> {
         let mut done = 0;
         while done < len {
             let at = to.wrapping_add(done as u64);

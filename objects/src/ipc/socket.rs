@@ -8,12 +8,12 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
-use crate::core::account::{Held, STEP};
+use crate::core::account::{QueueCharge, STEP};
 use crate::core::noun::Noun;
 use crate::core::noun::Variant;
 use crate::core::noun::peered;
 use crate::core::object::Id;
-use crate::ipc::ring_buffer::{RingBuffer, Ringed};
+use crate::ipc::ring_buffer::{HasRingBuffer, RingBuffer};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Machine;
@@ -88,7 +88,7 @@ pub struct Socket {
     /// Bytes that the end is charged for its received data: at most [`STEP`] more than that takes.
     paid: u64,
     /// What is counted against quotas for it.
-    pub(crate) counted: Held,
+    pub(crate) counted: QueueCharge,
     /// This end may write.
     pub can_write: bool,
     /// The peer may write to this end.
@@ -107,7 +107,7 @@ impl Noun for Socket {
 
 /// The result of the checks before a write.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct CheckedWrite {
     end: Id<Socket>,
     peer: Id<Socket>,
     /// Bytes that the peer has room for.
@@ -120,7 +120,7 @@ pub struct Way {
     quiet: bool,
 }
 
-impl Ringed for Socket {
+impl HasRingBuffer for Socket {
     #[inline(always)]
     fn ring(&mut self) -> Option<&mut RingBuffer> {
         match &mut self.inbox {
@@ -167,7 +167,7 @@ impl<M: Machine> Kernel<M> {
                 peer_koid: 0,
                 inbox,
                 paid: 0,
-                counted: Held::default(),
+                counted: QueueCharge::default(),
                 can_write: true,
                 can_receive: true,
                 read_threshold: 0,
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `BAD_STATE`: this end may not write. `PEER_CLOSED`. `SHOULD_WAIT`: no room.
     #[inline(always)]
-    pub fn socket_way(&self, end: Id<Socket>) -> Result<Way, Status> {
+    pub fn socket_way(&self, end: Id<Socket>) -> Result<CheckedWrite, Status> {
         let socket = self.objects.get(end)?;
         let Some(peer) = socket.peer else { return Err(Status::PEER_CLOSED) };
         if !socket.can_write {
@@ -200,7 +200,7 @@ impl<M: Machine> Kernel<M> {
         }
         let credit = to.paid.saturating_sub(held as u64) as usize;
         let quiet = socket.write_threshold == 0 && to.read_threshold == 0;
-        Ok(Way { end, peer, room, ready: ready.unwrap_or(0).min(credit), datagram: ready.is_none(), quiet })
+        Ok(CheckedWrite { end, peer, room, ready: ready.unwrap_or(0).min(credit), datagram: ready.is_none(), quiet })
     }
 
     /// Bytes that this end has written and the peer has not read.
@@ -229,7 +229,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_in`]. `NO_MEMORY`, `NO_RESOURCES`: limits of the job that created the peer.
     #[inline(always)]
-    pub fn socket_send(&mut self, way: Way, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
+    pub fn socket_send(&mut self, way: CheckedWrite, aspace: Key, from: u64, len: usize) -> Result<(), Status> {
         if !(1..=way.ready).contains(&len) || !way.quiet || len == way.room {
             return self.socket_send_slow((way.end, way.peer), way.datagram, aspace, from, len);
         }
@@ -270,9 +270,9 @@ impl<M: Machine> Kernel<M> {
         if missing > 0 {
             let (counted, bytes) = (socket.counted, socket.paid + missing);
             if !counted.is_enough(bytes, 0) {
-                self.objects.get_mut(end)?.counted = self.count_held(end.object(), counted, bytes, 0)?;
+                self.objects.get_mut(end)?.counted = self.count_queue(end.object(), counted, bytes, 0)?;
             }
-            let paid = self.charge_held(end.object(), missing)?;
+            let paid = self.charge_queue(end.object(), missing)?;
             self.objects.get_mut(end)?.paid += paid;
         }
         match self.objects.get_mut(end)?.ring() {
@@ -412,7 +412,7 @@ impl<M: Machine> Kernel<M> {
         let (counted, paid) = (socket.counted, socket.paid);
         self.discharge(end.object(), surplus);
         if counted.is_too_much(paid, 0) {
-            let counted = self.uncount_held(end.object(), counted, paid, 0);
+            let counted = self.uncount_queue(end.object(), counted, paid, 0);
             if let Ok(socket) = self.objects.get_mut(end) {
                 socket.counted = counted;
             }

@@ -32,7 +32,7 @@ use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::Access;
 use crate::machine::{Machine, PAGE};
-use crate::memory::copy::Copied;
+use crate::memory::copy::CopyResult;
 use crate::memory::vmo::{self, Vmo};
 
 /// A stream.
@@ -55,7 +55,7 @@ impl Noun for Stream {
 
 /// A buffer in a program's memory, as the program gave it.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct UserBuffer {
     /// Start address.
     pub address: u64,
     /// Length in bytes. The sum over all buffers of a call is below 2^64.
@@ -64,7 +64,7 @@ pub struct Part {
 
 /// The offset of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Where {
+pub enum StreamOffset {
     /// The position, which advances.
     Position,
     /// The end of the content; the position first moves there.
@@ -99,7 +99,7 @@ pub enum Moves {
 
 /// Progress of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carried {
+pub enum TransferStep {
     /// Done; the number of bytes.
     Over(u64),
     /// More slices follow.
@@ -109,18 +109,18 @@ pub enum Carried {
 }
 
 /// A new write.
-struct Begun {
+struct StartedWrite {
     run: Run,
     /// The previous sizes of the VMO and its content, if the VMO has grown for it.
     old: Option<(u64, u64)>,
 }
 
 impl Run {
-    fn new(at: Where, offset: u64, len: u64) -> Self {
+    fn new(at: StreamOffset, offset: u64, len: u64) -> Self {
         let moves = match at {
-            Where::Position => Moves::Position,
-            Where::End => Moves::End,
-            Where::At(_) => Moves::Nothing,
+            StreamOffset::Position => Moves::Position,
+            StreamOffset::End => Moves::End,
+            StreamOffset::At(_) => Moves::Nothing,
         };
         Run { moves, offset, len, done: 0 }
     }
@@ -151,13 +151,18 @@ fn of_buffer(status: Status) -> Status {
 }
 
 /// Total length of all buffers.
-fn total(parts: &[Part]) -> u64 {
+fn total(parts: &[UserBuffer]) -> u64 {
     parts.iter().map(|part| part.len).fold(0, u64::saturating_add)
 }
 
 /// Copies `left` bytes of the buffers, from position `skip` up. `copy` gets an address, a length, and the number of
 /// bytes copied before.
-fn each_part(parts: &[Part], mut skip: u64, mut left: u64, mut copy: impl FnMut(u64, u64, u64) -> Copied) -> Copied {
+fn each_part(
+    parts: &[UserBuffer],
+    mut skip: u64,
+    mut left: u64,
+    mut copy: impl FnMut(u64, u64, u64) -> CopyResult,
+) -> CopyResult {
     let mut done = 0;
     for part in parts {
         let before = skip.min(part.len);
@@ -228,19 +233,19 @@ impl<M: Machine> Kernel<M> {
     pub fn stream_read(
         &mut self,
         id: Id<Stream>,
-        at: Where,
+        at: StreamOffset,
         aspace: Key,
-        parts: &[Part],
+        parts: &[UserBuffer],
         run: Option<Run>,
-    ) -> Result<Carried, Status> {
+    ) -> Result<TransferStep, Status> {
         let stream = self.objects.get(id)?;
         let (named, position) = (stream.vmo, stream.seek);
         let end = self.vmo_content_size(named)?.min(self.vmo_size(named)?);
         let mut run = run.unwrap_or_else(|| {
             let offset = match at {
-                Where::Position => position,
-                Where::End => end,
-                Where::At(offset) => offset,
+                StreamOffset::Position => position,
+                StreamOffset::End => end,
+                StreamOffset::At(offset) => offset,
             };
             // A call may name the same buffer many times: limits the length to the total memory.
             let most = self.machine.memory().1;
@@ -257,7 +262,7 @@ impl<M: Machine> Kernel<M> {
             if begins {
                 self.stream_move(id, &run, run.end())?;
             }
-            return Ok(Carried::GoesOn(run));
+            return Ok(TransferStep::GoesOn(run));
         }
         self.stream_over(id, &run, begins, why)
     }
@@ -271,11 +276,11 @@ impl<M: Machine> Kernel<M> {
     pub fn stream_write(
         &mut self,
         id: Id<Stream>,
-        at: Where,
+        at: StreamOffset,
         aspace: Key,
-        parts: &[Part],
+        parts: &[UserBuffer],
         run: Option<Run>,
-    ) -> Result<Carried, Status> {
+    ) -> Result<TransferStep, Status> {
         let named = self.objects.get(id)?.vmo;
         let begins = run.is_none();
         let (mut run, old) = match run {
@@ -283,8 +288,8 @@ impl<M: Machine> Kernel<M> {
             Some(run) if self.vmo_content_size(named)? < run.at() => return self.stream_over(id, &run, false, Ok(())),
             Some(run) => (run, None),
             None => match self.stream_write_begins(id, at, aspace, parts)? {
-                Some(Begun { run, old }) => (run, old),
-                None => return Ok(Carried::Begins),
+                Some(StartedWrite { run, old }) => (run, old),
+                None => return Ok(TransferStep::Begins),
             },
         };
         let limit = run.end().min(self.vmo_size(named)?);
@@ -317,7 +322,7 @@ impl<M: Machine> Kernel<M> {
                     self.vmo_note_content_size(named, limit)?;
                 }
             }
-            return Ok(Carried::GoesOn(run));
+            return Ok(TransferStep::GoesOn(run));
         }
         self.stream_over(id, &run, begins, why)
     }
@@ -326,20 +331,20 @@ impl<M: Machine> Kernel<M> {
     fn stream_write_begins(
         &mut self,
         id: Id<Stream>,
-        at: Where,
+        at: StreamOffset,
         aspace: Key,
-        parts: &[Part],
-    ) -> Result<Option<Begun>, Status> {
+        parts: &[UserBuffer],
+    ) -> Result<Option<StartedWrite>, Status> {
         let stream = self.objects.get(id)?;
         let (named, resizes) = (stream.vmo, stream.resizes);
         let (content, size) = (self.vmo_content_size(named)?, self.vmo_size(named)?);
         let offset = match at {
-            Where::Position => stream.seek,
-            Where::End => content,
-            Where::At(offset) => offset,
+            StreamOffset::Position => stream.seek,
+            StreamOffset::End => content,
+            StreamOffset::At(offset) => offset,
         };
         let total = total(parts);
-        let beyond = if at == Where::End { Status::OUT_OF_RANGE } else { Status::FILE_BIG };
+        let beyond = if at == StreamOffset::End { Status::OUT_OF_RANGE } else { Status::FILE_BIG };
         let end = offset.checked_add(total).ok_or(beyond)?;
         let grown = if end > size && total > 0 {
             match vmo::round_up(end) {
@@ -357,12 +362,15 @@ impl<M: Machine> Kernel<M> {
             return Ok(None);
         }
         let Some(grown) = grown else {
-            return Ok(Some(Begun { run: Run::new(at, offset, end.min(size).saturating_sub(offset)), old: None }));
+            return Ok(Some(StartedWrite {
+                run: Run::new(at, offset, end.min(size).saturating_sub(offset)),
+                old: None,
+            }));
         };
         let good = self.stream_check(named, (offset, size), aspace, parts)?;
         self.vmo_set_size(named, grown)?;
         self.vmo_note_content_size(named, content)?;
-        Ok(Some(Begun { run: Run::new(at, offset, good), old: Some((size, content)) }))
+        Ok(Some(StartedWrite { run: Run::new(at, offset, good), old: Some((size, content)) }))
     }
 
     /// Number of bytes of a run to copy in one slice. A pager-backed VMO waits for all pages of the run at once.
@@ -383,7 +391,7 @@ impl<M: Machine> Kernel<M> {
         run: &Run,
         begins: bool,
         why: Result<(), Status>,
-    ) -> Result<Carried, Status> {
+    ) -> Result<TransferStep, Status> {
         let done = result(run.done, why);
         if !begins {
             let stream = self.objects.get(id)?;
@@ -398,7 +406,7 @@ impl<M: Machine> Kernel<M> {
         } else if done.is_ok() {
             self.stream_move(id, run, run.at())?;
         }
-        done.map(Carried::Over)
+        done.map(TransferStep::Over)
     }
 
     /// Before a VMO grows for a write: commits the pages from `offset` to its current end at `size`, and returns how
@@ -408,7 +416,7 @@ impl<M: Machine> Kernel<M> {
         vmo: Id<Vmo>,
         (offset, size): (u64, u64),
         aspace: Key,
-        parts: &[Part],
+        parts: &[UserBuffer],
     ) -> Result<u64, Status> {
         let mut good = 0;
         // Memory that was never written can be read without limit, but writing it takes memory.
@@ -442,9 +450,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn stream_read_all(
         &mut self,
         id: Id<Stream>,
-        at: Where,
+        at: StreamOffset,
         space: Key,
-        parts: &[Part],
+        parts: &[UserBuffer],
     ) -> Result<u64, Status> {
         self.all_slices(|k, run| k.stream_read(id, at, space, parts, run))
     }
@@ -453,23 +461,23 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn stream_write_all(
         &mut self,
         id: Id<Stream>,
-        at: Where,
+        at: StreamOffset,
         space: Key,
-        parts: &[Part],
+        parts: &[UserBuffer],
     ) -> Result<u64, Status> {
         self.all_slices(|k, run| k.stream_write(id, at, space, parts, run))
     }
 
     fn all_slices(
         &mut self,
-        mut slice: impl FnMut(&mut Self, Option<Run>) -> Result<Carried, Status>,
+        mut slice: impl FnMut(&mut Self, Option<Run>) -> Result<TransferStep, Status>,
     ) -> Result<u64, Status> {
         let mut run = None;
         loop {
             match slice(self, run)? {
-                Carried::Over(done) => return Ok(done),
-                Carried::GoesOn(begun) => run = Some(begun),
-                Carried::Begins => {}
+                TransferStep::Over(done) => return Ok(done),
+                TransferStep::GoesOn(begun) => run = Some(begun),
+                TransferStep::Begins => {}
             }
         }
     }

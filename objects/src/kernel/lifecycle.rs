@@ -90,8 +90,8 @@ impl<M: Machine> Kernel<M> {
         let taken = self.objects.slab.vacate(id.0, |object| Some((object.charge, object.take_body())));
         let Some((charge, body)) = taken else { return };
         match &body {
-            Body::Channel(end) => self.uncount_all_held(charge, end.counted),
-            Body::Socket(end) => self.uncount_all_held(charge, end.counted),
+            Body::Channel(end) => self.uncount_whole_queue(charge, end.counted),
+            Body::Socket(end) => self.uncount_whole_queue(charge, end.counted),
             _ => {}
         }
         self.charge_end(charge);

@@ -15,7 +15,7 @@ use crate::containers::slab::{Key, Slab};
 use crate::core::account::Accounts;
 use crate::core::continuation::Progress;
 use crate::core::debuglog::Log;
-use crate::core::handle::{Found, Handle, HandleLookaside, HandleValue};
+use crate::core::handle::{Handle, HandleLookaside, HandleValue, LookasideEntry};
 use crate::core::noun::Noun;
 use crate::core::noun::Variant;
 use crate::core::object::{DEFERRED_WORK, Id, ObjectId, Objects, ReapList};
@@ -32,10 +32,10 @@ use crate::kernel::trace::Trace;
 use crate::machine::{Machine, MachineEndpoint, MachineThread};
 use crate::memory::aspace::AddressSpace;
 use crate::memory::frames::Frames;
-use crate::memory::pager::{Source, Wanted};
+use crate::memory::pager::{MissingPages, Source};
 use crate::memory::pressure::Pressure;
 use crate::memory::vmar::Nodes;
-use crate::memory::vmo::Ahead;
+use crate::memory::vmo::AllocateAhead;
 use crate::memory::vmo::Unlocked;
 use crate::task::endpoint::Endpoint;
 use crate::task::fair_scheduling::FairScheduler;
@@ -64,7 +64,7 @@ pub struct Kernel<M: Machine> {
     pub(crate) packets: Slab<Packet>,
     pub(crate) sources: Slab<Source>,
     /// The pages from a pager that the current event must wait for, if any.
-    pub(crate) wanted: Option<Wanted>,
+    pub(crate) wanted: Option<MissingPages>,
     /// How far the current call has come, if it needs a continuation.
     pub(crate) progress: Option<Progress>,
     /// Threads whose wait for pages is over and whose calls are to be made again.
@@ -73,7 +73,7 @@ pub struct Kernel<M: Machine> {
     /// Number of address spaces that show a part of another one; usually 0.
     pub(crate) showing: usize,
     pub(crate) frames: Frames,
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: AllocateAhead,
     /// Discardable VMOs that are unlocked and have pages, the longest unlocked first.
     pub(crate) unlocked: List<Unlocked>,
     pub(crate) next_pin: u64,
@@ -146,7 +146,7 @@ impl<M: Machine> Kernel<M> {
             aspaces: Slab::default(),
             showing: 0,
             frames: Frames::default(),
-            ahead: Ahead::default(),
+            ahead: AllocateAhead::default(),
             unlocked: List::default(),
             next_pin: 0,
             deadlines: Deadlines::default(),
@@ -359,7 +359,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(always)]
-    fn find_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
+    fn find_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&LookasideEntry, Status> {
         match self.handle_lookaside.find(process.object(), value) {
             Some(found) => Ok(found),
             None => self.look_up_handle(process, value),
@@ -367,7 +367,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     #[inline(never)]
-    fn look_up_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&Found, Status> {
+    fn look_up_handle(&self, process: Id<Process>, value: HandleValue) -> Result<&LookasideEntry, Status> {
         let handle = self.objects.get(process)?.handles.get(value)?;
         let kind = self.objects.any(handle.object)?.body.object_type();
         Ok(self.handle_lookaside.keep(process.object(), value, handle, kind))

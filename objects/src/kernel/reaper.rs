@@ -28,9 +28,9 @@ use crate::containers::growth::OutOfMemory;
 use crate::containers::list::List;
 use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_NANOS, SliceTimer};
 use crate::core::object::DEFERRED_WORK;
-use crate::core::object::Held;
+use crate::core::object::DrainStep;
 use crate::core::object::{Id, ObjectId};
-use crate::core::wait::{Interests, Through};
+use crate::core::wait::{Interests, WaitHandle};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
@@ -64,7 +64,7 @@ pub(crate) struct Reaper {
     /// Settled interests with observers that were not notified yet ([`crate::core::wait`], step 4).
     pub(crate) settled: List<Interests>,
     /// Observers through closed handles ([`crate::core::wait`], step 5).
-    pub(crate) cancelled: List<Through>,
+    pub(crate) cancelled: List<WaitHandle>,
     /// Some of these were added by this event. `stops` is then set, too, so one check covers both.
     notifies: bool,
     /// Work since the last check of the time.
@@ -332,9 +332,9 @@ impl<M: Machine> Kernel<M> {
     /// One step of destroying an object: closes a handle that it holds, or destroys the object itself.
     fn reap_step(&mut self, id: ObjectId) {
         match self.drain_object(id) {
-            Held::Handle(handle) => self.close_now(handle),
-            Held::More => {}
-            Held::Nothing => {
+            DrainStep::Handle(handle) => self.close_now(handle),
+            DrainStep::More => {}
+            DrainStep::Nothing => {
                 self.reap_list.remove(&mut self.objects.slab, id.key());
                 self.reaper.new_objects = self.reaper.new_objects.saturating_sub(1);
                 if self.objects.any(id).is_ok_and(|o| o.refs == 0 && o.handles == 0) {
@@ -345,13 +345,13 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Takes something out of an object that is being destroyed.
-    fn drain_object(&mut self, id: ObjectId) -> Held {
-        let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
+    fn drain_object(&mut self, id: ObjectId) -> DrainStep {
+        let Ok(object) = self.objects.any_mut(id) else { return DrainStep::Nothing };
         let (unreachable, unneeded) = (object.handles == 0, object.refs == 0 && object.handles == 0);
         if unneeded && object.is_watched() && self.drop_observer_of(id) {
-            return Held::More;
+            return DrainStep::More;
         }
-        let Ok(object) = self.objects.any_mut(id) else { return Held::Nothing };
+        let Ok(object) = self.objects.any_mut(id) else { return DrainStep::Nothing };
         match &mut object.body {
             Body::Process(process) => {
                 let account = process.account;
@@ -361,21 +361,21 @@ impl<M: Machine> Kernel<M> {
             }
             Body::Port(_) if unreachable => {
                 if self.port_drain(Id::new(id)) {
-                    Held::More
+                    DrainStep::More
                 } else {
-                    Held::Nothing
+                    DrainStep::Nothing
                 }
             }
             Body::Pager(_) if unreachable => {
                 if self.pager_drain(Id::new(id)) {
-                    Held::More
+                    DrainStep::More
                 } else {
-                    Held::Nothing
+                    DrainStep::Nothing
                 }
             }
             Body::Vproc(vproc) if unneeded || vproc.has_stopped() => self.vproc_drain(crate::Id::new(id)),
-            Body::Channel(channel) if unneeded => channel.drain_handle().map_or(Held::Nothing, Held::Handle),
-            _ => Held::Nothing,
+            Body::Channel(channel) if unneeded => channel.drain_handle().map_or(DrainStep::Nothing, DrainStep::Handle),
+            _ => DrainStep::Nothing,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
 use crate::machine::{Aspace, Machine, PAGE, Perm, USER_TOP};
-use crate::memory::vmar::{Child, Lots, Vmar, VmarFlags};
+use crate::memory::vmar::{Child, RandomBytes, Vmar, VmarFlags};
 use crate::memory::vmo::Vmo;
 
 /// A mapping: a run of pages of a VMO in an address space.
@@ -69,9 +69,9 @@ pub struct AddressSpace {
     pub vdso_base: u64,
     /// The range of the mapping that is [`Mapping::fixed`]; there is at most one.
     pub(crate) fixed: Option<(u64, u64)>,
-    pub(crate) lots: Lots,
+    pub(crate) lots: RandomBytes,
     /// The part of another address space that it shows, if any ([`crate::task::shared_process`]).
-    pub(crate) shows: Option<Shows>,
+    pub(crate) shows: Option<SharedPart>,
     /// Address spaces that show a part of this one.
     pub(crate) shown_in: Vec<Key>,
     /// The process that is charged for it, once there is one.
@@ -136,7 +136,7 @@ impl AddressSpace {
 
 /// A part of an address space that shows another one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shows {
+pub(crate) struct SharedPart {
     /// The address space shown.
     pub(crate) of: Key,
     /// The range.
@@ -258,7 +258,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Creates an address space, a part of which may show another one. `machine` is an existing address space of the
     /// machine, which is destroyed on an error.
-    pub(crate) fn aspace_create(&mut self, machine: Option<Aspace>, shows: Option<Shows>) -> Result<Key, Status> {
+    pub(crate) fn aspace_create(&mut self, machine: Option<Aspace>, shows: Option<SharedPart>) -> Result<Key, Status> {
         let machine = match machine {
             Some(machine) => machine,
             None => self.retry_with_reaper(|kernel| kernel.machine.aspace_create()).map_err(|_| Status::NO_MEMORY)?,
@@ -270,7 +270,7 @@ impl<M: Machine> Kernel<M> {
             innermost: BTreeMap::new(),
             vdso_base: 0,
             fixed: None,
-            lots: Lots::default(),
+            lots: RandomBytes::default(),
             shows: None,
             shown_in: Vec::new(),
             payer: None,
@@ -297,7 +297,7 @@ impl<M: Machine> Kernel<M> {
         &mut self,
         machine: Option<Aspace>,
         (base, end): (u64, u64),
-        shows: Option<Shows>,
+        shows: Option<SharedPart>,
     ) -> Result<(Key, Id<Vmar>), Status> {
         let key = self.aspace_create(machine, shows)?;
         let all = VmarFlags { specific: true, read: true, write: true, execute: true };

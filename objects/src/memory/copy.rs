@@ -16,7 +16,7 @@ use crate::memory::aspace::Mapping;
 use crate::memory::vmo::Vmo;
 
 /// Number of bytes copied, and the error that ended the copy, if any.
-pub(crate) type Copied = (u64, Result<(), Status>);
+pub(crate) type CopyResult = (u64, Result<(), Status>);
 
 /// Number of bytes that can be copied in one piece: up to the end of either page.
 fn run(a: u64, b: u64, left: u64) -> usize {
@@ -94,7 +94,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Copies out of a VMO with its own pages, within its size, into a program's memory.
-    pub(crate) fn vmo_to_user(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
+    pub(crate) fn vmo_to_user(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> CopyResult {
         // Requests missing pages from a pager at once; other errors show when the copy reaches the page.
         if len > 0 && self.vmo_require(vmo, offset, len, Access::Read) == Err(PAGE_WAIT) {
             return (0, Err(PAGE_WAIT));
@@ -129,7 +129,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Copies from a program's memory into a VMO with its own pages, within its size.
-    pub(crate) fn user_to_vmo(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> Copied {
+    pub(crate) fn user_to_vmo(&mut self, vmo: Id<Vmo>, offset: u64, aspace: Key, address: u64, len: u64) -> CopyResult {
         if len > 0 && self.vmo_require(vmo, offset, len, Access::Write) == Err(PAGE_WAIT) {
             return (0, Err(PAGE_WAIT));
         }

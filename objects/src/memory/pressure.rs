@@ -166,8 +166,8 @@ impl<M: Machine> Kernel<M> {
 
     /// Before a call: if memory is short, runs some slices of the reaper.
     pub fn reap_if_short(&mut self) {
-        let mut portions = 0..SLICES_IF_SHORT;
-        while self.pressure.level >= Warning && portions.next().is_some() && self.reaper_slice() {}
+        let mut slices = 0..SLICES_IF_SHORT;
+        while self.pressure.level >= Warning && slices.next().is_some() && self.reaper_slice() {}
     }
 
     /// The reaper has made progress while memory is to be relieved.
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_goes_oldest_first_before_anybody_is_refused() {
+    fn discardable_memory_is_freed_oldest_first_before_a_refusal() {
         let (mut kernel, events, handles) = world();
         let quarter = FRAMES / 4;
         let old = discardable(&mut kernel, quarter);

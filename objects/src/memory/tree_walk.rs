@@ -165,7 +165,7 @@ mod tests {
 
     /// At each position of a stopped walk, the current VMAR is destroyed or something is mapped.
     #[test]
-    fn what_comes_and_goes_while_a_walk_is_stopped() {
+    fn changes_while_a_walk_is_stopped() {
         let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
         let job = kernel.root_job().unwrap();
         let (_, root) = kernel.process_create(job, Name::new(b"p")).unwrap();

@@ -8,7 +8,7 @@
 use abi::Status;
 
 use crate::containers::slab::Key;
-use crate::core::account::Payer;
+use crate::core::account::AccountOwner;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -19,7 +19,7 @@ use crate::memory::vmo::AbsentPages;
 
 /// A checked destination for a few bytes: the write needs no second look-up.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct UserDestination {
     address: u64,
     /// The frame and offset, if the bytes are in one page that the lookaside cache has.
     known: Option<(Frame, usize)>,
@@ -27,16 +27,16 @@ pub struct Place {
     era: u64,
 }
 
-impl Place {
+impl UserDestination {
     /// No destination.
-    pub const NOWHERE: Self = Place { address: 0, known: None, era: 0 };
+    pub const NOWHERE: Self = UserDestination { address: 0, known: None, era: 0 };
 
     /// The place `offset` bytes further, which was checked together with it.
     #[inline(always)]
     #[must_use]
     pub fn on(self, bytes: usize) -> Self {
         let known = self.known.map(|(frame, offset)| (frame, offset + bytes));
-        Place { address: self.address.wrapping_add(bytes as u64), known, era: self.era }
+        UserDestination { address: self.address.wrapping_add(bytes as u64), known, era: self.era }
     }
 }
 
@@ -238,12 +238,12 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_out`].
     #[inline(always)]
-    pub fn user_place(&mut self, aspace: Key, address: u64, len: usize) -> Result<Place, Status> {
+    pub fn user_place(&mut self, aspace: Key, address: u64, len: usize) -> Result<UserDestination, Status> {
         let known = self.known(aspace, address, len, Access::Write);
         if known.is_none() {
             self.check_out_pages(aspace, address, len)?;
         }
-        Ok(Place { address, known, era: self.frames.lookaside.era() })
+        Ok(UserDestination { address, known, era: self.frames.lookaside.era() })
     }
 
     /// Writes to a place. If its page may have changed since, looks it up again.
@@ -251,7 +251,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::copy_out`].
     #[inline(always)]
-    pub fn fill_place(&mut self, aspace: Key, place: Place, data: &[u8]) -> Result<(), Status> {
+    pub fn fill_place(&mut self, aspace: Key, place: UserDestination, data: &[u8]) -> Result<(), Status> {
         match place.known {
             Some((frame, offset)) if place.era == self.frames.lookaside.era() => {
                 self.machine.frame_write(frame, offset, data);
@@ -300,7 +300,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// As [`Kernel::copy_in_forced`]. `ACCESS_DENIED`: the memory cannot be copied.
-    pub fn copy_out_forced<P: Payer>(
+    pub fn copy_out_forced<P: AccountOwner>(
         &mut self,
         caller: Id<P>,
         aspace: Key,

@@ -10,7 +10,7 @@ use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
 use crate::core::wait::{Observed, Waiters};
 use crate::ipc::channel::{CallBuffers, Channel};
-use crate::task::exception::{After, Exception};
+use crate::task::exception::{AfterException, Exception};
 use crate::task::futex::FutexKey;
 use crate::task::page_wait::PageWait;
 use crate::task::thread::Thread;
@@ -42,7 +42,7 @@ pub(crate) enum Wait {
     /// ([`crate::core::continuation`]).
     Continuation(Box<Continuation>),
     /// A handler's decision about what the thread did.
-    Exception { exception: Id<Exception>, after: After, kind: u32 },
+    Exception { exception: Id<Exception>, after: AfterException, kind: u32 },
 }
 
 /// What a thread waits for at the host link.

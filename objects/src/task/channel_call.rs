@@ -14,7 +14,7 @@ use crate::core::wait::Waiting;
 use crate::ipc::channel::{CallBuffers, Channel, Message};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::memory::usermem::Place;
+use crate::memory::usermem::UserDestination;
 use crate::task::blocking::Wait;
 use crate::task::page_wait::AfterPageWait;
 use crate::task::process::Process;
@@ -140,14 +140,14 @@ impl<M: Machine> Kernel<M> {
         process: Id<Process>,
         message: &Message,
         buffers: CallBuffers,
-    ) -> Result<Place, Status> {
+    ) -> Result<UserDestination, Status> {
         let (bytes, handles) = (message.data.len(), message.handles.len());
         self.copy_out(aspace, buffers.actual_bytes, &(bytes as u32).to_le_bytes())?;
         self.copy_out(aspace, buffers.actual_handles, &(handles as u32).to_le_bytes())?;
         if bytes > buffers.num_bytes as usize || handles > buffers.num_handles as usize {
             return Err(Status::BUFFER_TOO_SMALL);
         }
-        let mut to = Place::NOWHERE;
+        let mut to = UserDestination::NOWHERE;
         if handles > 0 {
             to = self.user_place(aspace, buffers.handles, handles * handle_size(buffers.etc))?;
             self.reserve_handles(process, handles)?;
@@ -166,7 +166,7 @@ impl<M: Machine> Kernel<M> {
         &mut self,
         receiver: (Id<Process>, Key),
         mut handles: Vec<Handle>,
-        to: Place,
+        to: UserDestination,
         etc: bool,
     ) -> Result<(), Status> {
         let mut result = Ok(());
@@ -183,7 +183,7 @@ impl<M: Machine> Kernel<M> {
         &mut self,
         (process, aspace): (Id<Process>, Key),
         handle: Handle,
-        to: Place,
+        to: UserDestination,
         etc: bool,
     ) -> Result<(), Status> {
         let value = self.objects.get_mut(process).and_then(|receiver| receiver.handles.insert(handle));

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_ends_closes_what_it_offered() {
+    fn the_end_of_a_component_closes_its_endpoints() {
         let (mut kernel, thread) = system();
         kernel.machine.endpoints.offered = alloc::vec![("keys", 1)];
         assert_eq!(kernel.endpoint_find(b"other").unwrap_err(), Status::NOT_FOUND);

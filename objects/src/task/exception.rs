@@ -10,7 +10,7 @@
 //! 3. *Decided*: that handle is closed, in whichever process it is and whether or not the message was read
 //!    ([`Kernel::exception_unreachable`]). The exception's state, set by the last holder, says whether the thread
 //!    continues, exits, or step 2 is repeated.
-//! 4. *Over*: the thread continues as before ([`After`]); or, if no handler is left, its process ends with a report
+//! 4. *Over*: the thread continues as before ([`AfterException`]); or, if no handler is left, its process ends with a report
 //!    ([`Kernel::exception_unhandled`]), unless the exception was only a notification.
 //!
 //! If the thread is killed meanwhile, its exception remains: the handle still gives access to the thread, and closing
@@ -114,7 +114,7 @@ fn route(kind: u32) -> Route {
 
 /// What a thread does when its exception is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum After {
+pub(crate) enum AfterException {
     /// It continues where it is.
     Resume,
     /// Its call returns this.
@@ -267,7 +267,7 @@ impl<M: Machine> Kernel<M> {
     /// Step 1 for an exception that ends the process if no handler handles it. Afterwards the thread is blocked, or has
     /// ended.
     pub fn exception_fault(&mut self, thread: Id<Thread>, report: zx_exception_report_t) {
-        if self.exception_raise(thread, report, After::Resume) {
+        if self.exception_raise(thread, report, AfterException::Resume) {
             self.thread_settle(thread);
         } else {
             self.exception_unhandled(thread, &report);
@@ -279,7 +279,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// None that a caller can cause.
     pub fn exception_user(&mut self, thread: Id<Thread>, code: u32, data: u32) -> Result<Waiting, Status> {
-        let after = After::Return(i64::from(Status::OK.0));
+        let after = AfterException::Return(i64::from(Status::OK.0));
         let held = self.exception_raise(thread, synthetic(ZX_EXCP_USER, code, data), after);
         Ok(if held { Waiting::Blocked } else { Waiting::Over(Status::OK) })
     }
@@ -288,7 +288,7 @@ impl<M: Machine> Kernel<M> {
     /// thread; afterwards the call returns `result`, unless the process has ended.
     pub fn exception_policy(&mut self, thread: Id<Thread>, code: u32, data: u32, result: i64) {
         let report = synthetic(ZX_EXCP_POLICY_ERROR, code, data);
-        if !self.exception_raise(thread, report, After::Return(result)) {
+        if !self.exception_raise(thread, report, AfterException::Return(result)) {
             self.exception_unhandled(thread, &report);
         }
     }
@@ -296,8 +296,8 @@ impl<M: Machine> Kernel<M> {
     /// A thread is about to run for the first time; `first`: it is its process's first. Says whether a debugger holds
     /// it before its first instruction.
     pub(crate) fn exception_starting(&mut self, thread: Id<Thread>, first: bool) -> bool {
-        first && self.exception_raise(thread, synthetic(ZX_EXCP_PROCESS_STARTING, 0, 0), After::Resume)
-            || self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_STARTING, 0, 0), After::Resume)
+        first && self.exception_raise(thread, synthetic(ZX_EXCP_PROCESS_STARTING, 0, 0), AfterException::Resume)
+            || self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_STARTING, 0, 0), AfterException::Resume)
     }
 
     /// `thread_exit`: ends the calling thread, after its debugger, if any, has released it.
@@ -305,7 +305,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(t) = self.objects.get_mut(thread) {
             t.end_reported = true;
         }
-        if !self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_EXITING, 0, 0), After::Exit) {
+        if !self.exception_raise(thread, synthetic(ZX_EXCP_THREAD_EXITING, 0, 0), AfterException::Exit) {
             self.thread_kill(thread);
         }
     }
@@ -322,7 +322,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 1: says whether a handler has the exception. The thread is then blocked in it.
-    fn exception_raise(&mut self, thread: Id<Thread>, report: zx_exception_report_t, after: After) -> bool {
+    fn exception_raise(&mut self, thread: Id<Thread>, report: zx_exception_report_t, after: AfterException) -> bool {
         let kind = report.header.type_;
         if self.next_handler(thread, route(kind), None, false).is_none() {
             return false;
@@ -493,10 +493,10 @@ impl<M: Machine> Kernel<M> {
         let Some(Wait::Exception { after, kind, .. }) = self.take_wait(thread) else { return };
         match after {
             // After the jobs' debuggers, the process's own debugger is next.
-            After::Resume if kind == ZX_EXCP_PROCESS_STARTING && self.exception_starting(thread, false) => {}
-            After::Resume => self.thread_settle(thread),
-            After::Return(result) => self.wake_with(thread, result),
-            After::Exit => self.thread_kill(thread),
+            AfterException::Resume if kind == ZX_EXCP_PROCESS_STARTING && self.exception_starting(thread, false) => {}
+            AfterException::Resume => self.thread_settle(thread),
+            AfterException::Return(result) => self.wake_with(thread, result),
+            AfterException::Exit => self.thread_kill(thread),
         }
     }
 

@@ -15,7 +15,7 @@ use abi::{
 
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::debuglog::{Level, Speaker};
+use crate::core::debuglog::{Level, LogWriter};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Registers};
@@ -74,7 +74,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn report_line(&mut self, level: Level, text: &str) {
-        self.log(level, Speaker::Kernel("exception"), text.as_bytes());
+        self.log(level, LogWriter::Kernel("exception"), text.as_bytes());
     }
 
     fn report_head(

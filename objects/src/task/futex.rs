@@ -36,7 +36,7 @@ pub const AT_ONCE: u32 = 64;
 
 /// Remaining work of a requeue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Left {
+pub struct RequeueProgress {
     /// Threads to wake.
     pub wakes: u32,
     /// Threads to move, after that.
@@ -255,9 +255,9 @@ impl<M: Machine> Kernel<M> {
         aspace: Key,
         what: Requeue,
         expected: u32,
-        counts: Left,
+        counts: RequeueProgress,
         new_owner: NewOwner,
-    ) -> Result<Left, Status> {
+    ) -> Result<RequeueProgress, Status> {
         let (key, to) = (self.futex_key(aspace, what.from)?, self.futex_key(aspace, what.to)?);
         if key == to {
             return Err(Status::INVALID_ARGS);
@@ -274,17 +274,22 @@ impl<M: Machine> Kernel<M> {
         self.futex_set_owner(key, if new_owner == NewOwner::Woken { woken } else { None });
         self.futex_set_owner(to, what.owner);
         let wakes = self.futex_count(key, left.wakes);
-        Ok(Left { wakes, moves: self.futex_count(key, left.moves.saturating_add(wakes)) - wakes })
+        Ok(RequeueProgress { wakes, moves: self.futex_count(key, left.moves.saturating_add(wakes)) - wakes })
     }
 
     /// Wakes and moves the next slice of the threads that are left; returns how many are left then.
     ///
     /// # Errors
     /// As [`Kernel::futex_requeue`].
-    pub fn futex_requeue_more(&mut self, aspace: Key, what: Requeue, left: Left) -> Result<Left, Status> {
+    pub fn futex_requeue_more(
+        &mut self,
+        aspace: Key,
+        what: Requeue,
+        left: RequeueProgress,
+    ) -> Result<RequeueProgress, Status> {
         let (key, to) = (self.futex_key(aspace, what.from)?, self.futex_key(aspace, what.to)?);
         let (_, left) = self.futex_requeue_some(key, to, what.owner, left);
-        Ok(if self.futexes.get(&key).is_none() { Left { wakes: 0, moves: 0 } } else { left })
+        Ok(if self.futexes.get(&key).is_none() { RequeueProgress { wakes: 0, moves: 0 } } else { left })
     }
 
     /// Wakes and moves at most [`AT_ONCE`] threads; returns the last one woken, and how many are left. Sets the second
@@ -294,8 +299,8 @@ impl<M: Machine> Kernel<M> {
         key: FutexKey,
         to: FutexKey,
         owner: Option<Id<Thread>>,
-        counts: Left,
-    ) -> (Option<Id<Thread>>, Left) {
+        counts: RequeueProgress,
+    ) -> (Option<Id<Thread>>, RequeueProgress) {
         let wakes = counts.wakes.min(AT_ONCE);
         let woken = self.futex_wake_some(key, wakes);
         let moves = counts.moves.min(AT_ONCE - wakes);
@@ -313,7 +318,7 @@ impl<M: Machine> Kernel<M> {
             let owner = owner.filter(|&owner| !self.futex_waits(owner, to));
             self.futex_set_owner(to, owner);
         }
-        (woken, Left { wakes: counts.wakes - wakes, moves: counts.moves - moves })
+        (woken, RequeueProgress { wakes: counts.wakes - wakes, moves: counts.moves - moves })
     }
 
     /// `futex_get_owner`: the owner's koid, 0 if there is none.

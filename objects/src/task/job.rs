@@ -8,7 +8,7 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL, zx_policy_basi
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
+use crate::core::account::CountKind;
 use crate::core::noun::Noun;
 use crate::core::noun::chain;
 use crate::core::object::Id;
@@ -95,7 +95,7 @@ impl<M: Machine> Kernel<M> {
         let above = parent.map(|parent| self.objects.get(parent).map(|job| job.account)).transpose()?;
         let account = self.account_new(parent)?;
         if let Some(above) = above {
-            self.accounts.count(above, Counted::Jobs, 1).inspect_err(|_| self.account_leave(account))?;
+            self.accounts.count(above, CountKind::Jobs, 1).inspect_err(|_| self.account_leave(account))?;
         }
         let job = Job {
             name,
@@ -118,7 +118,7 @@ impl<M: Machine> Kernel<M> {
         let empty = Signals::JOB_NO_JOBS | Signals::JOB_NO_PROCESSES | Signals::JOB_NO_CHILDREN;
         self.create(empty, Body::Job(Box::new(job))).inspect_err(|_| {
             self.account_leave(account);
-            above.into_iter().for_each(|above| self.accounts.uncount(above, Counted::Jobs, 1));
+            above.into_iter().for_each(|above| self.accounts.uncount(above, CountKind::Jobs, 1));
         })
     }
 
@@ -376,7 +376,7 @@ impl<M: Machine> Kernel<M> {
         job.exceptions.into_iter().chain(job.debuggers).for_each(|channel| self.exception_channel_close(channel));
         if let Some(parent) = job.parent {
             if let Ok(above) = self.objects.get(parent).map(|parent| parent.account) {
-                self.accounts.uncount(above, Counted::Jobs, 1);
+                self.accounts.uncount(above, CountKind::Jobs, 1);
             }
             self.drop_ref(parent.object());
         }

@@ -3,7 +3,7 @@
 use abi::Status;
 
 use crate::containers::slab::Key;
-use crate::core::account::{Count, Counted};
+use crate::core::account::{Count, CountKind};
 use crate::core::handle::{CHUNK, CHUNK_BYTES};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
@@ -59,7 +59,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// None that a caller can cause.
-    pub fn job_count(&self, job: Id<Job>, what: Counted) -> Result<Count, Status> {
+    pub fn job_count(&self, job: Id<Job>, what: CountKind) -> Result<Count, Status> {
         let account = self.accounts.slab.get(self.objects.get(job)?.account).ok_or(Status::INTERNAL)?;
         account.counts.get(what as usize).copied().ok_or(Status::INTERNAL)
     }
@@ -68,7 +68,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// None that a caller can cause.
-    pub fn job_limit_count(&mut self, job: Id<Job>, what: Counted, limit: u64) -> Result<(), Status> {
+    pub fn job_limit_count(&mut self, job: Id<Job>, what: CountKind, limit: u64) -> Result<(), Status> {
         let account = self.objects.get(job)?.account;
         let account = self.accounts.slab.get_mut(account).ok_or(Status::INTERNAL)?;
         account.counts.get_mut(what as usize).ok_or(Status::INTERNAL)?.limit = limit;
@@ -86,7 +86,7 @@ impl<M: Machine> Kernel<M> {
         let (account, chunks) = (p.account, p.handles.chunks_missing(count) as u64);
         let bytes = chunks.saturating_mul(CHUNK_BYTES);
         self.may_charge(process.object(), bytes)?;
-        self.accounts.count(account, Counted::Handles, chunks.saturating_mul(CHUNK as u64))?;
+        self.accounts.count(account, CountKind::Handles, chunks.saturating_mul(CHUNK as u64))?;
         self.charge(process.object(), bytes);
         self.objects.get_mut(process)?.handles.allow(chunks as usize);
         Ok(())
@@ -95,7 +95,7 @@ impl<M: Machine> Kernel<M> {
     /// A handle table with that many allowed chunks was freed.
     pub(crate) fn table_gone(&mut self, process: Id<Process>, chunks: usize) {
         let Ok(account) = self.objects.get(process).map(|p| p.account) else { return };
-        self.accounts.uncount(account, Counted::Handles, chunks as u64 * CHUNK as u64);
+        self.accounts.uncount(account, CountKind::Handles, chunks as u64 * CHUNK as u64);
         self.discharge(process.object(), chunks as u64 * CHUNK_BYTES);
     }
 }
@@ -130,11 +130,11 @@ mod tests {
             self.held.push(self.kernel.dup_handle(Handle { object, rights: Rights::NONE }));
         }
 
-        fn used(&self, what: Counted) -> u64 {
+        fn used(&self, what: CountKind) -> u64 {
             let root = self.kernel.root_job().unwrap();
             let (job, all) =
                 (self.kernel.job_count(self.job, what).unwrap(), self.kernel.job_count(root, what).unwrap());
-            if what != Counted::Jobs {
+            if what != CountKind::Jobs {
                 assert_eq!(job.used, all.used);
             }
             job.used
@@ -144,9 +144,9 @@ mod tests {
     #[test]
     fn tasks_count_until_they_end() {
         let mut world = World::new();
-        world.kernel.job_limit_count(world.job, Counted::Processes, 2).unwrap();
-        world.kernel.job_limit_count(world.job, Counted::Threads, 3).unwrap();
-        world.kernel.job_limit_count(world.job, Counted::Jobs, 1).unwrap();
+        world.kernel.job_limit_count(world.job, CountKind::Processes, 2).unwrap();
+        world.kernel.job_limit_count(world.job, CountKind::Threads, 3).unwrap();
+        world.kernel.job_limit_count(world.job, CountKind::Jobs, 1).unwrap();
         let below = world.kernel.job_create(world.job).unwrap();
         world.hold(below.object());
         assert_eq!(world.kernel.job_create(world.job).err(), Some(Status::NO_RESOURCES));
@@ -160,33 +160,33 @@ mod tests {
             world.hold(thread.object());
         }
         assert_eq!(world.kernel.thread_create(other, Name::default()).err(), Some(Status::NO_RESOURCES));
-        assert_eq!([Counted::Jobs, Counted::Processes, Counted::Threads].map(|what| world.used(what)), [1, 2, 3]);
+        assert_eq!([CountKind::Jobs, CountKind::Processes, CountKind::Threads].map(|what| world.used(what)), [1, 2, 3]);
         // The process has ended, although there are handles to it.
         world.kernel.process_kill(process, 0);
         world.kernel.process_kill(other, 0);
         world.kernel.reap();
-        assert_eq!([Counted::Jobs, Counted::Processes, Counted::Threads].map(|what| world.used(what)), [1, 0, 0]);
+        assert_eq!([CountKind::Jobs, CountKind::Processes, CountKind::Threads].map(|what| world.used(what)), [1, 0, 0]);
         core::mem::take(&mut world.held).into_iter().skip(1).for_each(|handle| world.kernel.close(handle));
         world.kernel.reap();
-        assert_eq!(world.used(Counted::Jobs), 0);
+        assert_eq!(world.used(CountKind::Jobs), 0);
     }
 
     #[test]
-    fn a_thread_that_never_started_counts_until_nobody_has_it() {
+    fn an_unstarted_thread_is_counted_until_its_last_handle_closes() {
         let mut world = World::new();
         let (process, _) = world.kernel.process_create(world.job, Name::default()).unwrap();
         world.hold(process.object());
         let thread = world.kernel.thread_create(process, Name::default()).unwrap();
-        assert_eq!(world.used(Counted::Threads), 1);
+        assert_eq!(world.used(CountKind::Threads), 1);
         world.kernel.reaper_enqueue(thread.object());
         world.kernel.reap();
-        assert_eq!(world.used(Counted::Threads), 0);
+        assert_eq!(world.used(CountKind::Threads), 0);
     }
 
     #[test]
     fn handles_count_as_tables_grow() {
         let mut world = World::new();
-        world.kernel.job_limit_count(world.job, Counted::Handles, 2 * CHUNK as u64).unwrap();
+        world.kernel.job_limit_count(world.job, CountKind::Handles, 2 * CHUNK as u64).unwrap();
         let (process, _) = world.kernel.process_create(world.job, Name::default()).unwrap();
         world.hold(process.object());
         let event = world.kernel.event_create().unwrap();
@@ -196,9 +196,9 @@ mod tests {
         }
         assert_eq!(world.kernel.give(process, event.object(), Rights::NONE), Err(Status::NO_RESOURCES));
         assert_eq!(world.kernel.reserve_handles(process, 1), Err(Status::NO_RESOURCES));
-        assert_eq!(world.used(Counted::Handles), 2 * CHUNK as u64);
+        assert_eq!(world.used(CountKind::Handles), 2 * CHUNK as u64);
         world.kernel.process_kill(process, 0);
         world.kernel.reap();
-        assert_eq!(world.used(Counted::Handles), 0);
+        assert_eq!(world.used(CountKind::Handles), 0);
     }
 }

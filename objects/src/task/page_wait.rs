@@ -16,7 +16,7 @@ use crate::core::wait::Waiting;
 use crate::ipc::channel::{CallBuffers, Message};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::memory::pager::{Kind, Wanted};
+use crate::memory::pager::{Kind, MissingPages};
 use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
 
@@ -65,7 +65,7 @@ pub(crate) struct PageWait {
 impl<M: Machine> Kernel<M> {
     /// Step 1: records the pages to wait for.
     pub(crate) fn page_wait_record(&mut self, source: Key, kind: Kind, pages: Range<u64>) {
-        self.wanted = Some(Wanted { source, kind, pages });
+        self.wanted = Some(MissingPages { source, kind, pages });
     }
 
     /// The first recorded page, if it was recorded for this kind of request.
@@ -80,7 +80,8 @@ impl<M: Machine> Kernel<M> {
     pub fn page_wait(&mut self, thread: Id<Thread>, then: AfterPageWait) -> Result<Waiting, Status> {
         let wanted = self.wanted.take();
         let source = wanted.as_ref().and_then(|wanted| self.sources.get_mut(wanted.source));
-        let (Some(Wanted { source: key, kind, pages }), Some(source)) = (wanted, source.filter(|s| !s.detached)) else {
+        let (Some(MissingPages { source: key, kind, pages }), Some(source)) = (wanted, source.filter(|s| !s.detached))
+        else {
             self.page_wait_discard(then);
             return Err(Status::BAD_STATE);
         };

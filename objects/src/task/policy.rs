@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fixed_stays() {
+    fn fixed_policies_stay() {
         let fixed = [entry(ZX_POL_BAD_HANDLE, ZX_POL_ACTION_KILL, ZX_POL_OVERRIDE_DENY)];
         let policy = Policy::default().with(ZX_JOB_POL_ABSOLUTE, &fixed).unwrap();
         let other = [

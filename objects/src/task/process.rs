@@ -8,13 +8,13 @@ use abi::{Signals, Status, ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL};
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
-use crate::core::account::Payer;
+use crate::core::account::AccountOwner;
+use crate::core::account::CountKind;
 use crate::core::account::SPACE;
 use crate::core::handle::{Handle, HandleTable};
 use crate::core::noun::Noun;
 use crate::core::noun::chain;
-use crate::core::object::Held;
+use crate::core::object::DrainStep;
 use crate::core::object::Id;
 use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
@@ -41,16 +41,16 @@ pub enum ProcessState {
 }
 
 /// What remains of an ended process.
-struct Ending {
+struct EndedProcess {
     /// It had been started.
     ran: bool,
     /// What is to be destroyed with it.
-    left: Left,
+    left: ProcessRemains,
 }
 
 /// What is to be destroyed with an ended process.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Left {
+pub(crate) struct ProcessRemains {
     /// Its address spaces, in the order of destruction.
     pub(crate) aspaces: [Option<Key>; 2],
     /// The process whose handle table is to be emptied.
@@ -96,7 +96,7 @@ pub struct Process {
     /// Index up to which its handle table has been emptied, after its end.
     drain_from: usize,
     /// Set from its end until everything is destroyed.
-    ending: Option<Ending>,
+    ending: Option<EndedProcess>,
     /// Its address space; none after its end.
     pub aspace: Option<Key>,
     /// Its root VMAR.
@@ -137,7 +137,7 @@ impl Noun for Process {
     const BYTES: u64 = size_of::<Process>() as u64 + SPACE;
 }
 
-impl Payer for Process {
+impl AccountOwner for Process {
     fn account(&self) -> Key {
         self.account
     }
@@ -178,7 +178,7 @@ impl<M: Machine> Kernel<M> {
         })?;
         let mut secret = [0; 4];
         self.machine.random(&mut secret);
-        let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, Counted::Processes, 1);
+        let uncount = |kernel: &mut Self| kernel.accounts.uncount(account, CountKind::Processes, 1);
         let range = match kind {
             Kind::Alone => (USER_BASE, USER_TOP),
             Kind::Component(..) => (COMPONENT_BASE, KEPT),
@@ -236,7 +236,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         let (policy, account) = (j.policy, j.account);
-        self.accounts.count(account, Counted::Processes, 1)?;
+        self.accounts.count(account, CountKind::Processes, 1)?;
         Ok((policy, account))
     }
 
@@ -291,9 +291,9 @@ impl<M: Machine> Kernel<M> {
         let aspace = p.aspace.take();
         p.root_vmar = None;
         let left = p.sharing.left(id, aspace);
-        p.ending = Some(Ending { ran: was == ProcessState::Running, left });
+        p.ending = Some(EndedProcess { ran: was == ProcessState::Running, left });
         // Shared address spaces stay counted until the last sharer has ended.
-        self.accounts.uncount(account, Counted::Processes, left.aspaces.iter().flatten().count() as u64);
+        self.accounts.uncount(account, CountKind::Processes, left.aspaces.iter().flatten().count() as u64);
         let threads = self.objects.get(id).map(|p| p.threads).unwrap_or_default();
         let mut next = self.objects.after(threads, None);
         while let Some(thread) = next {
@@ -345,12 +345,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// One step of emptying an ended process: first its address spaces, then its handles.
-    pub(crate) fn process_drain(&mut self, id: Id<Process>) -> Held {
-        let Ok(p) = self.objects.get_mut(id) else { return Held::Nothing };
-        let Some(ending) = &mut p.ending else { return Held::Nothing };
+    pub(crate) fn process_drain(&mut self, id: Id<Process>) -> DrainStep {
+        let Ok(p) = self.objects.get_mut(id) else { return DrainStep::Nothing };
+        let Some(ending) = &mut p.ending else { return DrainStep::Nothing };
         if p.stopping.is_linked() {
             self.process_stop_one_thread(id);
-            return Held::More;
+            return DrainStep::More;
         }
         let (left, ran, job) = (ending.left, ending.ran, p.job);
         if let Some((place, aspace)) = left.aspaces.into_iter().enumerate().find_map(|(i, key)| Some((i, key?))) {
@@ -360,20 +360,20 @@ impl<M: Machine> Kernel<M> {
             {
                 *aspace = None;
             }
-            return Held::More;
+            return DrainStep::More;
         }
         if left.shares {
             let left = self.sharing_leave(id);
             if let Ok(Process { ending: Some(ending), .. }) = self.objects.get_mut(id) {
                 ending.left = left;
             }
-            return Held::More;
+            return DrainStep::More;
         }
         if let Some(holder) = left.holder
             && let Ok(p) = self.objects.get_mut(holder)
         {
             if let Some(value) = p.handles.any(&mut p.drain_from) {
-                return self.take(holder, value).map_or(Held::More, Held::Handle);
+                return self.take(holder, value).map_or(DrainStep::More, DrainStep::Handle);
             }
             // Frees the table's memory, too.
             let chunks = p.handles.allowed();
@@ -388,7 +388,7 @@ impl<M: Machine> Kernel<M> {
         if ran {
             self.drop_ref(id.object());
         }
-        Held::Nothing
+        DrainStep::Nothing
     }
 
     /// Sets `ZX_PROP_PROCESS_DEBUG_ADDR`, which the dynamic linker does once.

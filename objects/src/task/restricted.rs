@@ -29,7 +29,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
+use crate::core::account::CountKind;
 use crate::core::object::Id;
 use crate::general_registers;
 use crate::kernel::Kernel;
@@ -179,7 +179,7 @@ impl<M: Machine> Kernel<M> {
         let aspace = self.restricted_aspace(process)?;
         let aspace = self.aspaces.get(aspace).ok_or(Status::BAD_STATE)?.machine;
         let account = self.objects.get(process)?.account;
-        self.accounts.count(account, Counted::Threads, 1)?;
+        self.accounts.count(account, CountKind::Threads, 1)?;
         let made = self.endpoint_create().and_then(|endpoint| {
             self.add_ref(endpoint.object());
             let receive = EndpointUse { call: false, send: false, receive: true };
@@ -199,7 +199,7 @@ impl<M: Machine> Kernel<M> {
                 self.drop_ref(endpoint.object());
             })
         });
-        made.inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))
+        made.inspect_err(|_| self.accounts.uncount(account, CountKind::Threads, 1))
     }
 
     /// `restricted_unbind_state`; no effect if none is bound.
@@ -215,7 +215,7 @@ impl<M: Machine> Kernel<M> {
         let runtime = self.machine.runner_runtime(runner).unwrap_or(0);
         self.thread_ran(id, runtime);
         self.machine.runner_destroy(runner);
-        self.accounts.uncount(account, Counted::Threads, 1);
+        self.accounts.uncount(account, CountKind::Threads, 1);
         self.endpoint_unreachable(endpoint);
         self.drop_ref(endpoint.object());
         self.machine.doorbell_destroy(doorbell);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_goes_with_the_thread_or_before() {
+    fn a_bound_state_ends_with_the_thread_or_before() {
         let mut world = world();
         assert_eq!(world.kernel.vproc_create(world.thread, false).err(), Some(Status::ALREADY_BOUND));
         world.bind().unwrap();
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kick_is_told_once() {
+    fn a_kick_is_reported_once() {
         let mut world = world();
         let state = zx_restricted_state_t::default();
         world.kernel.restricted_kick(world.thread).unwrap();

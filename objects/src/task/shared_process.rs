@@ -23,14 +23,14 @@ use abi::Status;
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::account::{Counted, SPACE};
+use crate::core::account::{CountKind, SPACE};
 use crate::core::continuation::UNMAP_BATCH_PAGES;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Machine, Perm, USER_BASE, USER_HALF, USER_TOP};
-use crate::memory::aspace::{AddressSpace, Shows, each_machine};
+use crate::memory::aspace::{AddressSpace, SharedPart, each_machine};
 use crate::memory::vmar::Vmar;
-use crate::task::process::{Kind, Left, Process, ProcessState};
+use crate::task::process::{Kind, Process, ProcessRemains, ProcessState};
 use crate::task::thread::Thread;
 
 /// Most members that a prototype can have at a time: each unmapping in the shared half is repeated for each of them.
@@ -67,11 +67,13 @@ impl Sharing {
     }
 
     /// What a process that ends destroys, whatever others do (4); `aspace` was its address space.
-    pub(crate) fn left(self, id: Id<Process>, aspace: Option<Key>) -> Left {
+    pub(crate) fn left(self, id: Id<Process>, aspace: Option<Key>) -> ProcessRemains {
         match self {
-            Sharing::Alone => Left { aspaces: [aspace, None], holder: Some(id), shares: false },
-            Sharing::Prototype { .. } => Left { shares: true, ..Left::default() },
-            Sharing::Member { restricted, .. } => Left { aspaces: [restricted, aspace], holder: None, shares: true },
+            Sharing::Alone => ProcessRemains { aspaces: [aspace, None], holder: Some(id), shares: false },
+            Sharing::Prototype { .. } => ProcessRemains { shares: true, ..ProcessRemains::default() },
+            Sharing::Member { restricted, .. } => {
+                ProcessRemains { aspaces: [restricted, aspace], holder: None, shares: true }
+            }
         }
     }
 }
@@ -118,12 +120,12 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// What the address space of a new process shows.
-    pub(crate) fn shows(&self, kind: Kind) -> Result<Option<Shows>, Status> {
+    pub(crate) fn shows(&self, kind: Kind) -> Result<Option<SharedPart>, Status> {
         let Kind::Member(prototype) = kind else { return Ok(None) };
         match self.objects.get(prototype)?.sharing {
             Sharing::Prototype { sharers: 0, .. } => Err(Status::BAD_STATE),
             Sharing::Prototype { sharers, .. } if sharers > MEMBERS => Err(Status::NO_RESOURCES),
-            Sharing::Prototype { half, .. } => Ok(Some(Shows { of: half, from: USER_HALF, end: USER_TOP })),
+            Sharing::Prototype { half, .. } => Ok(Some(SharedPart { of: half, from: USER_HALF, end: USER_TOP })),
             _ => Err(Status::INVALID_ARGS),
         }
     }
@@ -141,21 +143,21 @@ impl<M: Machine> Kernel<M> {
 
     /// A process that shares has ended, its threads are stopped, and its own address spaces are destroyed. Returns what
     /// to destroy next: the shared parts, if it was the last (4).
-    pub(crate) fn sharing_leave(&mut self, id: Id<Process>) -> Left {
+    pub(crate) fn sharing_leave(&mut self, id: Id<Process>) -> ProcessRemains {
         let holder = self.objects.get(id).map_or(id, |process| process.holder(id));
         let Ok(Process { sharing: Sharing::Prototype { half, sharers }, .. }) = self.objects.get_mut(holder) else {
-            return Left::default();
+            return ProcessRemains::default();
         };
         *sharers = sharers.saturating_sub(1);
         if *sharers > 0 {
-            return Left::default();
+            return ProcessRemains::default();
         }
         let half = *half;
         self.aspace_ends(half);
         if let Ok(account) = self.objects.get(holder).map(|process| process.account) {
-            self.accounts.uncount(account, Counted::Processes, 1);
+            self.accounts.uncount(account, CountKind::Processes, 1);
         }
-        Left { aspaces: [Some(half), None], holder: Some(holder), shares: false }
+        ProcessRemains { aspaces: [Some(half), None], holder: Some(holder), shares: false }
     }
 
     /// A thread is about to be started. A member's first thread starts its process, too. It gets no argument handle,
@@ -183,9 +185,9 @@ impl<M: Machine> Kernel<M> {
             _ => return Ok(aspace),
         }
         self.may_charge(id.object(), SPACE)?;
-        self.accounts.count(account, Counted::Processes, 1)?;
-        let made = self.aspace_create(None, Some(Shows { of: aspace, from: USER_BASE, end: USER_HALF }));
-        let key = made.inspect_err(|_| self.accounts.uncount(account, Counted::Processes, 1))?;
+        self.accounts.count(account, CountKind::Processes, 1)?;
+        let made = self.aspace_create(None, Some(SharedPart { of: aspace, from: USER_BASE, end: USER_HALF }));
+        let key = made.inspect_err(|_| self.accounts.uncount(account, CountKind::Processes, 1))?;
         self.charge(id.object(), SPACE);
         if let Some(space) = self.aspaces.get_mut(key) {
             space.payer = Some(id.object());
@@ -197,7 +199,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Makes an address space show a part of another one.
-    pub(crate) fn space_shows(&mut self, key: Key, shows: Shows) -> Result<(), Status> {
+    pub(crate) fn space_shows(&mut self, key: Key, shows: SharedPart) -> Result<(), Status> {
         let other = self.aspaces.get_mut(shows.of).ok_or(Status::BAD_STATE)?;
         other.shown_in.room(1)?;
         other.shown_in.push(key);

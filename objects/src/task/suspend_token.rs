@@ -18,25 +18,25 @@ use crate::task::thread::Thread;
 
 /// The task that a token suspends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum SuspendedTask {
     /// One thread.
     Thread(Id<Thread>),
     /// All threads of a process, now and later.
     Process(Id<Process>),
 }
 
-impl Held {
+impl SuspendedTask {
     fn object(self) -> ObjectId {
         match self {
-            Held::Thread(id) => id.object(),
-            Held::Process(id) => id.object(),
+            SuspendedTask::Thread(id) => id.object(),
+            SuspendedTask::Process(id) => id.object(),
         }
     }
 }
 
 /// A token.
 pub struct SuspendToken {
-    task: Held,
+    task: SuspendedTask,
 }
 
 impl Noun for SuspendToken {
@@ -48,17 +48,17 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: the task has ended. `NO_MEMORY`.
-    pub fn task_suspend(&mut self, task: Held) -> Result<Id<SuspendToken>, Status> {
+    pub fn task_suspend(&mut self, task: SuspendedTask) -> Result<Id<SuspendToken>, Status> {
         let dead = match task {
-            Held::Thread(thread) => self.objects.get(thread)?.has_ended(),
-            Held::Process(process) => self.objects.get(process)?.state == ProcessState::Dead,
+            SuspendedTask::Thread(thread) => self.objects.get(thread)?.has_ended(),
+            SuspendedTask::Process(process) => self.objects.get(process)?.state == ProcessState::Dead,
         };
         if dead {
             return Err(Status::BAD_STATE);
         }
         match task {
-            Held::Thread(thread) => self.no_component_thread(thread)?,
-            Held::Process(process) => self.no_component(process)?,
+            SuspendedTask::Thread(thread) => self.no_component_thread(thread)?,
+            SuspendedTask::Process(process) => self.no_component(process)?,
         }
         let token = self.create(Signals::NONE, Body::SuspendToken(Box::new(SuspendToken { task })))?;
         self.add_ref(task.object());
@@ -74,14 +74,14 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Adds a token to a task's count or removes one, and stops or resumes its threads accordingly.
-    fn suspend_count(&mut self, task: Held, change: i32) -> Result<(), Status> {
+    fn suspend_count(&mut self, task: SuspendedTask, change: i32) -> Result<(), Status> {
         match task {
-            Held::Thread(id) => {
+            SuspendedTask::Thread(id) => {
                 let thread = self.objects.get_mut(id)?;
                 thread.suspends = thread.suspends.saturating_add_signed(change);
                 self.thread_settle(id);
             }
-            Held::Process(id) => {
+            SuspendedTask::Process(id) => {
                 let process = self.objects.get_mut(id)?;
                 let before = process.suspends;
                 process.suspends = before.saturating_add_signed(change);
@@ -182,7 +182,7 @@ mod tests {
         process: Id<Process>,
         event: (Id<Event>, HandleValue),
         threads: Vec<(Id<Thread>, Model)>,
-        tokens: Vec<(HandleValue, Held)>,
+        tokens: Vec<(HandleValue, SuspendedTask)>,
         process_tokens: u32,
         dead: bool,
     }
@@ -224,15 +224,15 @@ mod tests {
             model.state == ThreadState::Running && !self.suspended(n) && model.wait == Wait::None
         }
 
-        fn suspend(&mut self, task: Held, dead: bool) {
+        fn suspend(&mut self, task: SuspendedTask, dead: bool) {
             match self.kernel.task_suspend(task) {
                 Ok(token) => {
                     assert!(!dead);
                     let value = self.kernel.give_new(self.holder, token, Rights::all()).unwrap();
                     self.tokens.push((value, task));
                     match task {
-                        Held::Process(_) => self.process_tokens += 1,
-                        Held::Thread(id) => {
+                        SuspendedTask::Process(_) => self.process_tokens += 1,
+                        SuspendedTask::Thread(id) => {
                             let model = self.threads.iter_mut().find(|(thread, _)| *thread == id).unwrap();
                             model.1.tokens += 1;
                         }
@@ -273,9 +273,9 @@ mod tests {
                 Op::SuspendThread(n) => {
                     let (thread, model) = &self.threads[at(n)];
                     let dead = model.state == ThreadState::Dead;
-                    self.suspend(Held::Thread(*thread), dead);
+                    self.suspend(SuspendedTask::Thread(*thread), dead);
                 }
-                Op::SuspendProcess => self.suspend(Held::Process(self.process), self.dead),
+                Op::SuspendProcess => self.suspend(SuspendedTask::Process(self.process), self.dead),
                 Op::Resume(n) => {
                     if self.tokens.is_empty() {
                         return;
@@ -284,8 +284,8 @@ mod tests {
                     let handle = self.kernel.take(self.holder, value).unwrap();
                     self.kernel.close(handle);
                     match task {
-                        Held::Process(_) => self.process_tokens -= 1,
-                        Held::Thread(id) => {
+                        SuspendedTask::Process(_) => self.process_tokens -= 1,
+                        SuspendedTask::Thread(id) => {
                             let model = self.threads.iter_mut().find(|(thread, _)| *thread == id).unwrap();
                             model.1.tokens -= 1;
                         }

@@ -10,7 +10,7 @@ use abi::{Signals, Status, ZX_TIME_INFINITE};
 use crate::containers::list::Link;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::account::Counted;
+use crate::core::account::CountKind;
 use crate::core::continuation::SLICE_NANOS;
 use crate::core::continuation::SliceTimer;
 use crate::core::noun::Noun;
@@ -25,7 +25,7 @@ use crate::machine::PAGE;
 use crate::machine::{DebugRegisters, FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
 use crate::task::blocking::Wait;
 use crate::task::endpoint::Slots;
-use crate::task::exception::{After, Exception, ExceptionChannel};
+use crate::task::exception::{AfterException, Exception, ExceptionChannel};
 use crate::task::page_wait::AfterPageWait;
 use crate::task::process::{Process, ProcessState};
 use crate::task::restricted::Restricted;
@@ -34,7 +34,7 @@ use crate::time::timer::Timer;
 use abi::SyscallInfo;
 
 /// What waking a thread needs: the machine's thread, and the turn in which the thread was last noted.
-pub(crate) type AtHand = (Option<MachineThread>, u32);
+pub(crate) type WakeInfo = (Option<MachineThread>, u32);
 
 /// Lifecycle state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,7 +152,7 @@ impl Thread {
 
     /// What waking it needs.
     #[inline(always)]
-    pub(crate) fn at_hand(&self) -> AtHand {
+    pub(crate) fn at_hand(&self) -> WakeInfo {
         (self.machine, self.noted)
     }
 
@@ -175,7 +175,7 @@ impl Thread {
     /// Whether it is stopped by an exception, which holds it even without a suspend token. In an exception that one of
     /// its calls caused, it is blocked as in any other call instead.
     pub fn in_exception(&self) -> bool {
-        matches!(self.wait, Wait::Exception { after: After::Resume, .. })
+        matches!(self.wait, Wait::Exception { after: AfterException::Resume, .. })
     }
 
     /// Whether it is stopped by a page fault that waits for a pager.
@@ -212,7 +212,7 @@ impl Thread {
             (ThreadState::Running, Wait::Page(_)) => abi::ZX_THREAD_STATE_BLOCKED_PAGER,
             (ThreadState::Running, Wait::Serial(_)) => abi::ZX_THREAD_STATE_BLOCKED,
             (ThreadState::Running, Wait::Interrupt { .. }) => abi::ZX_THREAD_STATE_BLOCKED_INTERRUPT,
-            (ThreadState::Running, Wait::Exception { after: After::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
+            (ThreadState::Running, Wait::Exception { after: AfterException::Exit, .. }) => abi::ZX_THREAD_STATE_DYING,
             (ThreadState::Running, Wait::Exception { .. }) => abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION,
         }
     }
@@ -233,7 +233,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::NOT_SUPPORTED);
         }
         let (account, holder) = (p.account, p.holder(process));
-        self.accounts.count(account, Counted::Threads, 1)?;
+        self.accounts.count(account, CountKind::Threads, 1)?;
         let thread = Thread {
             name,
             process,
@@ -265,7 +265,7 @@ impl<M: Machine> Kernel<M> {
         };
         let id: Id<Thread> = self
             .create(Signals::NONE, Body::Thread(Box::new(thread)))
-            .inspect_err(|_| self.accounts.uncount(account, Counted::Threads, 1))?;
+            .inspect_err(|_| self.accounts.uncount(account, CountKind::Threads, 1))?;
         self.objects.enlist(process, |p| &mut p.threads, id.object());
         self.add_ref(process.object());
         Ok(id)
@@ -411,7 +411,7 @@ impl<M: Machine> Kernel<M> {
     /// Uncounts an ended thread of a process.
     fn thread_uncount(&mut self, process: Id<Process>) {
         if let Ok(account) = self.objects.get(process).map(|process| process.account) {
-            self.accounts.uncount(account, Counted::Threads, 1);
+            self.accounts.uncount(account, CountKind::Threads, 1);
         }
     }
 
@@ -476,7 +476,7 @@ impl<M: Machine> Kernel<M> {
         }
         let found = self.machine.thread_registers(machine);
         let mut found = self.with_stack_pointer(id, found);
-        if let Wait::Exception { after: After::Return(result), .. } = self.objects.get(id)?.wait {
+        if let Wait::Exception { after: AfterException::Return(result), .. } = self.objects.get(id)?.wait {
             found.rax = result.cast_unsigned();
         }
         Ok(found)
@@ -504,7 +504,7 @@ impl<M: Machine> Kernel<M> {
             self.abandon_wait(id);
         }
         if let Ok(thread) = self.objects.get_mut(id)
-            && let Wait::Exception { after: After::Return(result), .. } = &mut thread.wait
+            && let Wait::Exception { after: AfterException::Return(result), .. } = &mut thread.wait
         {
             *result = registers.rax.cast_signed();
         }
@@ -739,7 +739,7 @@ impl<M: Machine> Kernel<M> {
 
     /// Like [`Kernel::wake_with`], for a caller that has the data already.
     #[inline(always)]
-    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, (machine, noted): AtHand, result: i64) {
+    pub(crate) fn wake_machine(&mut self, id: Id<Thread>, (machine, noted): WakeInfo, result: i64) {
         if self.trace_is_on() {
             self.trace_woken(id, Some(result));
         }

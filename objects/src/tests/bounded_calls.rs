@@ -10,7 +10,7 @@ use crate::containers::name::Name;
 use crate::core::handle::Handle;
 use crate::core::port::Port;
 use crate::fake::FakeMachine;
-use crate::ipc::stream::{Part, Where};
+use crate::ipc::stream::{StreamOffset, UserBuffer};
 use crate::machine::{PAGE, Perm, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place, RangeOp, VmarFlags};
 use crate::memory::vmo::{CloneKind, MAX_SIZE, Vmo};
@@ -202,13 +202,13 @@ fn mappings_without_end() {
     let file = k.vmo_create(0, true).unwrap();
     let stream = k.stream_create(file, ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE, 0, true).unwrap();
     let total = 100_000 * PAGE;
-    let done = k.stream_write_all(stream, Where::Position, space, &[Part { address: base, len }]);
+    let done = k.stream_write_all(stream, StreamOffset::Position, space, &[UserBuffer { address: base, len }]);
     assert!(done.is_ok_and(|done| done < total), "{done:?}");
     // It has used up all memory.
     k.vmo_set_size(file, 0).unwrap();
     k.vmo_set_size(file, HUGE).unwrap();
-    let into = [Part { address: base, len: 1 << 20 }; 4096];
-    let done = k.stream_read_all(stream, Where::At(0), space, &into);
+    let into = [UserBuffer { address: base, len: 1 << 20 }; 4096];
+    let done = k.stream_read_all(stream, StreamOffset::At(0), space, &into);
     assert!(done.is_ok_and(|done| done <= total), "{done:?}");
     k.reaper_enqueue(stream.object());
     k.vmo_set_size(vmo, PAGE).unwrap();
@@ -235,15 +235,15 @@ fn regions_in_regions() {
             innermost = w.kernel.vmar_allocate(innermost, Place::At(0), PAGE, flags).unwrap().0;
         }
         w.kernel.machine.pace = 200_000;
-        let (mut done, mut portions) = (0, 1);
+        let (mut done, mut slices) = (0, 1);
         let part = |w: &mut World, done| match destroy {
             true => w.kernel.vmar_destroy_slice(outermost, done),
             false => w.kernel.vmar_unmap_slice(root, (base, PAGE), true, done),
         };
         while let Some(next) = part(&mut w, done).unwrap() {
-            (done, portions) = (next, portions + 1);
+            (done, slices) = (next, slices + 1);
         }
-        assert!(portions > DEEP / 200, "{portions} portions");
+        assert!(slices > DEEP / 200, "{slices} slices");
         w.kernel.machine.pace = 0;
         w.kernel.process_kill(process, 0);
         w.kernel.reap();
@@ -254,7 +254,7 @@ fn regions_in_regions() {
 }
 
 #[test]
-fn what_a_pager_has_without_end() {
+fn a_pager_with_very_many_records() {
     let mut w = World::new();
     let k = &mut w.kernel;
     let port: Id<Port> = k.port_create(false).unwrap();

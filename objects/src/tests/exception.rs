@@ -164,7 +164,7 @@ fn a_handler_lets_the_thread_go_on() {
 }
 
 #[test]
-fn without_memory_for_messages_nobody_is_asked() {
+fn without_memory_for_messages_no_handler_is_asked() {
     let mut w = World::new(1);
     let end = w.listen(PROCESS).unwrap();
     w.kernel.machine.full = true;
@@ -201,7 +201,7 @@ fn a_policy_exception_returns_the_calls_result() {
 }
 
 #[test]
-fn everything_comes_back() {
+fn everything_is_freed() {
     let mut w = World::new(2);
     let ends: Vec<_> = (0..HANDLERS).map(|n| w.listen(n).unwrap()).collect();
     w.fault(0);

@@ -12,7 +12,7 @@ use crate::core::wait::{Observed, WaitItem, Waiting};
 use crate::fake::FakeMachine;
 use crate::machine::{Machine, PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
-use crate::task::futex::{AT_ONCE, Left, NewOwner, Requeue};
+use crate::task::futex::{AT_ONCE, NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 use crate::{Id, Kernel};
@@ -73,13 +73,13 @@ impl World {
     /// Runs the end of an event, and then everything that is left. Returns the number of slices.
     fn carry_out(&mut self) -> usize {
         self.kernel.reap();
-        let mut portions = 0;
+        let mut slices = 0;
         while self.kernel.reaper_has_visible_work() {
             self.kernel.reaper_slice();
-            portions += 1;
-            assert!(portions < MANY);
+            slices += 1;
+            assert!(slices < MANY);
         }
-        portions
+        slices
     }
 
     fn close(&mut self, value: HandleValue) {
@@ -98,7 +98,7 @@ impl World {
 }
 
 #[test]
-fn each_is_told_what_there_was() {
+fn each_packet_has_the_signals_of_its_event() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -120,7 +120,7 @@ fn each_is_told_what_there_was() {
 }
 
 #[test]
-fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
+fn closing_a_handle_cancels_its_waits_only() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let (value, other) = (w.give(event), w.give(event));
@@ -145,7 +145,7 @@ fn a_handle_that_goes_takes_all_waits_along_and_no_others() {
 }
 
 #[test]
-fn the_last_handle_that_goes_takes_the_object_along() {
+fn closing_the_last_handle_destroys_the_object() {
     let mut w = World::new(1);
     let before = w.kernel.census();
     let event = w.kernel.event_create().unwrap();
@@ -158,7 +158,7 @@ fn the_last_handle_that_goes_takes_the_object_along() {
 }
 
 #[test]
-fn who_was_to_be_told_is_told_although_the_handle_goes() {
+fn a_due_notification_survives_the_handle() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -171,7 +171,7 @@ fn who_was_to_be_told_is_told_although_the_handle_goes() {
 }
 
 #[test]
-fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
+fn a_deadline_has_no_effect_once_the_wait_is_satisfied() {
     const THREADS: usize = 200;
     let mut w = World::new(THREADS);
     let event = w.kernel.event_create().unwrap();
@@ -192,7 +192,7 @@ fn a_deadline_that_comes_before_one_is_told_comes_too_late() {
 }
 
 #[test]
-fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_them() {
+fn simultaneous_timers_fire_in_slices_and_delay_no_thread() {
     let mut w = World::new(2);
     let due = w.kernel.machine.time + 1_000_000_000;
     let timers: Vec<_> = (0..MANY).map(|_| w.kernel.timer_create(0).unwrap()).collect();
@@ -215,20 +215,20 @@ fn timers_that_are_due_at_one_time_go_off_in_portions_and_nobody_waits_behind_th
     w.kernel.expire();
     assert_eq!(w.woken(1), [Status::OK]);
     assert_eq!(gone_off(&w), first);
-    let mut portions = 1;
+    let mut slices = 1;
     w.kernel.machine.pace = 125_000;
     while gone_off(&w) < MANY {
         let next = *w.kernel.machine.deadlines.range(w.kernel.machine.now()..).next().unwrap();
         w.kernel.machine.time = w.kernel.machine.time.max(next);
         w.kernel.expire();
-        portions += 1;
-        assert!(portions < MANY);
+        slices += 1;
+        assert!(slices < MANY);
     }
-    assert!(portions > 10);
+    assert!(slices > 10);
 }
 
 #[test]
-fn threads_whose_handle_goes_are_told() {
+fn threads_are_notified_when_their_handle_closes() {
     const THREADS: usize = 200;
     let mut w = World::new(THREADS);
     let event = w.kernel.event_create().unwrap();
@@ -244,7 +244,7 @@ fn threads_whose_handle_goes_are_told() {
 }
 
 #[test]
-fn waits_are_cancelled_in_portions() {
+fn waits_are_cancelled_in_slices() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let (value, other) = (w.give(event), w.give(event));
@@ -267,7 +267,7 @@ fn waits_are_cancelled_in_portions() {
 }
 
 #[test]
-fn a_port_that_goes_takes_all_waits_along() {
+fn destroying_a_port_cancels_all_its_waits() {
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
     let value = w.give(event);
@@ -294,7 +294,7 @@ fn so_many_sets_of_signals_of_one_object() {
 }
 
 #[test]
-fn who_came_last_is_told_first() {
+fn the_newest_waiter_is_notified_first() {
     // Waits for one signal, for another, and for both, alternately; every third is not satisfied.
     let wanted = [Signals::USER_0, Signals::USER_1, Signals::USER_2, Signals::USER_0 | Signals::USER_1];
     for (waits, cancelled) in [(4, None), (40, None), (40, Some(39)), (40, Some(17))] {
@@ -319,7 +319,7 @@ fn who_came_last_is_told_first() {
 }
 
 #[test]
-fn so_many_sets_of_signals_are_told_in_portions() {
+fn many_sets_of_signals_are_notified_in_slices() {
     // One signal satisfies all of them; those notified later are notified only once.
     let mut w = World::new(1);
     let event = w.kernel.event_create().unwrap();
@@ -369,18 +369,18 @@ fn threads_that_wait_again_are_not_woken_for_ever() {
     let (mut w, aspace) = crowd();
     let mut left = w.kernel.futex_wake(aspace, USER_BASE, u32::MAX, NewOwner::Nobody).unwrap();
     assert_eq!((left, w.all_woken()), (2 * AT_ONCE, AT_ONCE as usize));
-    let mut portions = 1;
+    let mut slices = 1;
     while left != 0 {
         // Woken threads wait again at once.
         (0..AT_ONCE as usize).for_each(|n| {
-            if portions == 1 {
+            if slices == 1 {
                 w.wait(n)
             }
         });
         left = w.kernel.futex_wake_more(aspace, USER_BASE, left).unwrap();
-        portions += 1;
+        slices += 1;
     }
-    assert_eq!((portions, w.all_woken()), (3, 3 * AT_ONCE as usize));
+    assert_eq!((slices, w.all_woken()), (3, 3 * AT_ONCE as usize));
     assert_eq!(w.kernel.futex_wake(aspace, USER_BASE, AT_ONCE, NewOwner::Nobody), Ok(0));
     assert!(w.kernel.futexes.is_empty());
 }
@@ -393,11 +393,11 @@ fn many_are_woken_and_moved_in_their_order() {
     let owner = w.kernel.thread_create(w.process, Name::new(b"owner")).unwrap();
     w.kernel.thread_start(owner, &Registers::default()).unwrap();
     let what = Requeue { from: USER_BASE, to, owner: Some(owner) };
-    let counts = Left { wakes: AT_ONCE + 1, moves: u32::MAX };
+    let counts = RequeueProgress { wakes: AT_ONCE + 1, moves: u32::MAX };
     let mut left = w.kernel.futex_requeue(aspace, what, 0, counts, NewOwner::Nobody).unwrap();
-    assert_eq!(left, Left { wakes: 1, moves: 2 * AT_ONCE - 1 });
+    assert_eq!(left, RequeueProgress { wakes: 1, moves: 2 * AT_ONCE - 1 });
     assert_eq!(w.all_woken(), at_once);
-    while left != (Left { wakes: 0, moves: 0 }) {
+    while left != (RequeueProgress { wakes: 0, moves: 0 }) {
         left = w.kernel.futex_requeue_more(aspace, what, left).unwrap();
     }
     assert_eq!(w.all_woken(), at_once + 1);

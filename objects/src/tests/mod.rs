@@ -17,7 +17,7 @@ use crate::fake::FakeMachine;
 use crate::ipc::channel::{CallBuffers, Channel, Message};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
-use crate::task::futex::{Left, NewOwner, Requeue};
+use crate::task::futex::{NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
@@ -184,7 +184,7 @@ fn messages_survive_their_writer() {
 }
 
 #[test]
-fn a_circle_of_channels_in_channels_is_refused_and_goes() {
+fn a_cycle_of_channels_is_refused_and_freed() {
     let mut w = World::new(0);
     let before = w.kernel.census();
     for length in [1, 2, 5] {
@@ -297,7 +297,7 @@ fn futexes_wake_in_order_and_move() {
     assert!(w.woken(1).is_empty());
     let to = USER_BASE + 8;
     let what = Requeue { from: USER_BASE, to, owner: None };
-    w.kernel.futex_requeue(w.aspace, what, 7, Left { wakes: 1, moves: 1 }, NewOwner::Nobody).unwrap();
+    w.kernel.futex_requeue(w.aspace, what, 7, RequeueProgress { wakes: 1, moves: 1 }, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(1), [Status::OK]);
     w.kernel.futex_wake(w.aspace, to, 10, NewOwner::Nobody).unwrap();
     assert_eq!(w.woken(2), [Status::OK]);
@@ -308,7 +308,7 @@ fn futexes_wake_in_order_and_move() {
 }
 
 #[test]
-fn ports_queue_what_was_asked_for() {
+fn ports_queue_the_requested_packets() {
     let mut w = World::new(1);
     let port = w.kernel.port_create(false).unwrap();
     let event = w.kernel.event_create().unwrap();
@@ -369,7 +369,7 @@ fn timers_fire_once_for_each_setting() {
 }
 
 #[test]
-fn sockets_hold_what_fits_and_half_close() {
+fn sockets_are_bounded_and_half_close() {
     let mut w = World::new(0);
     let (a, b) = w.kernel.socket_create(false).unwrap();
     let (_a, _b) = (w.give(a), w.give(b));
@@ -581,14 +581,14 @@ proptest! {
                     }
                     let id = owner.map(|owner| w.threads[owner]);
                     let what = Requeue { from: address(word), to: address(to), owner: id };
-                    let counts = Left { wakes: wake, moves: count };
+                    let counts = RequeueProgress { wakes: wake, moves: count };
                     let answer = w.kernel.futex_requeue(w.aspace, what, 0, counts, NewOwner::Nobody);
                     let waits = |word: usize| queues[word].iter().any(|&(waiter, _)| Some(waiter) == owner);
                     if waits(word) || waits(to) {
                         prop_assert_eq!(answer, Err(Status::INVALID_ARGS));
                         continue;
                     }
-                    prop_assert_eq!(answer, Ok(Left { wakes: 0, moves: 0 }));
+                    prop_assert_eq!(answer, Ok(RequeueProgress { wakes: 0, moves: 0 }));
                     let wake = queues[word].len().min(wake as usize);
                     queues[word].drain(..wake).for_each(|(waiter, _)| results[waiter].push(Status::OK));
                     let count = queues[word].len().min(count as usize);

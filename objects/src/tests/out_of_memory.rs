@@ -20,7 +20,7 @@ use crate::core::handle::Handle;
 use crate::core::object::ObjectId;
 use crate::fake::FakeMachine;
 use crate::ipc::iob::{Discipline, RegionSpec, Source};
-use crate::ipc::stream::{Part, Where};
+use crate::ipc::stream::{StreamOffset, UserBuffer};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place, RangeOp, Vmar, VmarFlags};
 use crate::memory::vmo::{CloneKind, Vmo};
@@ -388,20 +388,22 @@ fn streams_and_buffers() {
         let mode = ZX_STREAM_MODE_READ | ZX_STREAM_MODE_WRITE;
         let stream = w.step("stream_create", Keeps::All, |w| w.kernel.stream_create(file, mode, 0, true));
         w.hold(stream.object());
-        let part = |page: u64, len: u64| Part { address: USER_BASE + page * PAGE, len };
+        let part = |page: u64, len: u64| UserBuffer { address: USER_BASE + page * PAGE, len };
         let parts = [part(1, PAGE), part(2, PAGE), part(7, 100)];
         // A write that made progress has succeeded, so a failing one must have failed before it did anything.
         for (offset, n) in [(0, 0), (PAGE, 0), (2 * PAGE, 1), (30 * PAGE + 8, 1), (31 * PAGE, 2)] {
             // A short write has succeeded, too; the rest is written next.
             let (mut done, part) = (0, parts[n]);
             while done < part.len {
-                let rest = [Part { address: part.address + done, len: part.len - done }];
+                let rest = [UserBuffer { address: part.address + done, len: part.len - done }];
                 done += w.step("stream_write", Keeps::Content, |w| {
-                    w.kernel.stream_write_all(stream, Where::At(offset + done), space, &rest)
+                    w.kernel.stream_write_all(stream, StreamOffset::At(offset + done), space, &rest)
                 });
             }
         }
-        w.step("stream_read", Keeps::Shape, |w| w.kernel.stream_read_all(stream, Where::At(0), space, &[part(9, 50)]));
+        w.step("stream_read", Keeps::Shape, |w| {
+            w.kernel.stream_read_all(stream, StreamOffset::At(0), space, &[part(9, 50)])
+        });
         let spec = |source, discipline| RegionSpec { source, access: 0x3f, discipline };
         let shared = w.step("region", Keeps::All, |w| w.kernel.iob_create_shared_region(process, 3 * PAGE));
         w.hold(shared.object());

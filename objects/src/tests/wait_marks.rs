@@ -14,7 +14,7 @@ use crate::machine::{PAGE, Perm, Registers};
 use crate::memory::vmar::{MapRequest, Place};
 use crate::task::job::Job;
 use crate::task::process::Process;
-use crate::task::suspend_token::Held;
+use crate::task::suspend_token::SuspendedTask;
 use crate::task::thread::Thread;
 use crate::{Id, Kernel};
 
@@ -217,18 +217,18 @@ impl World {
             Way::Prototype => self.kernel.process_kill(self.holder, 1),
             Way::Job => self.kernel.job_kill(self.job, 1),
             Way::Registers => {
-                let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
+                let token = self.kernel.task_suspend(SuspendedTask::Thread(thread)).unwrap();
                 self.held.push(self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE }));
                 let elsewhere = Registers { rip: 0x7000, ..Registers::default() };
                 self.kernel.thread_set_registers(thread, &elsewhere).unwrap();
             }
             Way::SuspendedProcess => {
-                let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
+                let token = self.kernel.task_suspend(SuspendedTask::Thread(thread)).unwrap();
                 self.held.push(self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE }));
                 self.kernel.process_kill(self.process, 1);
             }
             Way::SuspendedSignal => {
-                let token = self.kernel.task_suspend(Held::Thread(thread)).unwrap();
+                let token = self.kernel.task_suspend(SuspendedTask::Thread(thread)).unwrap();
                 self.signal();
                 let token = self.kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE });
                 self.kernel.close(token);
@@ -253,7 +253,7 @@ impl World {
 }
 
 #[test]
-fn no_mark_outlives_who_left_it() {
+fn no_wait_mark_outlives_its_thread() {
     for whose in WHOSE {
         for mark in MARKS {
             for way in WAYS {

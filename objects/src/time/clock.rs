@@ -20,7 +20,7 @@ use abi::{
 };
 
 use crate::containers::name::Name;
-use crate::core::account::Payer;
+use crate::core::account::AccountOwner;
 use crate::core::noun::Noun;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -194,7 +194,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub fn clock_create<P: Payer>(
+    pub fn clock_create<P: AccountOwner>(
         &mut self,
         process: Option<Id<P>>,
         options: u64,
@@ -220,7 +220,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Allocates a committed page for a clock.
-    fn clock_page<P: Payer>(&mut self, process: Option<Id<P>>) -> Result<Id<Vmo>, Status> {
+    fn clock_page<P: AccountOwner>(&mut self, process: Option<Id<P>>) -> Result<Id<Vmo>, Status> {
         let page = self.vmo_create(MAPPED_SIZE, false)?;
         let charged = process.map_or(Ok(()), |process| self.charge_to(process, page));
         charged.inspect_err(|_| self.reaper_enqueue(page.object()))?;

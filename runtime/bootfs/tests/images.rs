@@ -43,7 +43,7 @@ fn an_empty_image_is_an_image() {
 }
 
 #[test]
-fn directories_are_what_paths_have_in_common() {
+fn directories_are_common_prefixes_of_paths() {
     let image = image(&[("bin/sh", b"1"), ("bin/x/y", b"2"), ("bin/x/z", b"3"), ("bin-a", b""), ("lib/ld.so.1", b"4")]);
     let directory = Bootfs::new(&image).unwrap().directory();
     let names = |path| directory.children(path).map(|c| (c.name, c.file.is_some())).collect::<Vec<_>>();
@@ -64,7 +64,7 @@ fn children_of_an_unsorted_directory_come_once() {
 }
 
 #[test]
-fn the_writer_refuses_what_would_not_be_a_tree() {
+fn the_writer_refuses_paths_that_form_no_tree() {
     let mut writer = Writer::new();
     for bad in ["", "/a", "a/", "a//b", ".", "a/../b", "a\0b", &"x".repeat(1024)] {
         assert!(writer.add(bad, *b"").is_err(), "{bad:?}");
@@ -102,7 +102,7 @@ fn each_fault_has_its_name() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(files in prop::collection::btree_map("[a-z]{1,3}/[a-z.]{1,5}x", prop::collection::vec(any::<u8>(), 0..9000), 0..20)) {
+    fn written_data_is_read(files in prop::collection::btree_map("[a-z]{1,3}/[a-z.]{1,5}x", prop::collection::vec(any::<u8>(), 0..9000), 0..20)) {
         let mut writer = Writer::new();
         // The order of adding must not matter.
         for (name, data) in files.iter().rev() {

@@ -11,7 +11,7 @@ use crate::c::{
 use crate::namespace::{Location, elsewhere, locate_absolute, locate_at, look_up};
 use crate::open::masked;
 use crate::path::parent;
-use crate::remote::Reached;
+use crate::remote::PathResult;
 
 /// The error for creating a name in this library's own part of the name space.
 pub fn refuse_new(path: &str) -> Result<()> {
@@ -182,8 +182,8 @@ fn two(
             _ => return Err(EXDEV),
         };
         match reached {
-            (_, Reached::Done(())) => return Ok(()),
-            (entry, Reached::Elsewhere { second, above, rest }) => {
+            (_, PathResult::Done(())) => return Ok(()),
+            (entry, PathResult::Elsewhere { second, above, rest }) => {
                 let place = elsewhere(entry.as_deref(), above, &rest)?;
                 *(if second { &mut to } else { &mut from }) = place;
             }

@@ -19,7 +19,7 @@ use zx::{Channel, Handle, Vmar, Vmo};
 use crate::c::{self, AT_FDCWD, EBADF, EIO, ELOOP, ENOTDIR, Result};
 use crate::object::Object;
 use crate::path::{self, Node, PATH_MAX, Place, Space};
-use crate::remote::{Reached, Remote};
+use crate::remote::{PathResult, Remote};
 use crate::{services, table};
 
 /// The boot file system.
@@ -174,7 +174,7 @@ impl Location {
     pub fn reach<T>(
         mut self,
         here: impl FnOnce(&str) -> Result<T>,
-        mut there: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>,
+        mut there: impl FnMut(&Remote, &[u8]) -> Result<PathResult<T>>,
     ) -> Result<T> {
         for _ in 0..LINKS_MAX {
             let (entry, reached) = match &self {
@@ -186,8 +186,8 @@ impl Location {
                 }
             };
             match reached {
-                Reached::Done(value) => return Ok(value),
-                Reached::Elsewhere { above, rest, .. } => self = elsewhere(entry.as_deref(), above, &rest)?,
+                PathResult::Done(value) => return Ok(value),
+                PathResult::Elsewhere { above, rest, .. } => self = elsewhere(entry.as_deref(), above, &rest)?,
             }
         }
         Err(ELOOP)
@@ -247,8 +247,8 @@ pub fn locate_absolute(at: c_int, path: &[u8]) -> Result<Location> {
 /// The absolute path of the file that `path` names in an entry's tree.
 fn absolute(remote: &Remote, path: &[u8]) -> Result<Vec<u8>> {
     match remote.text(&Request::Resolve { path })? {
-        Reached::Done(rest) => whole(remote, &rest),
-        Reached::Elsewhere { .. } => Err(EIO),
+        PathResult::Done(rest) => whole(remote, &rest),
+        PathResult::Elsewhere { .. } => Err(EIO),
     }
 }
 
@@ -267,8 +267,8 @@ fn real(location: Location) -> Result<Vec<u8>> {
         |path| look_up(path).map(|_| path.as_bytes().to_vec()),
         |remote, path| {
             Ok(match remote.text(&Request::Resolve { path })? {
-                Reached::Done(rest) => Reached::Done(whole(remote, &rest)?),
-                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+                PathResult::Done(rest) => PathResult::Done(whole(remote, &rest)?),
+                PathResult::Elsewhere { second, above, rest } => PathResult::Elsewhere { second, above, rest },
             })
         },
     )

@@ -14,7 +14,7 @@ use crate::description::Description;
 use crate::namespace::{locate_at, look_up};
 use crate::object::{File, Object};
 use crate::path::{Node, parent};
-use crate::remote::Reached;
+use crate::remote::PathResult;
 use crate::table;
 
 /// `umask`: the permission bits that new files and directories do not get.
@@ -76,8 +76,8 @@ pub fn open_at(at: c_int, path: &[u8], flags: c_int, mode: c_uint) -> Result<Obj
         |path| open_here(path, flags),
         |remote, path| {
             Ok(match remote.open(path, wanted | access, masked(mode))? {
-                Reached::Done(file) => Reached::Done(Object::Remote(file)),
-                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+                PathResult::Done(file) => PathResult::Done(Object::Remote(file)),
+                PathResult::Elsewhere { second, above, rest } => PathResult::Elsewhere { second, above, rest },
             })
         },
     )

@@ -18,7 +18,7 @@ const EDOM: Errno = Errno(33);
 
 /// A socket option.
 #[derive(Clone, Copy, PartialEq)]
-enum Named {
+enum SocketOption {
     /// An `int` that the network service has.
     Number(Choice),
     /// `SO_LINGER`
@@ -37,8 +37,8 @@ enum Named {
     Group,
 }
 
-fn option(level: c_int, name: c_int) -> Result<Named> {
-    use Named::{Domain, Error, Group, Linger, Number, Protocol, Timeout, Type};
+fn option(level: c_int, name: c_int) -> Result<SocketOption> {
+    use SocketOption::{Domain, Error, Group, Linger, Number, Protocol, Timeout, Type};
     Ok(match (level, name) {
         (SOL_SOCKET, 2) => Number(Choice::ReuseAddress),
         (SOL_SOCKET, 3) => Type,
@@ -98,37 +98,42 @@ impl Value {
     }
 }
 
-fn get(description: &Description, socket: &AnySocket<'_>, option: Named) -> Result<Value> {
+fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) -> Result<Value> {
     let datagram = match socket {
         AnySocket::Network(network) => network.is_datagram(),
         AnySocket::Unix(socket) => socket.is_datagram(),
         AnySocket::Pair(socket) => socket.info()?.options & ZX_SOCKET_DATAGRAM != 0,
     };
     Ok(match (option, socket) {
-        (Named::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
-        (Named::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
-        (Named::Error, AnySocket::Network(network)) => Value::int(network.take_error()?.map_or(0, |error| error.0)),
+        (SocketOption::Timeout(reading), _) => Value::time(description.timeout(reading).load(Ordering::Relaxed)),
+        (SocketOption::Type, _) => Value::int(if datagram { SOCK_DGRAM } else { SOCK_STREAM }),
+        (SocketOption::Error, AnySocket::Network(network)) => {
+            Value::int(network.take_error()?.map_or(0, |error| error.0))
+        }
         // The call that meets an error returns it, so none is ever pending.
-        (Named::Error, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(0),
-        (Named::Domain, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(AF_UNIX),
-        (Named::Number(Choice::Accepting), AnySocket::Unix(socket)) => Value::int(socket.listens().into()),
-        (Named::Domain, AnySocket::Network(network)) => {
+        (SocketOption::Error, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(0),
+        (SocketOption::Domain, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(AF_UNIX),
+        (SocketOption::Number(Choice::Accepting), AnySocket::Unix(socket)) => Value::int(socket.listens().into()),
+        (SocketOption::Domain, AnySocket::Network(network)) => {
             Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
         }
-        (Named::Protocol, AnySocket::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
-        (Named::Linger, AnySocket::Network(network)) => match network.choice(Choice::Linger)? {
+        (SocketOption::Protocol, AnySocket::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
+        (SocketOption::Linger, AnySocket::Network(network)) => match network.choice(Choice::Linger)? {
             0 => Value::linger(false, 0),
             seconds => Value::linger(true, (seconds - 1) as c_int),
         },
-        (Named::Number(choice), AnySocket::Network(network)) => Value::int(network.choice(choice)? as c_int),
-        (Named::Group, _)
-        | (Named::Protocol | Named::Linger | Named::Number(_), AnySocket::Unix(_) | AnySocket::Pair(_)) => {
+        (SocketOption::Number(choice), AnySocket::Network(network)) => Value::int(network.choice(choice)? as c_int),
+        (SocketOption::Group, _)
+        | (
+            SocketOption::Protocol | SocketOption::Linger | SocketOption::Number(_),
+            AnySocket::Unix(_) | AnySocket::Pair(_),
+        ) => {
             return Err(ENOPROTOOPT);
         }
     })
 }
 
-fn set(description: &Description, socket: &AnySocket<'_>, option: Named, bytes: &[u8]) -> Result<()> {
+fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, bytes: &[u8]) -> Result<()> {
     let int = |at: usize| {
         let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
         four.map(|bytes| c_int::from_ne_bytes(*bytes)).ok_or(EINVAL)
@@ -138,7 +143,7 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: Named, bytes: 
         eight.map(|bytes| i64::from_ne_bytes(*bytes)).ok_or(EINVAL)
     };
     let value = match (option, socket) {
-        (Named::Timeout(reading), _) => {
+        (SocketOption::Timeout(reading), _) => {
             let (seconds, micros) = (long(0)?, long(8)?);
             if !(0..1_000_000).contains(&micros) {
                 return Err(EDOM);
@@ -147,13 +152,13 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: Named, bytes: 
             description.timeout(reading).store(nanos, Ordering::Relaxed);
             return Ok(());
         }
-        (Named::Group, _) => return Err(EOPNOTSUPP),
-        (Named::Linger, AnySocket::Network(_)) => {
+        (SocketOption::Group, _) => return Err(EOPNOTSUPP),
+        (SocketOption::Linger, AnySocket::Network(_)) => {
             let (on, seconds) = (int(0)? != 0, int(4)?);
             let seconds = u32::try_from(seconds).unwrap_or(0).min(u32::MAX - 1);
             (Choice::Linger, if on { seconds + 1 } else { 0 })
         }
-        (Named::Number(choice), AnySocket::Network(_)) => {
+        (SocketOption::Number(choice), AnySocket::Network(_)) => {
             let default = match choice {
                 Choice::Ttl | Choice::Hops => Some(64),
                 Choice::MulticastTtl | Choice::MulticastHops => Some(1),

@@ -85,7 +85,7 @@ pub fn deadline_of(timeout: Option<&[i64; 2]>, unit: i64) -> Result<MonotonicIns
 /// Waits until a descriptor has events, and returns the number of such descriptors.
 pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     // Keeps the handles open during the wait.
-    let mut waited: Vec<(usize, Waited)> = Vec::new();
+    let mut waited: Vec<(usize, WaitTarget)> = Vec::new();
     let mut items: Vec<zx_wait_item_t> = Vec::new();
     let mut ready = false;
     for (index, entry) in fds.iter_mut().enumerate() {
@@ -99,7 +99,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                 Object::Socket { socket, .. } => {
                     let waitfor = signals_for(entry.events, description.flags() & O_ACCMODE).bits();
                     items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
-                    waited.push((index, Waited::Description(description)));
+                    waited.push((index, WaitTarget::Description(description)));
                 }
                 Object::Network(network) => {
                     let read = entry.events & (READ | POLLRDHUP) != 0;
@@ -110,7 +110,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                         wanted => {
                             let handle = network.data().raw_handle();
                             items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
-                            waited.push((index, Waited::Description(description)));
+                            waited.push((index, WaitTarget::Description(description)));
                         }
                     }
                 }
@@ -125,7 +125,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                         };
                         let handle = one.handle().raw_handle();
                         items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
-                        waited.push((index, Waited::Unix(one)));
+                        waited.push((index, WaitTarget::Unix(one)));
                     }
                 }
                 Object::EventFd(counter) => {
@@ -134,7 +134,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
                     signals.set(eventfd::WRITABLE, entry.events & WRITE != 0);
                     let handle = counter.event().raw_handle();
                     items.push(zx_wait_item_t { handle, waitfor: signals.bits(), pending: 0 });
-                    waited.push((index, Waited::Description(description)));
+                    waited.push((index, WaitTarget::Description(description)));
                 }
                 Object::Log { .. } => entry.revents = entry.events & WRITE,
                 // These objects never block.
@@ -162,19 +162,19 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
 }
 
 /// The object that an item is for.
-enum Waited {
+enum WaitTarget {
     Description(Arc<Description>),
     /// A part of a UNIX socket.
     Unix(Watched),
 }
 
-impl Waited {
+impl WaitTarget {
     /// The events that these signals stand for.
     fn told(&self, signals: Signals) -> c_short {
         let description = match self {
-            Waited::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
-            Waited::Unix(watched) => return poll_bits(&watched.events(signals)),
-            Waited::Description(description) => description,
+            WaitTarget::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
+            WaitTarget::Unix(watched) => return poll_bits(&watched.events(signals)),
+            WaitTarget::Description(description) => description,
         };
         match &description.object {
             Object::EventFd(_) => {

@@ -35,7 +35,7 @@ pub struct Remote {
 }
 
 /// Result of a request with paths.
-pub enum Reached<T> {
+pub enum PathResult<T> {
     /// The request is done.
     Done(T),
     /// A path leads out of the tree.
@@ -109,15 +109,15 @@ impl Remote {
     }
 
     /// Sends a request with paths.
-    fn reach<T>(&self, request: &Request<'_>, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
+    fn reach<T>(&self, request: &Request<'_>, done: impl FnOnce(Reply) -> Option<T>) -> Result<PathResult<T>> {
         Self::reached(self.call(request, &[], SMALL)?, done)
     }
 
     /// Converts the answer to a request with paths.
-    pub fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<Reached<T>> {
+    pub fn reached<T>(reply: Reply, done: impl FnOnce(Reply) -> Option<T>) -> Result<PathResult<T>> {
         match reply.answer {
-            Answer::Elsewhere { second, above } => Ok(Reached::Elsewhere { second, above, rest: reply.data }),
-            _ => done(reply).map(Reached::Done).ok_or(EIO),
+            Answer::Elsewhere { second, above } => Ok(PathResult::Elsewhere { second, above, rest: reply.data }),
+            _ => done(reply).map(PathResult::Done).ok_or(EIO),
         }
     }
 
@@ -130,17 +130,17 @@ impl Remote {
     }
 
     /// Sends a request with paths whose answer is only success.
-    pub fn order(&self, request: &Request<'_>) -> Result<Reached<()>> {
+    pub fn order(&self, request: &Request<'_>) -> Result<PathResult<()>> {
         self.reach(request, |reply| (reply.answer == Answer::Done).then_some(()))
     }
 
     /// Sends a request whose answer is a path.
-    pub fn text(&self, request: &Request<'_>) -> Result<Reached<Vec<u8>>> {
+    pub fn text(&self, request: &Request<'_>) -> Result<PathResult<Vec<u8>>> {
         self.reach(request, |reply| (reply.answer == Answer::Data).then_some(reply.data))
     }
 
     /// Opens a path.
-    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<Reached<RemoteFile>> {
+    pub fn open(&self, path: &[u8], flags: u32, mode: u32) -> Result<PathResult<RemoteFile>> {
         let (channel, theirs) = Channel::create()?;
         let request = Request::Open { path, flags, mode };
         let reply = self.call_with(&request, &[], [theirs.into_handle()], SMALL)?;
@@ -153,7 +153,7 @@ impl Remote {
     }
 
     /// The attributes of the file at a path.
-    pub fn attributes(&self, path: &[u8], follow: bool) -> Result<Reached<Attributes>> {
+    pub fn attributes(&self, path: &[u8], follow: bool) -> Result<PathResult<Attributes>> {
         self.reach(&Request::Attributes { path, follow }, |reply| match reply.answer {
             Answer::Attributes(attributes) => Some(attributes),
             _ => None,
@@ -376,8 +376,8 @@ impl RemoteFile {
     pub fn attributes(&self) -> Result<Attributes> {
         self.send_touched();
         match self.remote.attributes(b"", false)? {
-            Reached::Done(attributes) => Ok(attributes),
-            Reached::Elsewhere { .. } => Err(EIO),
+            PathResult::Done(attributes) => Ok(attributes),
+            PathResult::Elsewhere { .. } => Err(EIO),
         }
     }
 

@@ -210,7 +210,7 @@ unsafe fn environment<'a>(array: *const *const c_char) -> Option<Vec<&'a CStr>> 
 }
 
 /// Result of the actions.
-struct Performed {
+struct ActionResults {
     handles: Vec<(HandleInfo, Handle)>,
     /// Entries of the child's name space.
     entries: Vec<(String, Handle)>,
@@ -222,8 +222,8 @@ struct Performed {
 ///
 /// # Safety
 /// Names are C strings.
-unsafe fn perform(actions: &[Action]) -> Performed {
-    let mut done = Performed { handles: Vec::new(), entries: Vec::new(), name: None, failure: None };
+unsafe fn perform(actions: &[Action]) -> ActionResults {
+    let mut done = ActionResults { handles: Vec::new(), entries: Vec::new(), name: None, failure: None };
     for action in actions {
         let result = match action.kind {
             ACTION_NONE => Ok(()),
@@ -266,7 +266,7 @@ unsafe fn perform(actions: &[Action]) -> Performed {
 
 /// Adds the handles of a descriptor, which `take` returns, to the child's handles.
 fn add_fd(
-    done: &mut Performed,
+    done: &mut ActionResults,
     take: impl FnOnce(c_int) -> Result<Vec<Handle>, Status>,
     action: &Action,
 ) -> Result<(), Failure> {
@@ -294,9 +294,9 @@ fn spawn(
     file: Result<Vmo, Failure>,
     argv: Vec<&CStr>,
     envp: Option<Vec<&CStr>>,
-    done: Performed,
+    done: ActionResults,
 ) -> Result<zx::Process, Failure> {
-    let Performed { handles, mut entries, name, failure } = done;
+    let ActionResults { handles, mut entries, name, failure } = done;
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -12,7 +12,7 @@ use crate::c::{
 use crate::namespace::{locate_at, look_up, now};
 use crate::object::Object;
 use crate::path::Node;
-use crate::remote::{Reached, UNNOTIFIED};
+use crate::remote::{PathResult, UNNOTIFIED};
 use crate::table;
 
 const NANOS: i64 = 1_000_000_000;
@@ -99,8 +99,8 @@ pub fn stat_at(at: c_int, path: &[u8], follow: bool) -> Result<Stat> {
         |path| Ok(stat_of_node(look_up(path)?, path)),
         |remote, path| {
             Ok(match remote.attributes(path, follow)? {
-                Reached::Done(attributes) => Reached::Done(stat_of(attributes)),
-                Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+                PathResult::Done(attributes) => PathResult::Done(stat_of(attributes)),
+                PathResult::Elsewhere { second, above, rest } => PathResult::Elsewhere { second, above, rest },
             })
         },
     )

@@ -7,7 +7,7 @@ use file_protocol::Information;
 use crate::c::{self, AT_FDCWD, Result};
 use crate::namespace::{locate_at, look_up};
 use crate::object::Object;
-use crate::remote::Reached;
+use crate::remote::PathResult;
 use crate::table;
 
 const ST_RDONLY: u64 = 1;
@@ -71,8 +71,8 @@ pub unsafe extern "C" fn statvfs(path: *const c_char, out: *mut StatVfs) -> c_in
             |path| look_up(path).map(|_| here()),
             |remote, path| {
                 Ok(match remote.attributes(path, true)? {
-                    Reached::Done(_) => Reached::Done(remote.information()?.into()),
-                    Reached::Elsewhere { second, above, rest } => Reached::Elsewhere { second, above, rest },
+                    PathResult::Done(_) => PathResult::Done(remote.information()?.into()),
+                    PathResult::Elsewhere { second, above, rest } => PathResult::Elsewhere { second, above, rest },
                 })
             },
         )

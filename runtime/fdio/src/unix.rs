@@ -21,7 +21,7 @@ use crate::names::refuse_new;
 use crate::namespace::{locate_at, look_up};
 use crate::open::masked;
 use crate::readiness::Events;
-use crate::remote::{Reached, Remote, SMALL};
+use crate::remote::{PathResult, Remote, SMALL};
 
 /// A UNIX socket.
 pub enum UnixSocket {
@@ -62,7 +62,7 @@ impl Bound {
 }
 
 /// Sends a request about the socket at a path.
-fn ask_at<T>(name: &[u8], ask: impl FnMut(&Remote, &[u8]) -> Result<Reached<T>>) -> Result<T> {
+fn ask_at<T>(name: &[u8], ask: impl FnMut(&Remote, &[u8]) -> Result<PathResult<T>>) -> Result<T> {
     // A path outside of all file systems is not a socket.
     locate_at(AT_FDCWD, name)?.reach(|path| look_up(path).and(Err(ECONNREFUSED)), ask)
 }

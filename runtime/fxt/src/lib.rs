@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_data_is_read() {
         let mut out = Vec::new();
         magic(&mut out);
         provider(&mut out, 1, "kernel");

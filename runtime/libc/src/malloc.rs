@@ -186,10 +186,10 @@ pub unsafe extern "C" fn malloc_usable_size(ptr: *mut c_void) -> usize {
 }
 
 /// The same heap, for this library's own collections.
-struct Own;
+struct LibraryHeap;
 
 // SAFETY: dlmalloc meets the trait's conditions; `dealloc` gets blocks of `alloc`.
-unsafe impl GlobalAlloc for Own {
+unsafe impl GlobalAlloc for LibraryHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the heap belongs to this library.
         unsafe { HEAP.lock().c_memalign(layout.align().max(MALLOC_ALIGN), layout.size()) }
@@ -202,4 +202,4 @@ unsafe impl GlobalAlloc for Own {
 }
 
 #[global_allocator]
-static OWN: Own = Own;
+static OWN: LibraryHeap = LibraryHeap;

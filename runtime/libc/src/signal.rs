@@ -88,7 +88,7 @@ pub struct Action {
 
 /// This library's copy of an action.
 #[derive(Clone, Copy)]
-struct Kept {
+struct SavedAction {
     handler: usize,
     mask: u64,
     flags: i32,
@@ -101,8 +101,8 @@ const RESTART: i32 = 0x1000_0000;
 const NOT_BLOCKED: i32 = 0x4000_0000;
 const ONCE: i32 = 0x8000_0000_u32 as i32;
 
-static ACTIONS: Lock<[Kept; SIGNALS as usize]> =
-    Lock::new([Kept { handler: DEFAULT, mask: 0, flags: 0 }; SIGNALS as usize]);
+static ACTIONS: Lock<[SavedAction; SIGNALS as usize]> =
+    Lock::new([SavedAction { handler: DEFAULT, mask: 0, flags: 0 }; SIGNALS as usize]);
 /// Signals that were raised while they were blocked.
 static PENDING: AtomicU64 = AtomicU64::new(0);
 
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
     // SAFETY: null, or the caller's objects.
     unsafe {
         if let Some(new) = new.as_ref() {
-            *entry = Kept { handler: new.handler, mask: new.mask.words[0], flags: new.flags };
+            *entry = SavedAction { handler: new.handler, mask: new.mask.words[0], flags: new.flags };
         }
         if !old.is_null() {
             let mut mask = SignalSet { words: [0; WORDS] };
@@ -214,7 +214,7 @@ pub extern "C" fn signal(signal: i32, handler: usize) -> usize {
         return errno::fail(EINVAL) as usize;
     }
     let mut actions = ACTIONS.lock();
-    core::mem::replace(&mut actions[index(signal)], Kept { handler, mask: 0, flags: RESTART }).handler
+    core::mem::replace(&mut actions[index(signal)], SavedAction { handler, mask: 0, flags: RESTART }).handler
 }
 
 #[unsafe(no_mangle)]

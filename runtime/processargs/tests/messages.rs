@@ -20,7 +20,7 @@ fn the_bytes_are_those_of_the_format() {
 }
 
 #[test]
-fn what_is_built_is_parsed() {
+fn built_messages_are_parsed() {
     let bytes = sample();
     let message = Message::parse(&bytes, 2).unwrap();
     assert_eq!(message.args().collect::<Vec<_>>(), [&b"/boot/bin/hello"[..], b"", b"c"]);

@@ -61,7 +61,7 @@ pub fn run(bootstrap: Channel) -> i64 {
     let resource = take(PA_RESOURCE).map(Resource::from);
     let log = resource.as_ref().and_then(|resource| Debuglog::create(resource, 0).ok());
     LOG.0.set(log.as_ref().map_or(0, |log| log.raw_handle()));
-    let given = Given {
+    let given = StartHandles {
         job: take(PA_JOB_DEFAULT).map(Job::from),
         root: take(PA_VMAR_ROOT).map(Vmar::from),
         vdso: take(PA_VMO_VDSO).map(Vmo::from),
@@ -85,7 +85,7 @@ pub fn run(bootstrap: Channel) -> i64 {
 }
 
 /// The handles that the server sends.
-struct Given<'a> {
+struct StartHandles<'a> {
     job: Option<Job>,
     root: Option<Vmar>,
     vdso: Option<Vmo>,
@@ -94,7 +94,7 @@ struct Given<'a> {
     utc: Option<Clock>,
 }
 
-fn start(given: Given<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
+fn start(given: StartHandles<'_>, log: Option<&Debuglog>, words: &[&[u8]]) -> Result<Service, Failure> {
     let (Some(job), Some(root), Some(vdso), Some(image)) = (given.job, given.root, given.vdso, given.bootfs) else {
         return Err(failure("the first message", "a handle is missing"));
     };

@@ -169,7 +169,7 @@ fn the_kernels_own_error_says_that_the_endpoint_is_gone() {
 }
 
 #[test]
-fn what_cannot_be_sent_does_not_reach_the_kernel() {
+fn invalid_messages_do_not_reach_the_kernel() {
     let refused = |number, mut data: Data, args: fn(u64) -> [u64; 8]| {
         let (end, messages) = status_of(entry(number), &mut data, args, |_| Reply::Done(0));
         assert!(matches!(end, End::Returned(INVALID_ARGS, MARKS)), "{number}: {end:?}");
@@ -244,7 +244,7 @@ fn a_system_call_takes_all_registers_there_and_back() {
 }
 
 #[test]
-fn faults_and_exceptions_are_told_and_answered() {
+fn faults_and_exceptions_are_reported_and_answered() {
     let mut data = stopped(abi::HAFNON_VPROC_REASON_SYSCALL, 100);
     let (end, _) = resumes(&mut data, [Reply::Message(0, 5 << 12 | 4, words(500))]);
     assert_eq!(end, End::Returned(0, MARKS));
@@ -350,7 +350,7 @@ fn threads_start_by_the_newer_call() {
 }
 
 #[test]
-fn a_thread_that_unmaps_its_stack_comes_back_only_if_it_is_still_there() {
+fn a_thread_that_unmaps_its_stack_returns_only_on_failure() {
     let function = entry(nr::VMAR_UNMAP_HANDLE_CLOSE_THREAD_EXIT);
     let args = [0x13, 0x7000, 0x1000, 0x23, 0, 0, 0, 0];
     let (end, messages) = call(function, args, |_| Reply::Done(-10));

@@ -13,11 +13,11 @@ use crate::queue::Queue;
 use crate::{Inner, Threads};
 
 /// The set of threads that uses an object: the first that used it, and no other.
-struct Whose(AtomicPtr<()>);
+struct UserSet(AtomicPtr<()>);
 
-impl Whose {
-    const fn nobodys() -> Whose {
-        Whose(AtomicPtr::new(ptr::null_mut()))
+impl UserSet {
+    const fn nobodys() -> UserSet {
+        UserSet(AtomicPtr::new(ptr::null_mut()))
     }
 
     #[inline(always)]
@@ -32,7 +32,7 @@ impl Whose {
 
 /// A mutex: a value for one thread at a time.
 pub struct Mutex<T> {
-    whose: Whose,
+    whose: UserSet,
     held: Cell<bool>,
     waiting: UnsafeCell<Queue>,
     value: UnsafeCell<T>,
@@ -53,7 +53,7 @@ impl<T> Mutex<T> {
     /// A free mutex.
     pub const fn new(value: T) -> Mutex<T> {
         let (held, waiting) = (Cell::new(false), UnsafeCell::new(Queue::new()));
-        Mutex { whose: Whose::nobodys(), held, waiting, value: UnsafeCell::new(value) }
+        Mutex { whose: UserSet::nobodys(), held, waiting, value: UnsafeCell::new(value) }
     }
 
     /// Takes the mutex; waits until it is free.
@@ -120,7 +120,7 @@ impl<T> Drop for Guard<'_, '_, T> {
 
 /// A condition variable.
 pub struct Condition {
-    whose: Whose,
+    whose: UserSet,
     waiting: UnsafeCell<Queue>,
 }
 
@@ -138,7 +138,7 @@ impl Default for Condition {
 impl Condition {
     /// A condition variable without waiters.
     pub const fn new() -> Condition {
-        Condition { whose: Whose::nobodys(), waiting: UnsafeCell::new(Queue::new()) }
+        Condition { whose: UserSet::nobodys(), waiting: UnsafeCell::new(Queue::new()) }
     }
 
     /// Releases the mutex, waits for a notification, and takes the mutex again. No notification in between is lost.

@@ -10,7 +10,7 @@ use sel4::{
 pub const PAGE: u64 = 4096;
 /// Start of the field, 2 MiB with a page table, in which tests map pages, in the own address space and in others.
 pub const FIELD: u64 = 0x2000_0000;
-/// The part of the field where watched memory is mapped that no other thread may reach: only in the own address space.
+/// The part of the field with watched memory that no other thread may reach. It is mapped only in the own address space.
 pub const WATCH: u64 = FIELD + 0x10_0000;
 /// The value that attackers write.
 pub const POISON: u64 = 0x0070_6f69_736f_6e21;

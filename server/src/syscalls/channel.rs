@@ -13,7 +13,7 @@ use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::ipc::channel::{CallBuffers, Channel, Message};
 use objects::machine::Machine;
-use objects::memory::usermem::Place;
+use objects::memory::usermem::UserDestination;
 
 use crate::Answer;
 use crate::cx::{Cx, IntoAnswer};
@@ -228,7 +228,7 @@ fn read<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, options: u32, to: &R
     if bytes > to.num_bytes as usize || handles > to.num_handles as usize {
         return too_small(cx, channel, options);
     }
-    let mut place = Place::NOWHERE;
+    let mut place = UserDestination::NOWHERE;
     if handles > 0 {
         // What cannot be delivered stays in the channel.
         place = cx.kernel.user_place(cx.aspace, to.handles, handles * to.handle_size())?;

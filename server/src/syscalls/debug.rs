@@ -6,7 +6,7 @@ use alloc::string::String;
 use abi::{Rights, Status, ZX_RSRC_SYSTEM_DEBUG_BASE};
 use objects::containers::failure_injection::{MemoryRequest, Plan, PlanResults};
 use objects::core::continuation::{CALL_CONTINUES, Progress};
-use objects::core::debuglog::{Level, Speaker};
+use objects::core::debuglog::{Level, LogWriter};
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::device::debug::WRITES;
@@ -110,7 +110,7 @@ pub fn debug_send_command<M: Machine>(
         }
         _ => return Err(Status::NOT_SUPPORTED),
     };
-    cx.kernel.log(Level::Debug, Speaker::Kernel("kernel"), answer.as_bytes());
+    cx.kernel.log(Level::Debug, LogWriter::Kernel("kernel"), answer.as_bytes());
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use abi::{
     Rights, Status, ZX_DEFAULT_LOG_RIGHTS, ZX_LOG_FLAG_READABLE, ZX_LOG_RECORD_DATA_MAX, ZX_RSRC_SYSTEM_DEBUGLOG_BASE,
     zx_log_record_t,
 };
-use objects::core::debuglog::{Debuglog, Level, MAX_TEXT, Speaker};
+use objects::core::debuglog::{Debuglog, Level, LogWriter, MAX_TEXT};
 use objects::core::handle::{HandleValue, INVALID};
 use objects::machine::Machine;
 use zerocopy::IntoBytes;
@@ -53,11 +53,11 @@ pub fn debuglog_write<M: Machine>(
 }
 
 /// The calling program as the writer of a record.
-pub fn speaker<M: Machine>(cx: &mut Cx<'_, M>) -> Result<Speaker, Status> {
+pub fn speaker<M: Machine>(cx: &mut Cx<'_, M>) -> Result<LogWriter, Status> {
     let own = cx.own_process()?;
     let (process, thread) = (cx.kernel.koid(own.object()), cx.kernel.koid(cx.thread.object()));
     let name = cx.kernel.objects.get(own)?.name;
-    Ok(Speaker::Program { name, process, thread })
+    Ok(LogWriter::Program { name, process, thread })
 }
 
 /// Reads the next record; the result is its size.

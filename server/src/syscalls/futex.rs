@@ -5,7 +5,7 @@ use objects::Id;
 use objects::core::handle::{HandleValue, INVALID};
 use objects::core::wait::Waiting;
 use objects::machine::Machine;
-use objects::task::futex::{AT_ONCE, Left, NewOwner, Requeue};
+use objects::task::futex::{AT_ONCE, NewOwner, Requeue, RequeueProgress};
 use objects::task::thread::{Thread, ThreadState};
 
 use crate::cx::Cx;
@@ -60,9 +60,9 @@ fn wake_many<M: Machine>(cx: &mut Cx<'_, M>, word: In<i32>, count: u32) -> Resul
     let mut work = cx.sliced_call_on_process();
     let left = match work.done {
         0 => cx.kernel.futex_wake(cx.aspace, word.0, count, NewOwner::Nobody)?,
-        _ => cx.kernel.futex_wake_more(cx.aspace, word.0, work.kept[0] as u32)?,
+        _ => cx.kernel.futex_wake_more(cx.aspace, word.0, work.state[0] as u32)?,
     };
-    work.kept[0] = left.into();
+    work.state[0] = left.into();
     let done = work.done + u64::from(AT_ONCE);
     cx.end_slice(&work, (left != 0).then_some(done))
 }
@@ -97,7 +97,7 @@ fn requeue<M: Machine>(
     cx: &mut Cx<'_, M>,
     (word, to): (In<i32>, In<i32>),
     expected: i32,
-    counts: Left,
+    counts: RequeueProgress,
     new_owner: HandleValue,
     first_owner: NewOwner,
 ) -> Result<(), Status> {
@@ -109,10 +109,10 @@ fn requeue<M: Machine>(
         cx.kernel.futex_requeue(cx.aspace, what(owner), expected as u32, counts, first_owner)?
     } else {
         let owner = work.with.map(|owner| cx.kernel.objects.typed(owner)).transpose()?;
-        let [wakes, moves, ..] = work.kept.map(|word| word as u32);
-        cx.kernel.futex_requeue_more(cx.aspace, what(owner), Left { wakes, moves })?
+        let [wakes, moves, ..] = work.state.map(|word| word as u32);
+        cx.kernel.futex_requeue_more(cx.aspace, what(owner), RequeueProgress { wakes, moves })?
     };
-    (work.kept[0], work.kept[1]) = (left.wakes.into(), left.moves.into());
+    (work.state[0], work.state[1]) = (left.wakes.into(), left.moves.into());
     let done = work.done + u64::from(AT_ONCE);
     cx.end_slice(&work, (left.wakes != 0 || left.moves != 0).then_some(done))
 }
@@ -127,7 +127,7 @@ pub fn futex_requeue<M: Machine>(
     moves: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    requeue(cx, (word, to), expected, Left { wakes, moves }, new_owner, NewOwner::Nobody)
+    requeue(cx, (word, to), expected, RequeueProgress { wakes, moves }, new_owner, NewOwner::Nobody)
 }
 
 /// Wakes one thread, makes it the owner, and moves others to another futex.
@@ -139,7 +139,7 @@ pub fn futex_requeue_single_owner<M: Machine>(
     moves: u32,
     new_owner: HandleValue,
 ) -> Result<(), Status> {
-    requeue(cx, (word, to), expected, Left { wakes: 1, moves }, new_owner, NewOwner::Woken)
+    requeue(cx, (word, to), expected, RequeueProgress { wakes: 1, moves }, new_owner, NewOwner::Woken)
 }
 
 /// Returns the koid of a futex's owner.

@@ -12,7 +12,7 @@ use abi::{
 use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
 use objects::ipc::iob::{Blob, Discipline, Iob, IobSharedRegion, MAX_REGIONS, Region, RegionSpec, Source};
-use objects::ipc::stream::Part;
+use objects::ipc::stream::UserBuffer;
 use objects::machine::{Machine, PAGE};
 use objects::memory::vmar::Vmar;
 
@@ -114,11 +114,11 @@ pub fn iob_allocate_id<M: Machine>(
     if work.done == 0 {
         cx.kernel.check_out(cx.aspace, out.0, size_of::<u32>())?;
     }
-    let part = Part { address: blob.0, len: size as u64 };
-    let [checked, at, copied, ..] = work.kept;
+    let part = UserBuffer { address: blob.0, len: size as u64 };
+    let [checked, at, copied, ..] = work.state;
     let mut blob = Blob { checked, at, copied };
     let number = cx.kernel.iob_allocate_id_slice(work.object, index, cx.aspace, part, &mut blob)?;
-    (work.kept[0], work.kept[1], work.kept[2]) = (blob.checked, blob.at, blob.copied);
+    (work.state[0], work.state[1], work.state[2]) = (blob.checked, blob.at, blob.copied);
     match number {
         Some(number) => cx.write(out, number),
         None => cx.end_slice(&work, Some(1)),

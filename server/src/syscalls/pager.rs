@@ -80,7 +80,7 @@ pub fn pager_supply_pages<M: Machine>(
     aux: HandleValue,
     aux_offset: u64,
 ) -> Result<(), Status> {
-    let pager = match cx.progress.and_then(|progress| ObjectId::from_word(progress.kept[0])) {
+    let pager = match cx.progress.and_then(|progress| ObjectId::from_word(progress.state[0])) {
         // The pager may have been closed since the call began; its VMOs are then detached.
         Some(pager) => cx.kernel.objects.typed(pager).map_err(|_| Status::BAD_STATE)?,
         None => cx.get::<Pager>(pager, Rights::MANAGE_VMO)?,
@@ -95,7 +95,7 @@ pub fn pager_supply_pages<M: Machine>(
             return Err(status);
         }
     };
-    work.kept[0] = pager.object().to_word();
+    work.state[0] = pager.object().to_word();
     let more = cx.kernel.pager_supply_slice(pager, work.object, (offset, length), (aux, aux_offset), work.done)?;
     cx.end_slice(&work, more)
 }
@@ -130,7 +130,7 @@ pub fn pager_query_dirty_ranges<M: Machine>(
 ) -> Result<(), Status> {
     let (mut work, vmo) = cx.sliced_call_on_two::<Pager, Vmo>((pager, Rights::MANAGE_VMO), (vmo, Rights::READ))?;
     let room = (buffer_size / size_of::<zx_vmo_dirty_range_t>()) as u64;
-    let [mut found, at, start, end, zero, ..] = work.kept;
+    let [mut found, at, start, end, zero, ..] = work.state;
     let mut query = DirtyQuery { has_begun: work.done != 0, at, start, end, zero: zero != 0 };
     let mut told = Vec::new();
     let more = cx.kernel.pager_query_dirty_ranges(work.object, vmo, (offset, length), &mut query, |range| {
@@ -145,7 +145,7 @@ pub fn pager_query_dirty_ranges<M: Machine>(
         found += 1;
     }
     let DirtyQuery { at, start, end, zero, .. } = query;
-    (work.kept[0], work.kept[1], work.kept[2], work.kept[3], work.kept[4]) = (found, at, start, end, zero.into());
+    (work.state[0], work.state[1], work.state[2], work.state[3], work.state[4]) = (found, at, start, end, zero.into());
     cx.end_slice(&work, more.then_some(work.done + 1))?;
     cx.write_optional(actual, found.min(room) as usize)?;
     cx.write_optional(avail, found as usize)
@@ -170,14 +170,14 @@ pub fn pager_query_vmo_stats<M: Machine>(
     let out = Out::<zx_pager_vmo_stats_t>::new(buffer.0);
     let modified = match options & ZX_PAGER_RESET_VMO_STATS {
         0 => cx.kernel.pager_query_modified(work.object, vmo)?,
-        _ if work.done != 0 => work.kept[0] != 0,
+        _ if work.done != 0 => work.state[0] != 0,
         _ => {
             cx.kernel.check_out(cx.aspace, out.0, size_of::<zx_pager_vmo_stats_t>())?;
             cx.kernel.pager_reset_modified(work.object, vmo)?
         }
     };
     if modified && options & ZX_PAGER_RESET_VMO_STATS != 0 {
-        work.kept[0] = modified.into();
+        work.state[0] = modified.into();
         let more = cx.kernel.pager_protect_slice(vmo, work.done)?;
         cx.end_slice(&work, more)?;
     }

@@ -14,7 +14,7 @@ use abi::{
 use objects::Id;
 use objects::ObjectId;
 use objects::containers::name::Name;
-use objects::core::account::Counted;
+use objects::core::account::CountKind;
 use objects::core::handle::HandleValue;
 use objects::ipc::socket::Socket;
 use objects::ipc::stream::Stream;
@@ -124,14 +124,14 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
 }
 
 /// The resource whose number a job's property limits.
-fn counted_by(property: u32) -> Option<Counted> {
+fn counted_by(property: u32) -> Option<CountKind> {
     Some(match property {
-        HAFNON_PROP_JOB_PROCESS_LIMIT => Counted::Processes,
-        HAFNON_PROP_JOB_THREAD_LIMIT => Counted::Threads,
-        HAFNON_PROP_JOB_JOB_LIMIT => Counted::Jobs,
-        HAFNON_PROP_JOB_HANDLE_LIMIT => Counted::Handles,
-        HAFNON_PROP_JOB_MESSAGE_LIMIT => Counted::Messages,
-        HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT => Counted::QueuedBytes,
+        HAFNON_PROP_JOB_PROCESS_LIMIT => CountKind::Processes,
+        HAFNON_PROP_JOB_THREAD_LIMIT => CountKind::Threads,
+        HAFNON_PROP_JOB_JOB_LIMIT => CountKind::Jobs,
+        HAFNON_PROP_JOB_HANDLE_LIMIT => CountKind::Handles,
+        HAFNON_PROP_JOB_MESSAGE_LIMIT => CountKind::Messages,
+        HAFNON_PROP_JOB_QUEUED_BYTES_LIMIT => CountKind::QueuedBytes,
         _ => return None,
     })
 }
@@ -175,10 +175,10 @@ fn set_content_size<M: Machine>(
         }
         let content = cx.read(In::<u64>::new(from.0))?;
         let mut work = SlicedCall::begins(vmo, handle.rights);
-        work.kept[0] = content;
+        work.state[0] = content;
         work
     };
-    let more = cx.kernel.vmo_set_content_size_slice(work.object, work.kept[0])?;
+    let more = cx.kernel.vmo_set_content_size_slice(work.object, work.state[0])?;
     cx.end_slice(&work, more.then_some(work.done + 1))
 }
 

@@ -8,9 +8,9 @@ use abi::{
 };
 use objects::containers::growth::Grows;
 use objects::core::handle::HandleValue;
-use objects::ipc::stream::{Carried, Moves, Part, Run, Stream, Where};
+use objects::ipc::stream::{Moves, Run, Stream, StreamOffset, TransferStep, UserBuffer};
 use objects::machine::Machine;
-use objects::memory::usermem::Place;
+use objects::memory::usermem::UserDestination;
 use objects::memory::vmo::Vmo;
 
 use crate::cx::Cx;
@@ -49,7 +49,7 @@ pub(super) fn parts<M: Machine>(
     cx: &mut Cx<'_, M>,
     vectors: In<zx_iovec_t>,
     count: usize,
-) -> Result<Vec<Part>, Status> {
+) -> Result<Vec<UserBuffer>, Status> {
     if vectors.is_null() {
         return Err(Status::INVALID_ARGS);
     }
@@ -61,7 +61,7 @@ pub(super) fn parts<M: Machine>(
     parts.room_exact(vectors.len())?;
     let mut total = 0_u64;
     for vector in vectors {
-        let part = Part { address: vector.buffer as u64, len: vector.capacity as u64 };
+        let part = UserBuffer { address: vector.buffer as u64, len: vector.capacity as u64 };
         total = total.checked_add(part.len).ok_or(Status::INVALID_ARGS)?;
         parts.push(part);
     }
@@ -71,7 +71,7 @@ pub(super) fn parts<M: Machine>(
 fn read<M: Machine>(
     cx: &mut Cx<'_, M>,
     (value, options): (HandleValue, u32),
-    at: Where,
+    at: StreamOffset,
     (vectors, count): (InOut<zx_iovec_t>, usize),
     actual: Out<usize>,
 ) -> Result<(), Status> {
@@ -87,7 +87,7 @@ fn read<M: Machine>(
 
 /// The run that a continued call is in the middle of.
 fn run(work: &SlicedCall<Stream>) -> Option<Run> {
-    let [moves, offset, len, ..] = work.kept;
+    let [moves, offset, len, ..] = work.state;
     let moves = match moves {
         NOTHING => Moves::Nothing,
         POSITION => Moves::Position,
@@ -101,19 +101,19 @@ fn run(work: &SlicedCall<Stream>) -> Option<Run> {
 fn over<M: Machine>(
     cx: &mut Cx<'_, M>,
     mut work: SlicedCall<Stream>,
-    carried: Carried,
-    actual: Place,
+    carried: TransferStep,
+    actual: UserDestination,
 ) -> Result<(), Status> {
     let done = match carried {
-        Carried::Over(done) => return cx.fill(actual, done as usize),
-        Carried::Begins => work.done + 1,
-        Carried::GoesOn(Run { moves, offset, len, done }) => {
+        TransferStep::Over(done) => return cx.fill(actual, done as usize),
+        TransferStep::Begins => work.done + 1,
+        TransferStep::GoesOn(Run { moves, offset, len, done }) => {
             let moves = match moves {
                 Moves::Nothing => NOTHING,
                 Moves::Position => POSITION,
                 Moves::End => END,
             };
-            work.kept = [moves, offset, len, 0, 0, 0, 0];
+            work.state = [moves, offset, len, 0, 0, 0, 0];
             done
         }
     };
@@ -129,7 +129,7 @@ pub fn stream_readv<M: Machine>(
     count: usize,
     actual: Out<usize>,
 ) -> Result<(), Status> {
-    read(cx, (value, options), Where::Position, (vectors, count), actual)
+    read(cx, (value, options), StreamOffset::Position, (vectors, count), actual)
 }
 
 /// Reads at an offset.
@@ -142,13 +142,13 @@ pub fn stream_readv_at<M: Machine>(
     count: usize,
     actual: Out<usize>,
 ) -> Result<(), Status> {
-    read(cx, (value, options), Where::At(offset), (vectors, count), actual)
+    read(cx, (value, options), StreamOffset::At(offset), (vectors, count), actual)
 }
 
 fn write<M: Machine>(
     cx: &mut Cx<'_, M>,
     value: HandleValue,
-    at: Option<Where>,
+    at: Option<StreamOffset>,
     (vectors, count): (In<zx_iovec_t>, usize),
     actual: Out<usize>,
 ) -> Result<(), Status> {
@@ -157,8 +157,8 @@ fn write<M: Machine>(
     let actual = cx.place_optional(actual)?;
     let at = match at {
         Some(at) => at,
-        None if cx.kernel.objects.get(work.object)?.append => Where::End,
-        None => Where::Position,
+        None if cx.kernel.objects.get(work.object)?.append => StreamOffset::End,
+        None => StreamOffset::Position,
     };
     let carried = cx.kernel.stream_write(work.object, at, cx.aspace, &parts, run(&work))?;
     over(cx, work, carried, actual)
@@ -176,7 +176,7 @@ pub fn stream_writev<M: Machine>(
     if options & !ZX_STREAM_APPEND != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    let at = if options & ZX_STREAM_APPEND != 0 { Some(Where::End) } else { None };
+    let at = if options & ZX_STREAM_APPEND != 0 { Some(StreamOffset::End) } else { None };
     write(cx, value, at, (vectors, count), actual)
 }
 
@@ -193,7 +193,7 @@ pub fn stream_writev_at<M: Machine>(
     if options != 0 {
         return Err(Status::INVALID_ARGS);
     }
-    write(cx, value, Some(Where::At(offset)), (vectors, count), actual)
+    write(cx, value, Some(StreamOffset::At(offset)), (vectors, count), actual)
 }
 
 /// Moves the stream's position.

@@ -11,7 +11,7 @@ use objects::machine::Machine;
 use objects::task::exception::Task;
 use objects::task::job::Job;
 use objects::task::process::Process;
-use objects::task::suspend_token::Held;
+use objects::task::suspend_token::SuspendedTask;
 use objects::task::thread::Thread;
 
 use crate::Answer;
@@ -43,12 +43,12 @@ pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: O
     let handle = cx.get_any(value, Rights::WRITE)?;
     let objects = &cx.kernel.objects;
     let task = match objects.any(handle.object)?.body {
-        Body::Thread(_) => Held::Thread(objects.typed(handle.object)?),
-        Body::Process(_) => Held::Process(objects.typed(handle.object)?),
+        Body::Thread(_) => SuspendedTask::Thread(objects.typed(handle.object)?),
+        Body::Process(_) => SuspendedTask::Process(objects.typed(handle.object)?),
         _ => return Err(Status::WRONG_TYPE),
     };
     // A suspended caller could not be given the token.
-    if task == Held::Thread(cx.thread) || task == Held::Process(cx.own_process()?) {
+    if task == SuspendedTask::Thread(cx.thread) || task == SuspendedTask::Process(cx.own_process()?) {
         return Err(Status::NOT_SUPPORTED);
     }
     let id = cx.kernel.task_suspend(task)?;

@@ -236,9 +236,9 @@ pub fn map_common<M: Machine>(
         cx.kernel.check_out(cx.aspace, out.0, size_of::<usize>())?;
     }
     let content_only = has(ZX_VM_FAULT_BEYOND_STREAM_SIZE);
-    let in_portions = matches!(place, Place::Over(_)) && rounded > UNSLICED_BYTES && !fixed;
+    let in_slices = matches!(place, Place::Over(_)) && rounded > UNSLICED_BYTES && !fixed;
     let address = match place {
-        Place::Over(offset) if in_portions => {
+        Place::Over(offset) if in_slices => {
             map_over(cx, (vmar, vmar_rights), offset, vmo_rights, (request, content_only))?
         }
         _ => cx.kernel.vmar_map(vmar, place, request)?,
@@ -248,7 +248,7 @@ pub fn map_common<M: Machine>(
     }
     // A mapping made in slices has this property from the start; by now another mapping may be at this address.
     if content_only
-        && !in_portions
+        && !in_slices
         && let Some(aspace) = cx.kernel.objects.get(vmar)?.aspace
     {
         cx.kernel.mapping_ends_with_content(aspace, address);
@@ -276,7 +276,7 @@ fn map_over<M: Machine>(
 ) -> Result<u64, Status> {
     let mut work = SlicedCall::begins(vmar, rights);
     work.with = Some(request.vmo.object());
-    work.kept[0] = vmo_rights.bits().into();
+    work.state[0] = vmo_rights.bits().into();
     let done = cx.progress.take().map_or(0, |progress| progress.done);
     let (address, more) = cx.kernel.vmar_map_over_slice(vmar, offset, (request, content_only), done)?;
     cx.end_slice(&work, more)?;
@@ -297,10 +297,10 @@ pub fn map_on<M: Machine>(
     out: Out<usize>,
 ) -> Result<(), Status> {
     let progress = cx.progress;
-    let SlicedCall { object: vmar, with, rights, done, kept } = cx.sliced_call::<Vmar>(value, Rights::NONE)?;
+    let SlicedCall { object: vmar, with, rights, done, state } = cx.sliced_call::<Vmar>(value, Rights::NONE)?;
     let Some(vmo) = with else { return prefault(cx, vmar, done) };
     cx.progress = progress;
-    let vmo = (cx.kernel.objects.typed(vmo)?, Rights::from_bits_retain(kept[0] as u32));
+    let vmo = (cx.kernel.objects.typed(vmo)?, Rights::from_bits_retain(state[0] as u32));
     map_common(cx, (vmar, rights), options, offset, vmo, vmo_offset, len, out)
 }
 

@@ -87,7 +87,7 @@ pub fn vproc_map<M: Machine>(
     let begins = cx.progress.is_none();
     let (mut work, with) = cx.sliced_call_on_two::<Vmar, Vmo>((value, Rights::NONE), (vmo, Rights::MAP))?;
     if begins {
-        work.kept[0] = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?.1.bits().into();
+        work.state[0] = cx.get_with_rights::<Vmo>(vmo, Rights::MAP)?.1.bits().into();
         if count > RUNS {
             return Err(Status::OUT_OF_RANGE);
         }
@@ -96,7 +96,7 @@ pub fn vproc_map<M: Machine>(
     if vmo.is_vdso || vmo.is_discardable() {
         return Err(Status::NOT_SUPPORTED);
     }
-    let max = perm_of(work.rights & Rights::from_bits_retain(work.kept[0] as u32));
+    let max = perm_of(work.rights & Rights::from_bits_retain(work.state[0] as u32));
     let (mut slice, mut done) = (SliceTimer::default(), work.done);
     while (done / STEPS) < count as u64 {
         let run = cx.read(runs.nth((done / STEPS) as usize))?;

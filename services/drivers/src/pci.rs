@@ -6,7 +6,7 @@
 
 /// The location of a device on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct PciAddress {
     /// The bus.
     pub bus: u8,
     /// The device on the bus, 0 to 31.
@@ -15,7 +15,7 @@ pub struct Place {
     pub function: u8,
 }
 
-impl Place {
+impl PciAddress {
     /// The location as one 16-bit number.
     pub fn number(self) -> u16 {
         u16::from(self.bus) << 8 | u16::from(self.device & 31) << 3 | u16::from(self.function & 7)
@@ -25,9 +25,9 @@ impl Place {
 /// Access to the configuration registers of all devices.
 pub trait Registers {
     /// Reads four bytes at a multiple of four. Without a device, all bits are ones.
-    fn read(&self, place: Place, offset: u8) -> u32;
+    fn read(&self, place: PciAddress, offset: u8) -> u32;
     /// Writes four bytes.
-    fn write(&self, place: Place, offset: u8, value: u32);
+    fn write(&self, place: PciAddress, offset: u8, value: u32);
 }
 
 /// The register with the command in the lower half and the status in the upper half.
@@ -51,9 +51,9 @@ const MSIX_MASKED: u32 = 1 << 30;
 
 /// A device that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PciDevice {
     /// Its location.
-    pub place: Place,
+    pub place: PciAddress,
     /// The number of its vendor.
     pub vendor: u16,
     /// The vendor's number for it.
@@ -63,26 +63,26 @@ pub struct Found {
 }
 
 /// Finds all devices, also those on buses behind bridges.
-pub fn find(registers: &impl Registers) -> Vec<Found> {
+pub fn find(registers: &impl Registers) -> Vec<PciDevice> {
     let mut found = Vec::new();
     let mut busses = vec![0];
     let mut at = 0;
     while let Some(&bus) = busses.get(at) {
         at += 1;
         for device in 0..32 {
-            let first = Place { bus, device, function: 0 };
+            let first = PciAddress { bus, device, function: 0 };
             if registers.read(first, 0) as u16 == u16::MAX {
                 continue;
             }
             let several = registers.read(first, 0x0c) >> 16 & 0x80 != 0;
             for function in 0..if several { 8 } else { 1 } {
-                let place = Place { function, ..first };
+                let place = PciAddress { function, ..first };
                 let id = registers.read(place, 0);
                 if id as u16 == u16::MAX {
                     continue;
                 }
                 let class = (registers.read(place, 8) >> 16) as u16;
-                found.push(Found { place, vendor: id as u16, device: (id >> 16) as u16, class });
+                found.push(PciDevice { place, vendor: id as u16, device: (id >> 16) as u16, class });
                 if registers.read(place, 0x0c) >> 16 & 0x7f == 1 {
                     let behind = (registers.read(place, 0x18) >> 8) as u8;
                     // Visits each bus once, whatever the bridges report.
@@ -108,7 +108,7 @@ pub struct Window {
 }
 
 /// The memory windows of a device that have an address. Windows of I/O ports are left out.
-pub fn windows(registers: &impl Registers, place: Place) -> Vec<Window> {
+pub fn windows(registers: &impl Registers, place: PciAddress) -> Vec<Window> {
     // Writing ones to a window's register shows the window's size. The device must not respond there meanwhile.
     let command = registers.read(place, COMMAND) & 0xffff;
     registers.write(place, COMMAND, command & !(MEMORY | 1));
@@ -152,7 +152,7 @@ pub struct Messages {
 }
 
 /// Finds a device's message-signalled interrupts.
-pub fn messages(registers: &impl Registers, place: Place) -> Option<Messages> {
+pub fn messages(registers: &impl Registers, place: PciAddress) -> Option<Messages> {
     if registers.read(place, COMMAND) & HAS_CAPABILITIES == 0 {
         return None;
     }
@@ -174,7 +174,7 @@ pub fn messages(registers: &impl Registers, place: Place) -> Option<Messages> {
 }
 
 /// Enables or disables a device's message-signalled interrupts.
-pub fn enable_messages(registers: &impl Registers, place: Place, messages: &Messages, on: bool) {
+pub fn enable_messages(registers: &impl Registers, place: PciAddress, messages: &Messages, on: bool) {
     let head = registers.read(place, messages.at) & !(MSIX_ON | MSIX_MASKED);
     registers.write(place, messages.at, if on { head | MSIX_ON } else { head });
 }
@@ -272,12 +272,12 @@ mod tests {
     }
 
     impl Registers for Bus {
-        fn read(&self, place: Place, offset: u8) -> u32 {
+        fn read(&self, place: PciAddress, offset: u8) -> u32 {
             let values = self.values.borrow();
             let there = values.contains_key(&(place.number(), 0));
             values.get(&(place.number(), offset)).copied().unwrap_or(if there { 0 } else { u32::MAX })
         }
-        fn write(&self, place: Place, offset: u8, value: u32) {
+        fn write(&self, place: PciAddress, offset: u8, value: u32) {
             let before = self.read(place, offset);
             let mask = self.masks.get(&(place.number(), offset)).copied();
             let mask = mask.unwrap_or(if (0x10..0x28).contains(&offset) { 0 } else { u32::MAX });
@@ -285,12 +285,12 @@ mod tests {
         }
     }
 
-    const DISK: Place = Place { bus: 1, device: 3, function: 0 };
+    const DISK: PciAddress = PciAddress { bus: 1, device: 3, function: 0 };
 
     fn bus() -> Bus {
         let mut bus = Bus::default();
-        let bridge = Place { bus: 0, device: 2, function: 0 };
-        let set = |place: Place, offset: u8, value: u32| {
+        let bridge = PciAddress { bus: 0, device: 2, function: 0 };
+        let set = |place: PciAddress, offset: u8, value: u32| {
             bus.values.borrow_mut().insert((place.number(), offset), value);
         };
         set(bridge, 0, 0x0001_8086);
@@ -317,7 +317,7 @@ mod tests {
     fn devices_are_found_behind_bridges() {
         let found = find(&bus());
         assert_eq!(found.len(), 2);
-        assert_eq!(found[1], Found { place: DISK, vendor: 0x1af4, device: 0x1042, class: 0x0100 });
+        assert_eq!(found[1], PciDevice { place: DISK, vendor: 0x1af4, device: 0x1042, class: 0x0100 });
     }
 
     #[test]

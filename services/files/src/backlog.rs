@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_overtakes_the_line() {
+    fn connections_in_the_line_keep_their_order() {
         let mut backlog = Backlog::new(0);
         come(&mut backlog, 0);
         assert!(come(&mut backlog, 1));

@@ -11,9 +11,9 @@ use fatfs::{FatType, FormatVolumeOptions};
 use file_protocol::{Change, Kind, entries};
 use rsext4::MkfsOptions;
 
-use cuts::Lot;
+use cuts::Random;
 
-use crate::ext4::{Ext4, Now, device::Device};
+use crate::ext4::{Ext4, SystemClock, device::Device};
 use crate::fat::Fat;
 use crate::system::{FileSystem, New, Node};
 use crate::test_disk::{Memory, write_all};
@@ -104,7 +104,7 @@ fn damaged<F: FileSystem>(
     let images = std::env::var("HAFNON_IMAGES").ok().and_then(|images| images.parse().ok()).unwrap_or(40);
     let mut mounted = 0;
     for seed in 0..images {
-        let mut lot = Lot::new(seed as u64 * 2_654_435_761 + 88_172_645_463_325_252);
+        let mut lot = Random::new(seed as u64 * 2_654_435_761 + 88_172_645_463_325_252);
         let mut bytes = image.to_vec();
         // Some images get damage in the header, others behind it.
         let place = &places[lot.below(places.len())];
@@ -158,7 +158,7 @@ fn fat32() {
 /// Without checksums, fewer errors are detected early.
 fn ext4_images(what: &str, options: MkfsOptions) {
     let disk = Memory::of(vec![0; 12 << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), Now, options).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), SystemClock, options).unwrap();
     fill(&mut Ext4::mount(Device::new(Box::new(disk.clone()))).unwrap());
     let bytes = disk.0.borrow().bytes.clone();
     // Superblock and descriptors; tables and directories.

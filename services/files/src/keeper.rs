@@ -17,7 +17,7 @@ use service::{Clients, Event};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Port, Rights, Signals, Status, Stream, Vmo};
 
 use crate::memory::{Content, Source, Tree};
-use crate::serving::Served;
+use crate::serving::ServedFileSystem;
 use crate::system::Node;
 
 /// The request for VMOs: this byte and their number.
@@ -117,9 +117,9 @@ fn make() -> zx::Result<Vmo> {
 
 /// The file system's side: a stock of VMOs for the files of all trees of the process.
 #[derive(Clone)]
-pub struct Keeper(Rc<RefCell<Stock>>);
+pub struct Keeper(Rc<RefCell<VmoStock>>);
 
-struct Stock {
+struct VmoStock {
     channel: Channel,
     vmos: Vec<Vmo>,
 }
@@ -127,11 +127,11 @@ struct Stock {
 impl Keeper {
     /// Creates the client of the keeper at the other end.
     pub fn new(channel: Channel) -> Keeper {
-        Keeper(Rc::new(RefCell::new(Stock { channel, vmos: Vec::new() })))
+        Keeper(Rc::new(RefCell::new(VmoStock { channel, vmos: Vec::new() })))
     }
 }
 
-impl Stock {
+impl VmoStock {
     fn ask(&self, request: &[u8], handles: &mut [Option<Handle>]) -> zx::Result<([u64; 2], usize)> {
         let mut bytes = vec![0; 4];
         bytes.extend_from_slice(request);
@@ -237,7 +237,7 @@ impl Content for Memory {
     }
 }
 
-impl Served for Tree<Keeper> {
+impl ServedFileSystem for Tree<Keeper> {
     fn stream(&mut self, file: Node, flags: u32) -> Result<Option<Stream>> {
         use file_protocol::flags::{APPEND, READ, WRITE};
         let mut mode = 0;

@@ -30,7 +30,7 @@ struct Range {
 
 /// A request to lock a range.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct RangeRequest {
     /// The program of the process.
     pub program: Program,
     /// The process.
@@ -45,28 +45,30 @@ pub struct Wanted {
 
 /// A lock request: for the whole file, or for a range.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked {
+pub enum LockRequest {
     /// For the whole file.
     Whole(Lock),
     /// For a range.
-    Range(Wanted),
+    Range(RangeRequest),
 }
 
 /// The locks that a call freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreedLocks {
     /// The whole file became free, or its lock became shared.
     pub whole: bool,
     /// Some range became free between this first byte and this end.
     pub range: Option<(u64, u64)>,
 }
 
-impl Freed {
+impl FreedLocks {
     /// Whether a waiter with this request may succeed now.
-    pub fn concerns(&self, asked: &Asked) -> bool {
+    pub fn concerns(&self, asked: &LockRequest) -> bool {
         match asked {
-            Asked::Whole(_) => self.whole,
-            Asked::Range(wanted) => self.range.is_some_and(|(start, end)| wanted.start < end && start < wanted.end),
+            LockRequest::Whole(_) => self.whole,
+            LockRequest::Range(wanted) => {
+                self.range.is_some_and(|(start, end)| wanted.start < end && start < wanted.end)
+            }
         }
     }
 
@@ -76,7 +78,7 @@ impl Freed {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct FileLocks {
     /// Locks by open description. An exclusive lock is the only one.
     whole: HashMap<u64, Lock>,
     ranges: Vec<Range>,
@@ -85,7 +87,7 @@ struct Held {
 /// All locks.
 #[derive(Debug)]
 pub struct Locks {
-    files: HashMap<File, Held>,
+    files: HashMap<File, FileLocks>,
     /// Counts ranges per program.
     ledger: Ledger,
 }
@@ -101,13 +103,13 @@ impl Locks {
     ///
     /// # Errors
     /// As [`Locks::whole`] and [`Locks::range`]; `Invalid`: the range is empty.
-    pub fn ask(&mut self, file: File, by: u64, asked: &Asked) -> (Result<()>, Freed) {
+    pub fn ask(&mut self, file: File, by: u64, asked: &LockRequest) -> (Result<()>, FreedLocks) {
         match asked {
-            Asked::Whole(lock) => self.whole(file, by, *lock),
-            Asked::Range(wanted) if wanted.start >= wanted.end => (Err(Error::Invalid), Freed::default()),
-            Asked::Range(wanted) => match self.range(file, by, wanted) {
+            LockRequest::Whole(lock) => self.whole(file, by, *lock),
+            LockRequest::Range(wanted) if wanted.start >= wanted.end => (Err(Error::Invalid), FreedLocks::default()),
+            LockRequest::Range(wanted) => match self.range(file, by, wanted) {
                 Ok(freed) => (Ok(()), freed),
-                Err(error) => (Err(error), Freed::default()),
+                Err(error) => (Err(error), FreedLocks::default()),
             },
         }
     }
@@ -117,7 +119,7 @@ impl Locks {
     ///
     /// # Errors
     /// `Locked`: there is a conflicting lock. The previous lock has been released.
-    pub fn whole(&mut self, file: File, by: u64, lock: Lock) -> (Result<()>, Freed) {
+    pub fn whole(&mut self, file: File, by: u64, lock: Lock) -> (Result<()>, FreedLocks) {
         let held = self.files.entry(file).or_default();
         let had = held.whole.remove(&by);
         let hindered = match lock {
@@ -131,11 +133,11 @@ impl Locks {
         let has = held.whole.get(&by).copied();
         self.tidy(file);
         let less = had.is_some() && has != Some(Lock::Exclusive) && has != had;
-        (if hindered { Err(Error::Locked) } else { Ok(()) }, Freed { whole: less, range: None })
+        (if hindered { Err(Error::Locked) } else { Ok(()) }, FreedLocks { whole: less, range: None })
     }
 
     /// The lock that conflicts with a requested range: owner, kind, first byte, end.
-    pub fn hinders(&self, file: File, wanted: &Wanted) -> Option<(u64, Lock, u64, u64)> {
+    pub fn hinders(&self, file: File, wanted: &RangeRequest) -> Option<(u64, Lock, u64, u64)> {
         if wanted.lock == Lock::Free {
             return None;
         }
@@ -152,14 +154,14 @@ impl Locks {
     ///
     /// # Errors
     /// `Locked`: there is a conflicting lock, and nothing has changed. `Memory`: there are too many ranges.
-    pub fn range(&mut self, file: File, by: u64, wanted: &Wanted) -> Result<Freed> {
+    pub fn range(&mut self, file: File, by: u64, wanted: &RangeRequest) -> Result<FreedLocks> {
         if self.hinders(file, wanted).is_some() {
             return Err(Error::Locked);
         }
-        let Wanted { program, owner, lock, start, end } = *wanted;
+        let RangeRequest { program, owner, lock, start, end } = *wanted;
         let held = self.files.entry(file).or_default();
         let before = held.ranges.len();
-        let mut freed = Freed::default();
+        let mut freed = FreedLocks::default();
         let mut ranges = Vec::with_capacity(before + 2);
         for range in &held.ranges {
             if range.owner != (program, owner) || range.end <= start || range.start >= end {
@@ -191,8 +193,8 @@ impl Locks {
     }
 
     /// An open description has ended: its locks are released.
-    pub fn ended(&mut self, file: File, by: u64) -> Freed {
-        let mut freed = Freed::default();
+    pub fn ended(&mut self, file: File, by: u64) -> FreedLocks {
+        let mut freed = FreedLocks::default();
         if let Some(held) = self.files.get_mut(&file) {
             freed.whole = held.whole.remove(&by).is_some();
             held.ranges.retain(|range| {
@@ -220,12 +222,12 @@ mod tests {
 
     const FILE: File = (1, 2);
 
-    fn wanted(owner: u64, lock: Lock, start: u64, end: u64) -> Wanted {
-        Wanted { program: Program(1), owner, lock, start, end }
+    fn wanted(owner: u64, lock: Lock, start: u64, end: u64) -> RangeRequest {
+        RangeRequest { program: Program(1), owner, lock, start, end }
     }
 
-    fn freed(start: u64, end: u64) -> Freed {
-        Freed { whole: false, range: Some((start, end)) }
+    fn freed(start: u64, end: u64) -> FreedLocks {
+        FreedLocks { whole: false, range: Some((start, end)) }
     }
 
     fn is_empty(locks: &Locks) -> bool {
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn whole_files() {
         let mut locks = Locks::default();
-        let (nothing, whole) = (Freed::default(), Freed { whole: true, range: None });
+        let (nothing, whole) = (FreedLocks::default(), FreedLocks { whole: true, range: None });
         assert_eq!(locks.whole(FILE, 1, Lock::Shared), (Ok(()), nothing));
         assert_eq!(locks.whole(FILE, 2, Lock::Shared), (Ok(()), nothing));
         assert_eq!(locks.whole(FILE, 2, Lock::Exclusive), (Err(Error::Locked), whole));
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn ranges_split_and_are_upgraded_by_their_owner() {
         let mut locks = Locks::default();
-        let nothing = Freed::default();
+        let nothing = FreedLocks::default();
         assert_eq!(locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)), Ok(nothing));
         assert_eq!(locks.range(FILE, 3, &wanted(11, Lock::Shared, 50, 60)), Err(Error::Locked));
         assert_eq!(locks.range(FILE, 2, &wanted(10, Lock::Free, 40, 70)), Ok(freed(40, 70)));
@@ -271,18 +273,18 @@ mod tests {
     fn who_waits_for_something_else_is_not_asked() {
         let freed = freed(40, 70);
         for (start, end, concerned) in [(0, 40, false), (39, 41, true), (69, 100, true), (70, 80, false)] {
-            assert_eq!(freed.concerns(&Asked::Range(wanted(1, Lock::Shared, start, end))), concerned, "{start}");
+            assert_eq!(freed.concerns(&LockRequest::Range(wanted(1, Lock::Shared, start, end))), concerned, "{start}");
         }
-        assert!(!freed.concerns(&Asked::Whole(Lock::Shared)));
-        assert!(Freed { whole: true, range: None }.concerns(&Asked::Whole(Lock::Shared)));
+        assert!(!freed.concerns(&LockRequest::Whole(Lock::Shared)));
+        assert!(FreedLocks { whole: true, range: None }.concerns(&LockRequest::Whole(Lock::Shared)));
     }
 
     #[test]
-    fn nobody_speaks_for_a_process_of_another_program() {
+    fn a_program_cannot_act_for_processes_of_another() {
         let mut locks = Locks::default();
         locks.range(FILE, 1, &wanted(10, Lock::Exclusive, 0, 100)).unwrap();
-        let other = |lock| Wanted { program: Program(2), owner: 10, lock, start: 0, end: 100 };
-        assert_eq!(locks.range(FILE, 2, &other(Lock::Free)), Ok(Freed::default()));
+        let other = |lock| RangeRequest { program: Program(2), owner: 10, lock, start: 0, end: 100 };
+        assert_eq!(locks.range(FILE, 2, &other(Lock::Free)), Ok(FreedLocks::default()));
         assert_eq!(locks.range(FILE, 2, &other(Lock::Shared)), Err(Error::Locked));
     }
 
@@ -304,7 +306,7 @@ mod tests {
             assert_eq!(locks.range((1, file), 1, &wanted(11, Lock::Shared, 1, 2)), Err(Error::Memory));
         }
         assert_eq!(locked, RANGES_OF_PROGRAM);
-        let other = Wanted { program: Program(2), ..wanted(10, Lock::Exclusive, 0, 1) };
+        let other = RangeRequest { program: Program(2), ..wanted(10, Lock::Exclusive, 0, 1) };
         assert!(locks.range((2, 1), 2, &other).is_ok());
         // Unlocking the middle of a range splits it in two, which exceeds the limit.
         assert_eq!(locks.range((1, 0), 1, &wanted(10, Lock::Free, 0, 1)), Ok(freed(0, 1)));

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use file_protocol::{Answer, Error, Request, Result, decode, encode, transaction};
-use service::{Client, Clients, End, Ends, Event, FairQueue, Ledger, Program};
+use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status, Stream, Vmo};
 
 use crate::failures::Failures;
@@ -48,7 +48,7 @@ const PARTS: usize = 128;
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// A file system whose content clients may access directly.
-pub trait Served: FileSystem {
+pub trait ServedFileSystem: FileSystem {
     /// A stream over a file; `None` if content is read and written by requests.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl<F: FileSystem> Tree<F> {
 /// A file service.
 pub struct Service<F, M> {
     port: Port,
-    ends: Ends,
+    ends: ChannelEnds,
     connections: HashMap<u64, Connection>,
     /// Counts connections per program.
     ledger: Ledger,
@@ -162,7 +162,7 @@ pub struct Service<F, M> {
 const FRESH: &str = "fresh";
 const MAIN: u64 = 0;
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// A service of the tree that `make` creates, and of further ones for clients that want their own.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
         let koid = zx::startup::process_self().basic_info()?.koid;
         let mut service = Service {
             port: Port::create()?,
-            ends: Ends::default(),
+            ends: ChannelEnds::default(),
             connections: HashMap::new(),
             ledger: Ledger::new(CONNECTIONS, CONNECTIONS_OF_PROGRAM),
             trees: HashMap::new(),

@@ -7,7 +7,7 @@ use fatfs::{FatType, FormatVolumeOptions};
 use file_protocol::Error;
 use rsext4::MkfsOptions;
 
-use crate::ext4::{Ext4, Now, device::Device};
+use crate::ext4::{Ext4, SystemClock, device::Device};
 use crate::fat::Fat;
 use crate::system::{FileSystem, New, Node};
 use crate::test_disk::{Memory, write_all};
@@ -19,7 +19,7 @@ const MOST: u64 = 6000;
 
 fn ext4() -> (Memory, Ext4) {
     let disk = Memory::of(vec![0; 160 << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), Now, MkfsOptions::default()).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), SystemClock, MkfsOptions::default()).unwrap();
     let fs = Ext4::mount(Device::new(Box::new(disk.clone()))).unwrap();
     (disk, fs)
 }
@@ -112,7 +112,7 @@ fn play(disk: &Memory, fs: &mut impl FileSystem) {
 }
 
 #[test]
-fn ext4_is_held_by_nobody() {
+fn ext4_without_open_files() {
     let (disk, mut fs) = ext4();
     play(&disk, &mut fs);
     drop(fs);
@@ -123,7 +123,7 @@ fn ext4_is_held_by_nobody() {
 }
 
 #[test]
-fn fat_is_held_by_nobody() {
+fn fat_without_open_files() {
     let (disk, mut fs) = fat();
     play(&disk, &mut fs);
     drop(fs);

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::Result;
 use std::rc::Rc;
 
-use cuts::Lot;
+use cuts::Random;
 use cuts::image::Image;
 use cuts::log::Act;
 use cuts::plan::{Abilities, MARK, Model, Operation, split};
@@ -177,15 +177,22 @@ pub fn carry_out(fs: &mut impl FileSystem, model: &Model, operation: &Operation)
 }
 
 /// The result of a run: the image before, the log since, and the trees.
-pub struct Played {
+pub struct RunResult {
     pub base: Image,
     pub acts: Vec<Act>,
     pub trees: Vec<Model>,
 }
 
 /// Runs random operations, each followed by a sync and a mark. With `marking`, the mark is a file on the disk.
-pub fn play(disk: &Memory, fs: &mut impl FileSystem, seed: u64, steps: usize, can: Abilities, marking: bool) -> Played {
-    let (mut lot, mut model) = (Lot::new(seed), Model::default());
+pub fn play(
+    disk: &Memory,
+    fs: &mut impl FileSystem,
+    seed: u64,
+    steps: usize,
+    can: Abilities,
+    marking: bool,
+) -> RunResult {
+    let (mut lot, mut model) = (Random::new(seed), Model::default());
     let root = fs.root();
     if marking {
         let node = fs.make(root, MARK.as_bytes(), New::File(0o644)).unwrap();
@@ -211,7 +218,7 @@ pub fn play(disk: &Memory, fs: &mut impl FileSystem, seed: u64, steps: usize, ca
             disk.0.borrow_mut().log.push(Act::Mark(number as u64));
         }
     }
-    Played { base, acts: disk.logged(false), trees }
+    RunResult { base, acts: disk.logged(false), trees }
 }
 
 /// Number of operations that are replayed with power cuts: `HAFNON_CUTS`, or `few`.

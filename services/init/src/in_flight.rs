@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_put_aside_goes_on_in_turn() {
+    fn parked_channels_continue_in_order() {
         let mut in_flight = full();
         in_flight.park(ONE, 7);
         in_flight.park(ONE, 8);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use process_builder::loader::{self, Answered};
-use service::{End, Ends, Ledger, Program};
+use service::{ChannelEnds, End, Ledger, Program};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Port, Rights, Signals, Status, Vmo};
 
 use crate::boot::Boot;
@@ -50,7 +50,7 @@ pub fn serve(boot: Arc<Boot>) -> zx::Result<Arc<Loader>> {
     let connections = Connections {
         loader: loader.clone(),
         all: HashMap::new(),
-        ends: Ends::default(),
+        ends: ChannelEnds::default(),
         ledger: Ledger::new(CONNECTIONS, OF_A_PROGRAM),
         next: NEW,
     };
@@ -98,7 +98,7 @@ struct Libraries {
 struct Connections {
     loader: Arc<Loader>,
     all: HashMap<u64, Connection>,
-    ends: Ends,
+    ends: ChannelEnds,
     ledger: Ledger,
     next: u64,
 }

@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_is_shown() {
+    fn control_characters_are_escaped() {
         assert_eq!(visible("a\nb\x1b[31m\tc\u{9b}"), "a\\nb\\u{1b}[31m\tc\\u{9b}");
     }
 }

@@ -4,14 +4,14 @@ use network_protocol::{Choice, ERROR, Error};
 use smoltcp::socket::tcp;
 
 use crate::ports::Id;
-use crate::socket::{Body, End, Flow, Socket, Way};
-use crate::stack::{Stack, World};
+use crate::socket::{Body, End, Flow, Socket, Transport};
+use crate::stack::{DataSockets, Stack};
 use crate::tcp::apply;
 
 /// Capacity of a data socket: the reported buffer size, which cannot be changed.
 const HELD: u32 = 256 << 10;
 
-impl<W: World> Stack<W> {
+impl<W: DataSockets> Stack<W> {
     pub(crate) fn set_choice(&mut self, id: Id, choice: Choice, value: u32) -> Result<(), Error> {
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let on = value != 0;
@@ -44,7 +44,7 @@ impl<W: World> Stack<W> {
             Choice::ReceiveBuffer | Choice::SendBuffer => {}
             Choice::Error | Choice::Accepting => return Err(Error::NoOption),
         }
-        if let Socket { body: Body::Flow(Flow { way: Way::Packets(handle), peer, .. }), choices, .. } = socket {
+        if let Socket { body: Body::Flow(Flow { way: Transport::Packets(handle), peer, .. }), choices, .. } = socket {
             apply(self.set.get_mut::<tcp::Socket<'static>>(*handle), choices, *peer);
             self.touch(id);
         }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
-mod ends;
+mod data_sockets;
 #[cfg(target_os = "fuchsia")]
 mod service;
 

@@ -11,11 +11,11 @@ use std::rc::Rc;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
-use service::{Client, Clients, End, Ends, Event, FairQueue, Ledger, Program};
+use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
-use crate::ends::{CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
+use crate::data_sockets::{CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
 
 /// Maximum number of client connections, in total and per program.
 const CLIENTS_MAX: u64 = 1024;
@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// What a channel stands for.
 #[derive(Clone, Copy)]
-enum Holder {
+enum ChannelRole {
     /// A process (protocol step 1).
     Client,
     /// A socket (step 3).
@@ -46,7 +46,7 @@ enum Holder {
 
 struct Control {
     end: End,
-    holder: Holder,
+    holder: ChannelRole,
     program: Program,
 }
 
@@ -68,7 +68,7 @@ struct Service {
     /// A packet is requested for the next event from `init`.
     listens: bool,
     stack: Stack<Sockets>,
-    ends: Ends,
+    ends: ChannelEnds,
     /// By the number in the keys of their packets.
     controls: HashMap<u64, Control>,
     client_ledger: Ledger,
@@ -93,7 +93,7 @@ pub fn run() -> Result<(), String> {
         clients,
         listens: false,
         stack,
-        ends: Ends::default(),
+        ends: ChannelEnds::default(),
         controls: HashMap::new(),
         client_ledger: Ledger::new(CLIENTS_MAX, CLIENTS_OF_PROGRAM),
         control_ledger: Ledger::new(CONTROLS_MAX, CONTROLS_OF_PROGRAM),
@@ -183,13 +183,14 @@ impl Service {
     fn new_client(&mut self, client: Client) {
         for handle in client.handles {
             let Ok(end) = self.ends.take(handle) else { continue };
-            if self.client_ledger.take(client.program, 1) && self.add(end, Holder::Client, client.program).is_err() {
+            if self.client_ledger.take(client.program, 1) && self.add(end, ChannelRole::Client, client.program).is_err()
+            {
                 self.client_ledger.give(client.program, 1);
             }
         }
     }
 
-    fn add(&mut self, end: End, holder: Holder, program: Program) -> Result<(), Status> {
+    fn add(&mut self, end: End, holder: ChannelRole, program: Program) -> Result<(), Status> {
         self.last += 1;
         self.watch(&end, key(self.last, CONTROL))?;
         self.controls.insert(self.last, Control { end, holder, program });
@@ -212,8 +213,8 @@ impl Service {
         let Some(Control { end, holder, program }) = self.controls.remove(&number) else { return };
         drop(end);
         match holder {
-            Holder::Client => self.client_ledger.give(program, 1),
-            Holder::Socket(id) => {
+            ChannelRole::Client => self.client_ledger.give(program, 1),
+            ChannelRole::Socket(id) => {
                 self.control_ledger.give(program, 1);
                 self.stack.close(id);
             }
@@ -240,23 +241,23 @@ impl Service {
     fn answer(&mut self, control: &Control, request: Request, handles: [Option<Handle>; HANDLES]) -> Answer {
         let program = control.program;
         match (control.holder, request, handles) {
-            (Holder::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {
+            (ChannelRole::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {
                 let id = self.stack.open(program, family, kind, [ours, theirs])?;
                 self.give(id, control, program)?;
                 Ok((Reply::Done, None))
             }
-            (Holder::Socket(id), Request::Clone, [Some(control), None, None]) => {
+            (ChannelRole::Socket(id), Request::Clone, [Some(control), None, None]) => {
                 self.stack.share(id)?;
                 self.give(id, control, program)?;
                 Ok((Reply::Done, None))
             }
-            (Holder::Socket(id), Request::Accept, [Some(control), None, None]) => {
+            (ChannelRole::Socket(id), Request::Accept, [Some(control), None, None]) => {
                 let (id, peer) = self.stack.accept(id)?;
                 self.give(id, control, program)?;
                 let data = self.stack.end(id).ok_or(Error::Invalid)?.for_client()?;
                 Ok((Reply::Address(peer), Some(data)))
             }
-            (Holder::Socket(id), request, [None, None, None]) => Ok((self.stack.request(id, request)?, None)),
+            (ChannelRole::Socket(id), request, [None, None, None]) => Ok((self.stack.request(id, request)?, None)),
             _ => Err(Error::Malformed),
         }
     }
@@ -275,7 +276,7 @@ impl Service {
         if !self.control_ledger.take(program, 1) {
             return Err(Error::TooMany);
         }
-        self.add(end, Holder::Socket(id), program).map_err(|_| {
+        self.add(end, ChannelRole::Socket(id), program).map_err(|_| {
             self.control_ledger.give(program, 1);
             Error::NoMemory
         })

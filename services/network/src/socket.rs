@@ -12,7 +12,7 @@ use crate::ports::Id;
 
 /// The result of reading from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ReadOutcome {
     /// This many bytes were read.
     Bytes(usize),
     /// The client has written nothing more so far.
@@ -23,7 +23,7 @@ pub enum Taken {
 
 /// The result of writing to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum WriteOutcome {
     /// This many bytes were written.
     Bytes(usize),
     /// There is no room until the client reads.
@@ -35,9 +35,9 @@ pub enum Given {
 /// The service's end of a data socket.
 pub trait End {
     /// Reads bytes, or one datagram, that the client wrote.
-    fn take(&mut self, into: &mut [u8]) -> Taken;
+    fn take(&mut self, into: &mut [u8]) -> ReadOutcome;
     /// Writes bytes, or one datagram, to the client.
-    fn give(&mut self, from: &[u8]) -> Given;
+    fn give(&mut self, from: &[u8]) -> WriteOutcome;
     /// Ends the stream to the client: it reads the end after the bytes written so far.
     fn finish(&mut self);
     /// As [`End::finish`]; in addition, the client can write no more.
@@ -195,7 +195,7 @@ pub enum Phase {
 
 /// How a connection's bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// In packets of this smoltcp socket.
     Packets(SocketHandle),
     /// Without packets: the other side is this socket, and the two clients have the two ends of one data socket.
@@ -210,7 +210,7 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Flow {
     /// How its bytes are transferred.
-    pub way: Way,
+    pub way: Transport,
     /// The peer's address.
     pub peer: SocketAddr,
     /// Its state.

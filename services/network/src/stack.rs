@@ -16,7 +16,7 @@ use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::frames::{self, Frame};
 use crate::ports::{Binding, Id, Ports};
-use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Way};
+use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::wire::Wire;
 
 /// Maximum number of sockets.
@@ -33,18 +33,18 @@ pub const STEPS: usize = 32;
 const ROUNDS: usize = 64;
 
 /// The source of data sockets.
-pub trait World {
+pub trait DataSockets {
     /// The service's end of a data socket.
     type End: End;
     /// What a client sends to create one.
-    type Brought;
+    type ClientEnds;
 
     /// Takes the data socket that the client has created for the socket with this number. The client's job is charged
     /// for the data that waits in it.
     ///
     /// # Errors
     /// `Malformed`: it is not a data socket.
-    fn take(&mut self, id: Id, kind: Kind, brought: Self::Brought) -> Result<Self::End, Error>;
+    fn take(&mut self, id: Id, kind: Kind, brought: Self::ClientEnds) -> Result<Self::End, Error>;
 
     /// Creates a data socket for the socket with this number.
     ///
@@ -60,7 +60,7 @@ pub trait World {
 }
 
 /// All sockets, and the state of the network.
-pub struct Stack<W: World> {
+pub struct Stack<W: DataSockets> {
     pub(crate) world: W,
     pub(crate) wire: Wire,
     pub(crate) interface: Interface,
@@ -88,7 +88,7 @@ pub struct Stack<W: World> {
     last: Id,
 }
 
-impl<W: World> Stack<W> {
+impl<W: DataSockets> Stack<W> {
     /// A stack without sockets. The seed determines sequence numbers and ports. With `direct`, clients are connected
     /// with each other directly where possible; without it, every connection uses smoltcp.
     pub fn new(world: W, seed: u64, now: Instant, direct: bool) -> Stack<W> {
@@ -143,7 +143,7 @@ impl<W: World> Stack<W> {
     ///
     /// # Errors
     /// `TooMany`, `NoMemory`, `Malformed`.
-    pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::Brought) -> Result<Id, Error> {
+    pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::ClientEnds) -> Result<Id, Error> {
         let body = match kind {
             Kind::Stream => Body::Fresh,
             Kind::Datagram => Body::Datagrams(Datagrams { peer: None }),
@@ -165,7 +165,7 @@ impl<W: World> Stack<W> {
         family: Family,
         kind: Kind,
         body: Body,
-        source: Source<W::Brought>,
+        source: Source<W::ClientEnds>,
     ) -> Result<Id, Error> {
         if !self.ledger.take(program, 1) {
             return Err(Error::TooMany);
@@ -465,7 +465,7 @@ impl<W: World> Stack<W> {
         match (&socket.body, socket.kind) {
             (_, Kind::Datagram) => self.pump_datagrams(id),
             _ if socket.closing => self.abort(id),
-            (Body::Flow(Flow { way: Way::Waits(_), .. }), _) => self.retry_connect(id),
+            (Body::Flow(Flow { way: Transport::Waits(_), .. }), _) => self.retry_connect(id),
             _ => self.pump_flow(id),
         }
     }

@@ -9,8 +9,8 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use crate::ports::{self, Id};
-use crate::socket::{Body, Choices, End, Flow, Given, Phase, Socket, Taken, Way};
-use crate::stack::{STEPS, Source, Stack, World, localhost};
+use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transport, WriteOutcome};
+use crate::stack::{DataSockets, STEPS, Source, Stack, localhost};
 
 /// Size of a smoltcp buffer in each direction in bytes. The data socket holds more.
 const BUFFER: usize = 64 << 10;
@@ -29,7 +29,7 @@ enum Place {
     Free(Id),
 }
 
-impl<W: World> Stack<W> {
+impl<W: DataSockets> Stack<W> {
     fn make_tcp(&mut self, choices: &Choices, peer: SocketAddr) -> tcp::Socket<'static> {
         let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
         // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
@@ -82,7 +82,7 @@ impl<W: World> Stack<W> {
         let tcp = self.set.add(tcp);
         self.flows.insert((local, to), id);
         let phase = Phase::Connecting(self.now);
-        let flow = Flow { way: Way::Packets(tcp), peer: to, phase, sent_end: false, end_reported: false };
+        let flow = Flow { way: Transport::Packets(tcp), peer: to, phase, sent_end: false, end_reported: false };
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         socket.body = Body::Flow(flow);
         if !wait {
@@ -111,7 +111,8 @@ impl<W: World> Stack<W> {
             Place::None => Err(Error::Refused),
             Place::Taken(listener) => {
                 let phase = Phase::Connecting(self.now);
-                let flow = Flow { way: Way::Waits(listener), peer: to, phase, sent_end: false, end_reported: false };
+                let flow =
+                    Flow { way: Transport::Waits(listener), peer: to, phase, sent_end: false, end_reported: false };
                 if let Some(socket) = self.sockets.get_mut(&id) {
                     socket.body = Body::Flow(flow);
                 }
@@ -187,7 +188,7 @@ impl<W: World> Stack<W> {
         let listening = self.sockets.get(&listener).ok_or(Error::Refused)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
         let flow = |other, peer, phase| {
-            Body::Flow(Flow { way: Way::Direct(other), peer, phase, sent_end: false, end_reported: false })
+            Body::Flow(Flow { way: Transport::Direct(other), peer, phase, sent_end: false, end_reported: false })
         };
         let body = flow(id, local, Phase::Waiting(listener));
         // The listener's program is charged, within its limit of sockets.
@@ -248,7 +249,7 @@ impl<W: World> Stack<W> {
         }
         let handle = self.set.add(tcp);
         let phase = Phase::Arriving(listener);
-        let flow = Flow { way: Way::Packets(handle), peer: from, phase, sent_end: false, end_reported: false };
+        let flow = Flow { way: Transport::Packets(handle), peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
         let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
             self.set.remove(handle);
@@ -269,7 +270,7 @@ impl<W: World> Stack<W> {
     pub(crate) fn pump_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Socket { end, body: Body::Flow(flow), reads, writes, choices, .. } = socket else { return };
-        let Way::Packets(handle) = flow.way else { return };
+        let Transport::Packets(handle) = flow.way else { return };
         let tcp = self.set.get_mut::<tcp::Socket<'static>>(handle);
         let mut arrived = None;
         match (flow.phase, tcp.state()) {
@@ -305,12 +306,12 @@ impl<W: World> Stack<W> {
             }
             let mut full = false;
             let received = tcp.recv(|bytes| match end.give(bytes) {
-                Given::Bytes(count) => (count, ()),
-                Given::Full => {
+                WriteOutcome::Bytes(count) => (count, ()),
+                WriteOutcome::Full => {
                     full = true;
                     (0, ())
                 }
-                Given::Refused => (bytes.len(), ()),
+                WriteOutcome::Refused => (bytes.len(), ()),
             });
             if received.is_err() || full {
                 if full && !std::mem::replace(writes, true) {
@@ -326,26 +327,26 @@ impl<W: World> Stack<W> {
         }
         // Data to send.
         while !flow.sent_end && tcp.can_send() {
-            let mut taken = Taken::Nothing;
+            let mut taken = ReadOutcome::Nothing;
             let mut room = 0;
             let sent = tcp.send(|place| {
                 room = place.len();
                 taken = end.take(place);
-                (if let Taken::Bytes(count) = taken { count } else { 0 }, ())
+                (if let ReadOutcome::Bytes(count) = taken { count } else { 0 }, ())
             });
             match taken {
                 _ if sent.is_err() => break,
-                Taken::Bytes(count) if count == room || orphan => {}
-                Taken::Nothing if orphan => (flow.sent_end, taken) = (true, Taken::End),
-                Taken::End => flow.sent_end = true,
-                Taken::Bytes(_) | Taken::Nothing => {
+                ReadOutcome::Bytes(count) if count == room || orphan => {}
+                ReadOutcome::Nothing if orphan => (flow.sent_end, taken) = (true, ReadOutcome::End),
+                ReadOutcome::End => flow.sent_end = true,
+                ReadOutcome::Bytes(_) | ReadOutcome::Nothing => {
                     if !std::mem::replace(reads, true) {
                         end.watch_readable();
                     }
                     break;
                 }
             }
-            if taken == Taken::End {
+            if taken == ReadOutcome::End {
                 tcp.close();
             }
         }
@@ -399,13 +400,13 @@ impl<W: World> Stack<W> {
     fn forget_flow(&mut self, id: Id) -> Option<SocketHandle> {
         let socket = self.sockets.get_mut(&id)?;
         let Body::Flow(flow) = &mut socket.body else { return None };
-        let way = std::mem::replace(&mut flow.way, Way::Gone);
-        if way != Way::Gone
+        let way = std::mem::replace(&mut flow.way, Transport::Gone);
+        if way != Transport::Gone
             && let Some(local) = socket.local
         {
             self.flows.remove(&(local, flow.peer));
         }
-        if let (Way::Waits(listener), Phase::Connecting(since)) = (way, flow.phase) {
+        if let (Transport::Waits(listener), Phase::Connecting(since)) = (way, flow.phase) {
             self.asking.remove(&(since + SILENCE, id));
             if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
                 queue.asking.retain(|asking| *asking != id);
@@ -415,7 +416,7 @@ impl<W: World> Stack<W> {
                 }
             }
         }
-        if let Way::Packets(handle) = way { Some(handle) } else { None }
+        if let Transport::Packets(handle) = way { Some(handle) } else { None }
     }
 
     /// Resets a connection and removes its socket.
@@ -430,7 +431,8 @@ impl<W: World> Stack<W> {
             queue.coming.retain(|coming| *coming != id);
             queue.waiting.retain(|waiting| *waiting != id);
         }
-        if let Some(Socket { body: Body::Flow(Flow { way: Way::Direct(other), .. }), .. }) = self.sockets.get(&id) {
+        if let Some(Socket { body: Body::Flow(Flow { way: Transport::Direct(other), .. }), .. }) = self.sockets.get(&id)
+        {
             return self.part(id, *other, true);
         }
         if let Some(handle) = self.forget_flow(id) {
@@ -462,10 +464,10 @@ impl<W: World> Stack<W> {
         let Body::Flow(flow) = &mut socket.body else { return };
         let mut reset = socket.choices.linger == 1 || socket.end.unread() > 0;
         let handle = match flow.way {
-            Way::Gone => return self.remove(id),
-            Way::Direct(other) => return self.part(id, other, reset),
-            Way::Waits(_) => return self.abort(id),
-            Way::Packets(handle) => handle,
+            Transport::Gone => return self.remove(id),
+            Transport::Direct(other) => return self.part(id, other, reset),
+            Transport::Waits(_) => return self.abort(id),
+            Transport::Packets(handle) => handle,
         };
         reset |= self.set.get::<tcp::Socket<'static>>(handle).can_recv();
         if matches!(flow.phase, Phase::Connecting(_)) || reset {

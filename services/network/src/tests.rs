@@ -49,7 +49,7 @@ fn more_than_all_buffers_hold() {
 }
 
 #[test]
-fn a_half_ends_and_the_other_goes_on() {
+fn one_direction_closes_and_the_other_continues() {
     for direct in [false, true] {
         let mut machine = Machine::new(direct);
         let (client, server) = machine.connection();
@@ -72,7 +72,7 @@ fn a_half_ends_and_the_other_goes_on() {
 }
 
 #[test]
-fn what_a_client_wrote_is_sent_after_it_has_gone() {
+fn a_clients_data_is_sent_after_it_has_closed() {
     for direct in [false, true] {
         let mut machine = Machine::new(direct);
         let (client, server) = machine.connection();
@@ -91,7 +91,7 @@ fn what_a_client_wrote_is_sent_after_it_has_gone() {
 }
 
 #[test]
-fn what_was_not_read_makes_a_reset() {
+fn closing_with_unread_data_sends_a_reset() {
     for direct in [false, true] {
         let mut machine = Machine::new(direct);
         let (client, server) = machine.connection();
@@ -276,7 +276,7 @@ fn who_speaks_to_one_hears_one() {
 }
 
 #[test]
-fn a_listener_that_goes_refuses_in_turns() {
+fn a_closed_listener_refuses_connections_in_slices() {
     let mut machine = Machine::new(true);
     let (listener, at) = machine.listener(100);
     let clients: Vec<Id> = (0..300)

@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
 use crate::ports::{self, Id};
-use crate::socket::{Body, Choices, Datagrams, End, Given, Socket, Taken};
-use crate::stack::{Stack, World, localhost, shown, unspecified};
+use crate::socket::{Body, Choices, Datagrams, End, ReadOutcome, Socket, WriteOutcome};
+use crate::stack::{DataSockets, Stack, localhost, shown, unspecified};
 
 /// Maximum number of datagrams that a socket sends in one turn.
 pub(crate) const TURN: usize = 4;
 
-impl<W: World> Stack<W> {
+impl<W: DataSockets> Stack<W> {
     /// Checks that this socket may send to an address; returns the effective address.
     fn check_target(socket: &Socket<W::End>, to: SocketAddr) -> Result<SocketAddr, Error> {
         Self::check_family(socket, to)?;
@@ -85,14 +85,14 @@ impl<W: World> Stack<W> {
             return false;
         }
         let count = match socket.end.take(&mut self.scratch) {
-            Taken::Bytes(count) => count,
-            Taken::Nothing if !socket.closing => {
+            ReadOutcome::Bytes(count) => count,
+            ReadOutcome::Nothing if !socket.closing => {
                 socket.reads = true;
                 socket.end.watch_readable();
                 return false;
             }
             // Nothing more can come.
-            Taken::Nothing | Taken::End => {
+            ReadOutcome::Nothing | ReadOutcome::End => {
                 socket.reads = true;
                 return false;
             }
@@ -130,7 +130,7 @@ impl<W: World> Stack<W> {
         let Socket { end, family, .. } = self.sockets.get_mut(&receiver).ok_or(Error::Refused)?;
         datagram[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, from))));
         // If the reader has no room, the datagram is dropped, as on any network.
-        let _: Given = end.give(datagram);
+        let _: WriteOutcome = end.give(datagram);
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl Wire {
 
 impl Device for Wire {
     type RxToken<'a> = Received<'a>;
-    type TxToken<'a> = Sending<'a>;
+    type TxToken<'a> = PendingFrame<'a>;
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
@@ -45,16 +45,16 @@ impl Device for Wire {
         capabilities
     }
 
-    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Sending<'_>)> {
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, PendingFrame<'_>)> {
         let frame = self.frames.pop_front()?;
         // An immediate answer is small.
-        let answer = Sending { frames: &mut self.frames, buffer: Vec::new() };
+        let answer = PendingFrame { frames: &mut self.frames, buffer: Vec::new() };
         Some((Received { frame, spare: &mut self.spare }, answer))
     }
 
-    fn transmit(&mut self, _now: Instant) -> Option<Sending<'_>> {
+    fn transmit(&mut self, _now: Instant) -> Option<PendingFrame<'_>> {
         let buffer = self.spare.pop().unwrap_or_default();
-        Some(Sending { frames: &mut self.frames, buffer })
+        Some(PendingFrame { frames: &mut self.frames, buffer })
     }
 }
 
@@ -77,12 +77,12 @@ impl phy::RxToken for Received<'_> {
 
 /// A frame to be sent.
 #[derive(Debug)]
-pub struct Sending<'a> {
+pub struct PendingFrame<'a> {
     frames: &'a mut VecDeque<Vec<u8>>,
     buffer: Vec<u8>,
 }
 
-impl phy::TxToken for Sending<'_> {
+impl phy::TxToken for PendingFrame<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
         let mut frame = self.buffer;
         frame.resize(len, 0);

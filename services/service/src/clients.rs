@@ -17,7 +17,7 @@ pub struct Clients(pub Channel);
 pub struct Client {
     /// The words after the service's name.
     pub words: String,
-    /// Its handles. The client determines the type of the objects: [`crate::Ends`] and [`crate::socket`] check it.
+    /// Its handles. The client determines the type of the objects: [`crate::ChannelEnds`] and [`crate::socket`] check it.
     pub handles: Vec<Handle>,
     /// The client's program.
     pub program: Program,

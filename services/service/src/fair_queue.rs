@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_for_long_lets_requests_pass() {
+    fn long_work_lets_requests_pass() {
         let mut fair_queue = FairQueue::default();
         for step in 0..50 {
             fair_queue.push_long(Program(1), step);

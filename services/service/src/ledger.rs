@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_free_stays_for_others() {
+    fn half_of_the_free_memory_stays_for_others() {
         let mut ledger = Ledger::new(1000, 1000);
         for (program, expected) in [(1, 500), (2, 250), (3, 125)] {
             while ledger.take(Program(program), 1) {}

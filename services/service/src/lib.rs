@@ -11,21 +11,21 @@
 //! channel usually closes earlier, but no service may rely on it: other programs, even services, can keep a channel
 //! open beyond the program's end.
 //!
-//! **Checks.** [`Ends`] takes a client's end of a channel. It refuses objects of another type, and the other end of a
+//! **Checks.** [`ChannelEnds`] takes a client's end of a channel. It refuses objects of another type, and the other end of a
 //! channel that the service already holds.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
-mod clients;
+mod channel_ends;
 #[cfg(target_os = "fuchsia")]
-mod ends;
+mod clients;
 mod fair_queue;
 mod ledger;
 pub mod message;
 
 #[cfg(target_os = "fuchsia")]
-pub use clients::{Client, Clients, Event, uses};
+pub use channel_ends::{ChannelEnds, End, memory, socket, socket_for};
 #[cfg(target_os = "fuchsia")]
-pub use ends::{End, Ends, memory, socket, socket_for};
+pub use clients::{Client, Clients, Event, uses};
 pub use fair_queue::FairQueue;
 pub use ledger::{Ledger, Program};

@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(program in any::<u64>(), words in proptest::collection::vec(any::<u8>(), 0..WORDS)) {
+        fn written_data_is_read(program in any::<u64>(), words in proptest::collection::vec(any::<u8>(), 0..WORDS)) {
             let program = Program(program);
             for message in [ToService::Client { program, words: &words }, ToService::Ended(program), ToService::Ping] {
                 let bytes = message.to_bytes();

@@ -5,14 +5,14 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
-pub mod caught;
+pub mod caught_exception;
 pub mod census;
 pub mod check;
 mod options;
 pub mod refused;
 pub mod supervise;
 #[cfg(target_os = "fuchsia")]
-pub mod tiny;
+pub mod test_process;
 
 use std::process::ExitCode;
 

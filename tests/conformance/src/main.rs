@@ -8,7 +8,7 @@
 #[cfg(target_os = "fuchsia")]
 mod cases;
 #[cfg(target_os = "fuchsia")]
-mod paged;
+mod pager_vmo;
 #[cfg(target_os = "fuchsia")]
 mod prober;
 #[cfg(target_os = "fuchsia")]
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use conformance::check;
 use conformance::check::Case;
 #[cfg(target_os = "fuchsia")]
-use conformance::{caught, census, refused, tiny};
+use conformance::{caught_exception, census, refused, test_process};
 
 #[cfg(target_os = "fuchsia")]
 fn all() -> Vec<Case> {

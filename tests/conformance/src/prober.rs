@@ -7,9 +7,9 @@
 use abi::{ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
 use zx::{Channel, Status, Vmar};
 
-use crate::caught::{Caught, catch, catch_type};
+use crate::caught_exception::{CaughtException, catch, catch_type};
 use crate::check::{Failure, Outcome, equal};
-use crate::tiny::Tiny;
+use crate::test_process::TestProcess;
 
 /// `ud2`, `mov al, [rsi]`, `ud2`, `mov [rsi], al`, `ud2`.
 const CODE: &[u8] = &[0x0f, 0x0b, 0x8a, 0x06, 0x0f, 0x0b, 0x88, 0x06, 0x0f, 0x0b];
@@ -18,14 +18,14 @@ const STORE: u64 = 6;
 
 /// See the module's documentation.
 pub struct Prober {
-    pub tiny: Tiny,
+    pub tiny: TestProcess,
     channel: Channel,
-    stopped: std::cell::Cell<Option<Caught>>,
+    stopped: std::cell::Cell<Option<CaughtException>>,
 }
 
 impl Prober {
     pub fn new() -> Result<Self, Failure> {
-        let tiny = Tiny::new(CODE)?;
+        let tiny = TestProcess::new(CODE)?;
         let channel = tiny.process.create_exception_channel(0)?;
         tiny.start(None, 0)?;
         let stopped = Some(catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?).into();

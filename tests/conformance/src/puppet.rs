@@ -1,13 +1,13 @@
 //! A process that makes system calls on request, one at a time.
 //!
 //! The effect of a call can depend on its caller: on the caller's job, or on whether the caller is another process. A
-//! [`Puppet`] is a [`Tiny`] process with the vDSO and a page of memory that it shares with its controller. It waits for
+//! [`Puppet`] is a [`TestProcess`] with the vDSO and a page of memory that it shares with its controller. It waits for
 //! a signal on its channel, makes the call that the page describes, writes the result there, and signals back.
 
 use zx::{AsHandleRef, Channel, Handle, Job, MonotonicInstant, Signals, Status, Vmo};
 
 use crate::check::{Failure, Outcome};
-use crate::tiny::{OwnJob, Tiny};
+use crate::test_process::{OwnJob, TestProcess};
 
 /// Address of the shared page in the puppet.
 const PAGE: usize = 0x300_0000;
@@ -60,7 +60,7 @@ const CODE: &[u8] = &[
 /// See the module's documentation.
 pub struct Puppet {
     /// The process.
-    pub tiny: Tiny,
+    pub tiny: TestProcess,
     ours: Channel,
     page: Vmo,
     /// Difference between an address in the puppet's vDSO and the same address in this process's vDSO.
@@ -80,7 +80,7 @@ pub(crate) use function;
 impl Puppet {
     /// Creates a puppet in a job and starts it.
     pub fn new(job: &Job) -> Result<Self, Failure> {
-        let tiny = Tiny::in_job(job, CODE)?;
+        let tiny = TestProcess::in_job(job, CODE)?;
         let slide = tiny.map_vdso()?;
         let page = Vmo::create(4096, 0)?;
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE | abi::ZX_VM_SPECIFIC;

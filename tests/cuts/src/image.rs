@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_keeps_what_it_was() {
+    fn a_clone_keeps_its_snapshot() {
         let bytes: Vec<u8> = (0..10_000_u32).map(|at| (at / 7) as u8).collect();
         let mut image = Image::new(&bytes);
         let before = image.clone();

@@ -17,7 +17,7 @@ use crate::plan::{MARK, Model, Object, Tree};
 
 /// What a file system guarantees for names after a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum RenameGuarantee {
     /// The names are those of one moment.
     Whole,
     /// After a rename both names may be found.
@@ -27,7 +27,7 @@ pub enum Promise {
 /// Judges what was found. Removes the mark file from `found`, and changes nothing else.
 ///
 /// # Errors A sentence that says which rule is violated.
-pub fn judge(found: &mut Tree, trees: &[Model], promise: Promise) -> Result<(), String> {
+pub fn judge(found: &mut Tree, trees: &[Model], promise: RenameGuarantee) -> Result<(), String> {
     found.remove(MARK);
     match trees {
         [] => Err("there is no tree that it could be".to_owned()),
@@ -74,7 +74,7 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    fn judge(&self, found: &Tree, trees: &[Model], promise: Promise) -> Result<(), String> {
+    fn judge(&self, found: &Tree, trees: &[Model], promise: RenameGuarantee) -> Result<(), String> {
         // Rules 1 and 4.
         for (path, content) in found {
             let Some((objects, _)) = self.names.get(path.as_str()) else {
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         }
         // Rule 5.
         let same = |tree: &Model| tree.names().map(|(path, ..)| path).eq(found.keys());
-        if promise == Promise::Whole && !trees.iter().any(|tree| same(tree) && self.fits(tree, found, trees)) {
+        if promise == RenameGuarantee::Whole && !trees.iter().any(|tree| same(tree) && self.fits(tree, found, trees)) {
             return Err("the names are those of no time".to_owned());
         }
         Ok(())
@@ -183,21 +183,21 @@ mod tests {
         let twice = tree(&[("file", &new), ("new", &new)]);
         let lost = [tree(&[]), tree(&[("file", &old)]), tree(&[("new", &new)]), tree(&[("file", &[0; 700])])];
         for good in [&both, &after] {
-            assert_eq!(judge(&mut good.clone(), &all[2..], Promise::Whole), Ok(()));
+            assert_eq!(judge(&mut good.clone(), &all[2..], RenameGuarantee::Whole), Ok(()));
         }
-        assert_eq!(judge(&mut twice.clone(), &all[2..], Promise::Each), Ok(()));
-        assert!(judge(&mut twice.clone(), &all[2..], Promise::Whole).is_err());
+        assert_eq!(judge(&mut twice.clone(), &all[2..], RenameGuarantee::Each), Ok(()));
+        assert!(judge(&mut twice.clone(), &all[2..], RenameGuarantee::Whole).is_err());
         for mut bad in lost {
-            assert!(judge(&mut bad, &all[2..], Promise::Each).is_err(), "{:?}", bad.keys());
+            assert!(judge(&mut bad, &all[2..], RenameGuarantee::Each).is_err(), "{:?}", bad.keys());
         }
         // What was synced afterwards must differ from the state before.
-        assert!(judge(&mut both.clone(), &all[3..], Promise::Each).is_err());
+        assert!(judge(&mut both.clone(), &all[3..], RenameGuarantee::Each).is_err());
         // A file that was created since may be there in part, without bytes of other files.
         let part = tree(&[("file", &old), ("new", &new[..600])]);
-        assert_eq!(judge(&mut part.clone(), &all[1..3], Promise::Whole), Ok(()));
-        assert!(judge(&mut part.clone(), &all[2..3], Promise::Whole).is_err());
+        assert_eq!(judge(&mut part.clone(), &all[1..3], RenameGuarantee::Whole), Ok(()));
+        assert!(judge(&mut part.clone(), &all[2..3], RenameGuarantee::Whole).is_err());
         let foreign = tree(&[("file", &old), ("new", &old)]);
-        assert!(judge(&mut foreign.clone(), &all[1..3], Promise::Whole).is_err());
+        assert!(judge(&mut foreign.clone(), &all[1..3], RenameGuarantee::Whole).is_err());
     }
 
     #[test]
@@ -210,13 +210,13 @@ mod tests {
         ]);
         let mut mixed = content(3, 700);
         mixed[150..200].copy_from_slice(&content(8, 50));
-        assert_eq!(judge(&mut tree(&[("file", &mixed)]), &all[1..3], Promise::Whole), Ok(()));
+        assert_eq!(judge(&mut tree(&[("file", &mixed)]), &all[1..3], RenameGuarantee::Whole), Ok(()));
         mixed[300] = 2;
-        assert!(judge(&mut tree(&[("file", &mixed)]), &all[1..3], Promise::Whole).is_err());
+        assert!(judge(&mut tree(&[("file", &mixed)]), &all[1..3], RenameGuarantee::Whole).is_err());
         mixed.resize(1000, 0);
         mixed[300] = 3;
-        assert_eq!(judge(&mut tree(&[("file", &mixed)]), &all[1..], Promise::Whole), Ok(()));
-        assert!(judge(&mut tree(&[("file", &mixed[..40])]), &all[1..], Promise::Whole).is_err());
+        assert_eq!(judge(&mut tree(&[("file", &mixed)]), &all[1..], RenameGuarantee::Whole), Ok(()));
+        assert!(judge(&mut tree(&[("file", &mixed[..40])]), &all[1..], RenameGuarantee::Whole).is_err());
     }
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
         ]);
         let (one, two) = (content(3, 700), content(5, 700));
         let half = tree(&[("a/", &[]), ("a/one", &one), ("b/", &[]), ("b/two", &two)]);
-        assert_eq!(judge(&mut half.clone(), &all[3..], Promise::Each), Ok(()));
-        assert!(judge(&mut half.clone(), &all[3..], Promise::Whole).is_err());
+        assert_eq!(judge(&mut half.clone(), &all[3..], RenameGuarantee::Each), Ok(()));
+        assert!(judge(&mut half.clone(), &all[3..], RenameGuarantee::Whole).is_err());
         let linked = tree(&[("b/", &[]), ("b/one", &one), ("b/two", &two), ("three", &one)]);
-        assert_eq!(judge(&mut linked.clone(), &all[3..], Promise::Whole), Ok(()));
+        assert_eq!(judge(&mut linked.clone(), &all[3..], RenameGuarantee::Whole), Ok(()));
     }
 }

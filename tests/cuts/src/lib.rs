@@ -18,12 +18,12 @@ pub mod saves;
 
 /// A generator of pseudo-random numbers that are the same in each run.
 #[derive(Clone, Debug)]
-pub struct Lot(u64);
+pub struct Random(u64);
 
-impl Lot {
+impl Random {
     /// A generator whose numbers all follow from the seed.
-    pub fn new(seed: u64) -> Lot {
-        let mut lot = Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    pub fn new(seed: u64) -> Random {
+        let mut lot = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         // The first numbers of small seeds are similar.
         for _ in 0..8 {
             lot.next();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::Lot;
+use crate::Random;
 
 /// Paths from the root, and contents; paths of directories end with a slash.
 pub type Tree = BTreeMap<String, Vec<u8>>;
@@ -36,7 +36,7 @@ impl Abilities {
 
 /// How an operation is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum SyncMode {
     /// At once, with no open file.
     Closed,
     /// At once, while a file is open.
@@ -84,18 +84,18 @@ pub fn content(first: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| first.wrapping_add((at / 512) as u8) | 1).collect()
 }
 
-fn drawn(lot: &mut Lot) -> Vec<u8> {
+fn drawn(lot: &mut Random) -> Vec<u8> {
     let len = lot.below(3).pow(2) * 4000 + lot.below(4000);
     content(lot.below(256) as u8, len)
 }
 
 /// How operation `index` is synced, and whether a sync follows it. The ways alternate every `PORTION` operations.
-pub fn way(seed: u64, index: u64) -> (Way, bool) {
+pub fn way(seed: u64, index: u64) -> (SyncMode, bool) {
     let last = index % PORTION == PORTION - 1;
     match index / PORTION % 3 {
-        0 => (Way::Closed, true),
-        1 => (Way::Open, true),
-        _ => (Way::Seldom, last || Lot::new(seed.wrapping_add(index)).below(6) == 0),
+        0 => (SyncMode::Closed, true),
+        1 => (SyncMode::Open, true),
+        _ => (SyncMode::Seldom, last || Random::new(seed.wrapping_add(index)).below(6) == 0),
     }
 }
 
@@ -133,14 +133,14 @@ impl Model {
     }
 
     /// Draws a random operation.
-    pub fn draw(&self, lot: &mut Lot, can: Abilities) -> Operation {
+    pub fn draw(&self, lot: &mut Random, can: Abilities) -> Operation {
         let (directories, files): (Vec<&String>, Vec<&String>) =
             self.names.keys().partition(|path| path.ends_with('/'));
-        let folder = |lot: &mut Lot| match lot.below(directories.len() + 1) {
+        let folder = |lot: &mut Random| match lot.below(directories.len() + 1) {
             0 => String::new(),
             some => directories[some - 1].clone(),
         };
-        let fresh = |lot: &mut Lot, end: &str| loop {
+        let fresh = |lot: &mut Random, end: &str| loop {
             let number = lot.below(10_000);
             let name = if number.is_multiple_of(3) {
                 format!("F{number}")
@@ -153,7 +153,7 @@ impl Model {
                 return format!("{path}{end}");
             }
         };
-        let make = |lot: &mut Lot| Operation::Make(fresh(lot, ""), drawn(lot));
+        let make = |lot: &mut Random| Operation::Make(fresh(lot, ""), drawn(lot));
         if files.is_empty() {
             return make(lot);
         }
@@ -259,7 +259,7 @@ impl Model {
 
 /// The trees before each of `count` operations, and after the last.
 pub fn history(seed: u64, count: u64, can: Abilities) -> Vec<Model> {
-    let (mut lot, mut model, mut all) = (Lot::new(seed), Model::default(), Vec::new());
+    let (mut lot, mut model, mut all) = (Random::new(seed), Model::default(), Vec::new());
     for _ in 0..count {
         all.push(model.clone());
         let operation = model.draw(&mut lot, can);
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn all_kinds_are_drawn_and_none_without_end() {
         let can = Abilities { links: true, moves_directories: true };
-        let (mut lot, mut model, mut kinds) = (Lot::new(3), Model::default(), BTreeMap::new());
+        let (mut lot, mut model, mut kinds) = (Random::new(3), Model::default(), BTreeMap::new());
         for _ in 0..3000 {
             let operation = model.draw(&mut lot, can);
             let name = format!("{operation:?}");
@@ -286,8 +286,8 @@ mod tests {
         assert!(kinds.len() == 9 && kinds.values().all(|count| *count > 20), "{kinds:?}");
         let bytes: usize = model.tree().values().map(Vec::len).sum();
         assert!(bytes < 3 << 20, "{bytes} bytes at the end");
-        let ways: Vec<(Way, bool)> = (0..1000).map(|index| way(1, index)).collect();
-        for way in [Way::Closed, Way::Open, Way::Seldom] {
+        let ways: Vec<(SyncMode, bool)> = (0..1000).map(|index| way(1, index)).collect();
+        for way in [SyncMode::Closed, SyncMode::Open, SyncMode::Seldom] {
             assert!(ways.iter().filter(|found| found.0 == way).count() > 100, "{way:?}");
         }
     }

@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::Lot;
+use crate::Random;
 use crate::image::Image;
-use crate::judge::{Promise, judge};
+use crate::judge::{RenameGuarantee, judge};
 use crate::log::Act;
 use crate::plan::{Model, Tree};
 
@@ -44,7 +44,7 @@ const PIECE: usize = 8;
 
 /// The kinds of states that a cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum CutState {
     /// All requests up to a write.
     Cut,
     /// The same, and the write itself is torn.
@@ -56,7 +56,7 @@ enum Left {
 /// A state that a cut leaves.
 struct State<'a> {
     image: &'a Image,
-    left: Left,
+    left: CutState,
     /// The index of the last request.
     index: usize,
     /// The number of the mark, if the last request is one.
@@ -67,8 +67,8 @@ struct State<'a> {
 pub struct Replay<'a> {
     system: &'a dyn System,
     trees: &'a [Model],
-    promise: Promise,
-    lot: Lot,
+    promise: RenameGuarantee,
+    lot: Random,
     /// The system starts, and is cut again, in one of this many states.
     every: usize,
     /// Number of judged states.
@@ -86,12 +86,12 @@ pub struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     /// A replay for a log that operations with these trees before and after each have written.
-    pub fn new(system: &'a dyn System, trees: &'a [Model], promise: Promise, seed: u64) -> Replay<'a> {
+    pub fn new(system: &'a dyn System, trees: &'a [Model], promise: RenameGuarantee, seed: u64) -> Replay<'a> {
         Replay {
             system,
             trees,
             promise,
-            lot: Lot::new(seed),
+            lot: Random::new(seed),
             every: 1,
             counts: Counts::default(),
             bad: 0,
@@ -149,9 +149,9 @@ impl<'a> Replay<'a> {
 
     fn look(&mut self, state: &State<'_>) {
         let count = match state.left {
-            Left::Cut => &mut self.counts.cuts,
-            Left::Torn => &mut self.counts.torn,
-            Left::Subset => &mut self.counts.subsets,
+            CutState::Cut => &mut self.counts.cuts,
+            CutState::Torn => &mut self.counts.torn,
+            CutState::Subset => &mut self.counts.subsets,
         };
         *count += 1;
         let what = format!("{:?} at {}", state.left, state.index);
@@ -201,7 +201,7 @@ impl<'a> Replay<'a> {
 }
 
 /// Visits all states that a cut can leave. Returns the last.
-fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_>)) -> Image {
+fn walk(base: &Image, acts: &[Act], lot: &mut Random, each: &mut dyn FnMut(State<'_>)) -> Image {
     let (mut image, mut flushed, mut since) = (base.clone(), base.clone(), Vec::new());
     for (index, act) in acts.iter().enumerate() {
         match act {
@@ -212,11 +212,11 @@ fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_
                     let mut torn = image.clone();
                     let there = first + 1 + lot.below(PIECE.min(sectors - 1 - first));
                     torn.write(*at, &bytes[..there * SECTOR]);
-                    each(State { image: &torn, left: Left::Torn, index, mark: None });
+                    each(State { image: &torn, left: CutState::Torn, index, mark: None });
                 }
                 image.write(*at, bytes);
                 since.push((*at, bytes));
-                each(State { image: &image, left: Left::Cut, index, mark: None });
+                each(State { image: &image, left: CutState::Cut, index, mark: None });
             }
             Act::Flush => {
                 flushed.clone_from(&image);
@@ -224,7 +224,7 @@ fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_
             }
             // A mark follows an answered sync, so everything that was flushed must be there.
             Act::Mark(number) => {
-                each(State { image: &flushed, left: Left::Subset, index, mark: Some(*number) });
+                each(State { image: &flushed, left: CutState::Subset, index, mark: Some(*number) });
             }
         }
         if since.len() > 1 {
@@ -234,7 +234,7 @@ fn walk(base: &Image, acts: &[Act], lot: &mut Lot, each: &mut dyn FnMut(State<'_
                     some.write(*at, bytes);
                 }
             }
-            each(State { image: &some, left: Left::Subset, index, mark: None });
+            each(State { image: &some, left: CutState::Subset, index, mark: None });
         }
     }
     image

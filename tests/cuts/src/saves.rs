@@ -1,6 +1,6 @@
 //! Files that `churn save` saves again and again, and which of them must be there after a cut.
 
-use crate::Lot;
+use crate::Random;
 use crate::plan::Tree;
 
 /// The number of files.
@@ -13,7 +13,7 @@ pub fn name(number: u64) -> String {
 
 /// The content of a save: it contains the number, from which the rest and the length follow.
 pub fn content(number: u64) -> Vec<u8> {
-    let mut lot = Lot::new(number);
+    let mut lot = Random::new(number);
     let words = 1 + lot.below(4000);
     let word = |at: usize| number.wrapping_add(at as u64 * 0x0001_0000_0000_0000).to_le_bytes();
     (0..words).flat_map(word).collect()

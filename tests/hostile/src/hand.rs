@@ -5,9 +5,9 @@
 //! code that must be trusted, and a thread that the kernel does not let return is noticed and fetched.
 
 use abi::{ZX_EXCP_UNDEFINED_INSTRUCTION, zx_thread_state_general_regs_t};
-use conformance::caught::{Caught, catch_until};
+use conformance::caught_exception::{CaughtException, catch_until};
 use conformance::check::{Failure, Outcome, equal};
-use conformance::tiny::{OwnJob, Tiny};
+use conformance::test_process::{OwnJob, TestProcess};
 use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Status, Thread};
 
 /// All moves; each ends at an undefined instruction.
@@ -59,7 +59,7 @@ pub enum Move {
 
 /// The result of a move.
 #[derive(Clone, Copy, Debug)]
-pub enum Happened {
+pub enum MoveResult {
     /// It is complete, with these registers.
     Done(zx_thread_state_general_regs_t),
     /// An exception: its type, and its status.
@@ -70,11 +70,11 @@ pub enum Happened {
     Ended,
 }
 
-impl Happened {
+impl MoveResult {
     /// The registers, if the move is complete.
     pub fn done(self) -> Result<zx_thread_state_general_regs_t, Failure> {
         match self {
-            Happened::Done(registers) => Ok(registers),
+            MoveResult::Done(registers) => Ok(registers),
             other => Err(format!("a move that should have been made: {other:?}").into()),
         }
     }
@@ -148,14 +148,14 @@ pub struct Hand {
     /// The thread.
     pub thread: Thread,
     channel: Channel,
-    stopped: Option<Caught>,
+    stopped: Option<CaughtException>,
     code: u64,
 }
 
 /// A process whose threads make moves, in a job of its own.
 pub struct Hands {
     /// The process with its first thread.
-    pub tiny: Tiny,
+    pub tiny: TestProcess,
     /// Its job; the process ends with it.
     pub job: OwnJob,
 }
@@ -164,7 +164,7 @@ impl Hands {
     /// The process, and its first thread, which is stopped at its start.
     pub fn new() -> Result<(Hands, Hand), Failure> {
         let job = OwnJob::new()?;
-        let tiny = Tiny::in_job(&job, CODE)?;
+        let tiny = TestProcess::in_job(&job, CODE)?;
         let channel = tiny.thread.create_exception_channel(0)?;
         tiny.start(None, 0)?;
         let thread = tiny.thread.duplicate(abi::Rights::SAME_RIGHTS)?;
@@ -238,12 +238,12 @@ impl Hand {
     }
 
     /// Waits for the end of a move.
-    pub fn finish(&mut self) -> Result<Happened, Failure> {
+    pub fn finish(&mut self) -> Result<MoveResult, Failure> {
         match self.stop(PATIENCE)? {
-            Some((ZX_EXCP_UNDEFINED_INSTRUCTION, _)) => Ok(Happened::Done(self.thread.registers()?)),
-            Some((kind, status)) => Ok(Happened::Exception(kind, status)),
-            None if self.has_ended()? => Ok(Happened::Ended),
-            None => Ok(Happened::Kept),
+            Some((ZX_EXCP_UNDEFINED_INSTRUCTION, _)) => Ok(MoveResult::Done(self.thread.registers()?)),
+            Some((kind, status)) => Ok(MoveResult::Exception(kind, status)),
+            None if self.has_ended()? => Ok(MoveResult::Ended),
+            None => Ok(MoveResult::Kept),
         }
     }
 
@@ -252,10 +252,10 @@ impl Hand {
         &mut self,
         to: Move,
         set: impl FnOnce(&mut zx_thread_state_general_regs_t),
-    ) -> Result<Happened, Failure> {
+    ) -> Result<MoveResult, Failure> {
         self.send(to, set)?;
         let happened = self.finish()?;
-        if matches!(happened, Happened::Kept) {
+        if matches!(happened, MoveResult::Kept) {
             self.fetch()?;
         }
         Ok(happened)
@@ -285,7 +285,7 @@ impl Hand {
     }
 
     /// Enters the kernel.
-    pub fn enter(&mut self, message: &Message) -> Result<Happened, Failure> {
+    pub fn enter(&mut self, message: &Message) -> Result<MoveResult, Failure> {
         self.make(Move::Enter, |registers| set(registers, message))
     }
 

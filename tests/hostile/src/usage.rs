@@ -19,7 +19,7 @@ const PLACES: u64 = 256;
 const CHILDREN: usize = 512;
 
 /// See the module's description.
-pub struct Use {
+pub struct Usage {
     whole: Counts,
     /// By koid: the job's name and its counts.
     jobs: BTreeMap<u64, (String, Counts)>,
@@ -41,14 +41,14 @@ pub fn root() -> Result<Job, Failure> {
     root.ok_or_else(|| "this program may not look at all tasks".to_owned().into())
 }
 
-impl Use {
+impl Usage {
     /// The current use.
     ///
     /// # Errors A status of the server.
-    pub fn now(root: &Job) -> Result<Use, Failure> {
+    pub fn now(root: &Job) -> Result<Usage, Failure> {
         let mut jobs = BTreeMap::new();
         let whole = note(root, &mut jobs)?;
-        Ok(Use { whole, jobs })
+        Ok(Usage { whole, jobs })
     }
 
     /// Waits until no more is in use than at that time.
@@ -57,7 +57,7 @@ impl Use {
     pub fn comes_back(&self, root: &Job) -> Outcome {
         let start = Instant::now();
         loop {
-            let now = Use::now(root)?;
+            let now = Usage::now(root)?;
             let more = more(&self.whole, &now.whole, [PLACES, KEPT]);
             if more.is_empty() {
                 return Ok(());
@@ -71,7 +71,7 @@ impl Use {
     }
 
     /// What has increased since, for each job.
-    fn by_job(&self, before: &Use) -> Vec<String> {
+    fn by_job(&self, before: &Usage) -> Vec<String> {
         let line = |(koid, (name, now)): (&u64, &(String, Counts))| {
             let then = before.jobs.get(koid).map(|(_, then)| *then).unwrap_or_default();
             let more = more(&then, now, [0, 0]);

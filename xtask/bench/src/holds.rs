@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_made_of_what_the_program_says() {
+    fn tables_from_the_programs_output() {
         let mut said = Said::default();
         said.read(
             "hold read read: 110 of 4000 us\nhold read read: 120 of 4000 us\nhold map map: 30 of 90 us\nhold map map-over: 300 of 900 us\n\

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_keeps_failing_says_what_it_said() {
+    fn a_repeated_failure_reports_its_output() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = attempts(&NO_PAUSES, &mut succeeds_at(4, &folder), "it").expect_err("three attempts");
         assert_eq!(error.to_string(), "fetching it failed; sh says:\nbroken off");

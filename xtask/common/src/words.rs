@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_acts_is_shown() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("plain, with\ta tab and ä", "plain, with\ta tab and ä"),
             ("\x1b[31mred", "\\u{1b}[31mred"),

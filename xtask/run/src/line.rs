@@ -151,7 +151,7 @@ mod tests {
 
     /// The bytes of a crash report are written one at a time, without a reader.
     #[test]
-    fn nobody_waits_for_the_reader() {
+    fn writers_do_not_wait_for_the_reader() {
         let folder = tempfile::tempdir().unwrap();
         let waiting = Waiting::make(folder.path(), "port").unwrap();
         let (_input, output) = other_end(folder.path());

@@ -65,7 +65,7 @@ const EXCEPTIONS: [(&str, Found, &str); 12] = [
     ("tests/bench/src/", Found::Bytes, "code in sub-domains, and processes that have no vDSO"),
     ("tests/conformance/src/cases/", Found::Bytes, "code in sub-domains and restricted mode, and cases of odd entries"),
     ("tests/conformance/src/refused.rs", Found::Bytes, "instructions that are refused, `sysenter` among them"),
-    ("tests/conformance/src/tiny.rs", Found::Bytes, "processes of a few instructions, which have no vDSO"),
+    ("tests/conformance/src/test_process.rs", Found::Bytes, "processes of a few instructions, which have no vDSO"),
     ("tests/hostile/src/bin/fuzz/", Found::Bytes, "an attacker: code in restricted mode"),
     ("tests/hostile/src/bin/tamper/", Found::Bytes, "attackers that enter the kernel by hand"),
     ("tests/hostile/src/hand.rs", Found::Bytes, "attackers that enter the kernel by hand"),

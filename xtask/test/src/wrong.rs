@@ -292,7 +292,7 @@ fn forged_words(context: &Context<'_>) -> Result<()> {
     let programs = &context.built_with_tests()?.test_programs;
     let program = programs.iter().find(|(name, _)| name == "conformance").context("no conformance program")?;
     let mut command = tool(context)?;
-    command.args(["run", "-v"]).arg(&program.1).args(["debuglog.write.who", "debuglog.report.names"]);
+    command.args(["run", "-v"]).arg(&program.1).args(["debuglog.write.author_recorded", "debuglog.report.names"]);
     let output = command.output().context("cannot start this tool")?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     expect("what acts", &stderr.chars().find(|c| c.is_control() && !"\t\n".contains(*c)), &None)?;

@@ -159,7 +159,7 @@ pub fn listener_dies() {
 }
 
 /// Data that a client sent before it closed is there when the connection is accepted later.
-pub fn connection_of_one_who_is_gone() {
+pub fn connection_of_a_closed_client() {
     let folder = Folder::new("gone");
     let listener = UnixListener::bind(folder.path("name")).unwrap();
     UnixStream::connect(folder.path("name")).unwrap().write_all(b"left behind").unwrap();

@@ -186,7 +186,7 @@ fn a_port_is_in_use() {
 }
 
 #[test]
-fn an_address_of_somebody_else() {
+fn an_address_of_another_host() {
     assert_eq!(TcpListener::bind("192.0.2.1:0").unwrap_err().kind(), ErrorKind::AddrNotAvailable);
 }
 
@@ -390,7 +390,7 @@ fn options() {
 }
 
 #[test]
-fn what_was_not_read_makes_a_reset() {
+fn closing_with_unread_data_sends_a_reset() {
     let (mut client, server) = connection();
     client.write_all(b"nobody reads this").unwrap();
     // The data must have arrived.
@@ -422,7 +422,7 @@ fn writing_to_nobody() {
 }
 
 #[test]
-fn connections_of_a_listener_that_goes() {
+fn connections_of_a_closed_listener() {
     let listener = listener();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     drop(listener);

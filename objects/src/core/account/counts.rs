@@ -18,7 +18,7 @@ use crate::containers::slab::Key;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Counted {
+pub enum CountKind {
     /// Jobs below a job.
     Jobs,
     /// Processes that have not ended.
@@ -54,7 +54,7 @@ impl Accounts {
     ///
     /// # Errors
     /// `NO_RESOURCES`: a job's quota.
-    pub(crate) fn count(&mut self, first: Key, what: Counted, more: u64) -> Result<(), Status> {
+    pub(crate) fn count(&mut self, first: Key, what: CountKind, more: u64) -> Result<(), Status> {
         let mut fits = true;
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
@@ -72,7 +72,7 @@ impl Accounts {
     }
 
     /// Uncounts `less` of a resource.
-    pub(crate) fn uncount(&mut self, first: Key, what: Counted, less: u64) {
+    pub(crate) fn uncount(&mut self, first: Key, what: CountKind, less: u64) {
         let mut next = Some(first);
         while let Some(account) = next.and_then(|key| self.slab.get_mut(key)) {
             if let Some(count) = account.counts.get_mut(what as usize) {

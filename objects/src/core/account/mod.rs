@@ -38,15 +38,15 @@ use crate::kernel::Kernel;
 use crate::machine::{Machine, PAGE};
 
 #[cfg(test)]
-mod charged_ways;
+mod charge_paths;
 mod counts;
 mod queue_charge;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use counts::KINDS;
-pub use counts::{Count, Counted};
-pub(crate) use queue_charge::{Held, SPARE, STEP};
+pub use counts::{Count, CountKind};
+pub(crate) use queue_charge::{QueueCharge, SPARE, STEP};
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -69,7 +69,7 @@ pub(crate) struct Account {
     credit: u64,
     /// Number of users: its job, objects charged to it, and accounts below it.
     users: u64,
-    /// Usage and quota of each [`Counted`] resource.
+    /// Usage and quota of each [`CountKind`] resource.
     pub(crate) counts: [Count; KINDS],
     /// Ticks of kernel time for it and the accounts below it.
     pub(crate) work: u64,
@@ -342,7 +342,7 @@ pub(crate) struct Charge {
 }
 
 /// A noun with an account, to which objects created in it are charged.
-pub trait Payer: Noun {
+pub trait AccountOwner: Noun {
     /// Its account.
     fn account(&self) -> Key;
 }
@@ -399,7 +399,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`: the limit of a job.
-    pub(crate) fn charge_to<P: Payer, T: Noun>(&mut self, payer: Id<P>, id: Id<T>) -> Result<(), Status> {
+    pub(crate) fn charge_to<P: AccountOwner, T: Noun>(&mut self, payer: Id<P>, id: Id<T>) -> Result<(), Status> {
         let account = self.objects.get(payer)?.account();
         self.charge_new(account, id).map(|_| ())
     }

@@ -6,7 +6,7 @@
 
 use abi::Status;
 
-use super::{Accounts, Charge, Counted};
+use super::{Accounts, Charge, CountKind};
 use crate::containers::slab::Key;
 use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
@@ -20,18 +20,18 @@ pub(crate) const SPARE: u64 = 4 * STEP;
 /// Step of the count of message slots.
 pub(crate) const PLACES: u64 = 32;
 /// Spare of the count of bytes: the largest message.
-const KEPT: u64 = abi::ZX_CHANNEL_MAX_MSG_BYTES as u64 + STEP;
+const COUNT_SPARE: u64 = abi::ZX_CHANNEL_MAX_MSG_BYTES as u64 + STEP;
 
 /// Counts of an object that holds data for its reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct QueueCharge {
     /// Bytes counted.
     bytes: u64,
     /// Message slots counted.
     pub places: u64,
 }
 
-impl Held {
+impl QueueCharge {
     /// Whether the counts cover `bytes` in `messages` messages.
     #[inline(always)]
     pub(crate) fn is_enough(&self, bytes: u64, messages: u64) -> bool {
@@ -41,11 +41,11 @@ impl Held {
     /// Whether the counts are much higher than needed for `bytes` in `messages` messages.
     #[inline(always)]
     pub(crate) fn is_too_much(&self, bytes: u64, messages: u64) -> bool {
-        self.bytes > bytes + KEPT || self.places > messages + PLACES
+        self.bytes > bytes + COUNT_SPARE || self.places > messages + PLACES
     }
 
-    fn counts(self) -> [(Counted, u64); 2] {
-        [(Counted::QueuedBytes, self.bytes), (Counted::Messages, self.places)]
+    fn counts(self) -> [(CountKind, u64); 2] {
+        [(CountKind::QueuedBytes, self.bytes), (CountKind::Messages, self.places)]
     }
 }
 
@@ -54,7 +54,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `NO_MEMORY`.
-    pub(crate) fn charge_held(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
+    pub(crate) fn charge_queue(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
         // Where a step exceeds the limit, the exact amount may fit.
         let step = missing.max(STEP);
         let more = if self.may_charge(id, step).is_ok() { step } else { missing };
@@ -68,7 +68,13 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_RESOURCES`: the job's quota.
     #[cold]
-    pub(crate) fn count_held(&mut self, id: ObjectId, held: Held, bytes: u64, messages: u64) -> Result<Held, Status> {
+    pub(crate) fn count_queue(
+        &mut self,
+        id: ObjectId,
+        held: QueueCharge,
+        bytes: u64,
+        messages: u64,
+    ) -> Result<QueueCharge, Status> {
         let missing = [bytes.saturating_sub(held.bytes), messages.saturating_sub(held.places)];
         let Some(account) = self.objects.any(id)?.charge.account else { return Ok(held) };
         let step = |missing: u64, step: u64| if missing > 0 { missing.max(step) } else { 0 };
@@ -78,25 +84,25 @@ impl<M: Machine> Kernel<M> {
             Ok(()) => steps,
             Err(_) => self.accounts.count_both(account, missing).map(|()| missing)?,
         };
-        Ok(Held { bytes: held.bytes + more[0], places: held.places + more[1] })
+        Ok(QueueCharge { bytes: held.bytes + more[0], places: held.places + more[1] })
     }
 
     /// Lowers an object's counts, if they are too high for `bytes` in `messages` messages.
     #[cold]
-    pub(crate) fn uncount_held(&mut self, id: ObjectId, held: Held, bytes: u64, messages: u64) -> Held {
-        let less = Held {
-            bytes: if held.bytes > bytes + KEPT { held.bytes - bytes - STEP } else { 0 },
+    pub(crate) fn uncount_queue(&mut self, id: ObjectId, held: QueueCharge, bytes: u64, messages: u64) -> QueueCharge {
+        let less = QueueCharge {
+            bytes: if held.bytes > bytes + COUNT_SPARE { held.bytes - bytes - STEP } else { 0 },
             places: held.places.saturating_sub(messages + PLACES),
         };
         if let Ok(object) = self.objects.any(id) {
-            self.uncount_all_held(object.charge, less);
+            self.uncount_whole_queue(object.charge, less);
         }
-        Held { bytes: held.bytes - less.bytes, places: held.places - less.places }
+        QueueCharge { bytes: held.bytes - less.bytes, places: held.places - less.places }
     }
 
     /// Uncounts everything of an object that is destroyed.
     #[inline]
-    pub(crate) fn uncount_all_held(&mut self, charge: Charge, held: Held) {
+    pub(crate) fn uncount_whole_queue(&mut self, charge: Charge, held: QueueCharge) {
         if let Some(account) = charge.account {
             for (what, less) in held.counts().into_iter().filter(|(_, less)| *less > 0) {
                 self.accounts.uncount(account, what, less);
@@ -109,11 +115,11 @@ impl Accounts {
     /// Counts bytes and message slots, or neither.
     fn count_both(&mut self, account: Key, [bytes, places]: [u64; 2]) -> Result<(), Status> {
         if bytes > 0 {
-            self.count(account, Counted::QueuedBytes, bytes)?;
+            self.count(account, CountKind::QueuedBytes, bytes)?;
         }
         if places > 0 {
-            let counted = self.count(account, Counted::Messages, places);
-            return counted.inspect_err(|_| self.uncount(account, Counted::QueuedBytes, bytes));
+            let counted = self.count(account, CountKind::Messages, places);
+            return counted.inspect_err(|_| self.uncount(account, CountKind::QueuedBytes, bytes));
         }
         Ok(())
     }

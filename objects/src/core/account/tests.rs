@@ -70,7 +70,7 @@ impl World {
 }
 
 #[test]
-fn a_limit_holds_for_all_below_and_nobody_else() {
+fn a_limit_holds_for_all_jobs_below_and_no_others() {
     let mut w = world(3);
     let before = w.used(0);
     w.kernel.job_limit_memory(w.jobs[1], w.used(1) + 10 * PAGE).unwrap();
@@ -94,7 +94,7 @@ fn a_limit_holds_for_all_below_and_nobody_else() {
 }
 
 #[test]
-fn a_copy_costs_what_it_can_come_to_cost() {
+fn a_copy_is_charged_its_maximum_cost() {
     let mut w = world(1);
     let (vmo, value) = w.vmo(0, 20).unwrap();
     w.kernel.vmo_commit(vmo, 0, 20 * PAGE).unwrap();
@@ -116,7 +116,7 @@ fn a_copy_costs_what_it_can_come_to_cost() {
 }
 
 #[test]
-fn what_outlives_its_job_is_charged_above() {
+fn an_object_that_outlives_its_job_is_charged_to_the_parent() {
     let mut w = world(2);
     let before = w.used(0);
     let (vmo, value) = w.vmo(1, 5).unwrap();

@@ -21,7 +21,7 @@ const ENTRIES: usize = 64;
 /// The cached result for a handle of a process. Each field is its own cell, so that a look-up reads only the fields
 /// that it needs.
 #[repr(align(32))]
-pub(crate) struct Found {
+pub(crate) struct LookasideEntry {
     value: Cell<HandleValue>,
     process: Cell<ObjectId>,
     object: Cell<ObjectId>,
@@ -29,10 +29,10 @@ pub(crate) struct Found {
     kind: Cell<u32>,
 }
 
-impl Found {
+impl LookasideEntry {
     /// An entry for no process: the first of all objects is a job.
     fn none() -> Self {
-        Found {
+        LookasideEntry {
             value: Cell::new(super::INVALID),
             process: Cell::new(ObjectId::FIRST),
             object: Cell::new(ObjectId::FIRST),
@@ -61,18 +61,18 @@ impl Found {
 }
 
 /// See the description of the module.
-pub(crate) struct HandleLookaside([Found; ENTRIES]);
+pub(crate) struct HandleLookaside([LookasideEntry; ENTRIES]);
 
 impl Default for HandleLookaside {
     fn default() -> Self {
-        HandleLookaside(array::from_fn(|_| Found::none()))
+        HandleLookaside(array::from_fn(|_| LookasideEntry::none()))
     }
 }
 
 impl HandleLookaside {
     /// The entry for a value; all values have the same lowest bits.
     #[inline(always)]
-    fn place(&self, value: HandleValue) -> &Found {
+    fn place(&self, value: HandleValue) -> &LookasideEntry {
         let [first, ..] = &self.0;
         self.0.get((value >> FIXED_BITS.count_ones()) as usize % ENTRIES).unwrap_or(first)
     }
@@ -80,14 +80,14 @@ impl HandleLookaside {
     /// The cached result for a handle of a process. On a miss the caller looks it up and may store it with
     /// [`HandleLookaside::keep`].
     #[inline(always)]
-    pub fn find(&self, process: ObjectId, value: HandleValue) -> Option<&Found> {
+    pub fn find(&self, process: ObjectId, value: HandleValue) -> Option<&LookasideEntry> {
         let found = self.place(value);
         (found.value.get() == value && found.process.get() == process).then_some(found)
     }
 
     /// Caches a result.
     #[inline]
-    pub fn keep(&self, process: ObjectId, value: HandleValue, handle: Handle, kind: u32) -> &Found {
+    pub fn keep(&self, process: ObjectId, value: HandleValue, handle: Handle, kind: u32) -> &LookasideEntry {
         let found = self.place(value);
         found.value.set(value);
         found.process.set(process);

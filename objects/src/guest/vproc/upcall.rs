@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_resumes_a_state_leaves_it_saved() {
+    fn code_that_resumes_a_state_keeps_the_save_area() {
         for (from, to, kept) in [(77, 78, true), (70, 77, false), (78, 90, false), (77, 77, false)] {
             let mut world = world(1);
             world.write(place!(resume_from), from);

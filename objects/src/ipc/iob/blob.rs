@@ -17,7 +17,7 @@ use super::{Discipline, Iob, Region};
 use crate::containers::slab::Key;
 use crate::core::continuation::SLICE_COPY_BYTES;
 use crate::core::object::Id;
-use crate::ipc::stream::Part;
+use crate::ipc::stream::UserBuffer;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 
@@ -50,7 +50,7 @@ impl<M: Machine> Kernel<M> {
         id: Id<Iob>,
         index: u32,
         aspace: Key,
-        part: Part,
+        part: UserBuffer,
         blob: &mut Blob,
     ) -> Result<Option<u32>, Status> {
         let keeps_blobs = |discipline| (discipline == Discipline::IdAllocator).then_some(());
@@ -90,7 +90,7 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// Step 1. Says whether everything is checked.
-    fn blob_check(&mut self, aspace: Key, part: Part, blob: &mut Blob) -> Result<bool, Status> {
+    fn blob_check(&mut self, aspace: Key, part: UserBuffer, blob: &mut Blob) -> Result<bool, Status> {
         let mut slice = self.slice_begin();
         while blob.checked < part.len {
             let at = part.address.checked_add(blob.checked).ok_or(Status::INVALID_ARGS)?;
@@ -141,7 +141,13 @@ impl<M: Machine> Kernel<M> {
 #[cfg(test)]
 impl<M: Machine> Kernel<M> {
     /// All slices.
-    pub(crate) fn iob_allocate_id(&mut self, id: Id<Iob>, index: u32, aspace: Key, part: Part) -> Result<u32, Status> {
+    pub(crate) fn iob_allocate_id(
+        &mut self,
+        id: Id<Iob>,
+        index: u32,
+        aspace: Key,
+        part: UserBuffer,
+    ) -> Result<u32, Status> {
         let mut blob = Blob::default();
         loop {
             if let Some(number) = self.iob_allocate_id_slice(id, index, aspace, part, &mut blob)? {

@@ -54,7 +54,7 @@ proptest! {
             let mut address = USER_BASE;
             let part = |&len: &u64| {
                 address += len;
-                Part { address: address - len, len }
+                UserBuffer { address: address - len, len }
             };
             lens.iter().map(part).collect::<Vec<_>>()
         };
@@ -62,7 +62,7 @@ proptest! {
             match op {
                 Op::Read(at, lens) => {
                     let total: u64 = lens.iter().sum();
-                    let place = at.map_or(Where::Position, Where::At);
+                    let place = at.map_or(StreamOffset::Position, StreamOffset::At);
                     let from = at.unwrap_or(position);
                     let expected = total.min((content.len() as u64).saturating_sub(from));
                     prop_assert_eq!(kernel.stream_read_all(stream, place, aspace, &parts(&lens)), Ok(expected));
@@ -79,14 +79,14 @@ proptest! {
                     let data: Vec<u8> = (0..total).map(|i| fill.wrapping_add(i as u8)).collect();
                     kernel.copy_out(aspace, USER_BASE, &data).unwrap();
                     let place = match at {
-                        Some(at) => Where::At(at),
-                        None if end => Where::End,
-                        None => Where::Position,
+                        Some(at) => StreamOffset::At(at),
+                        None if end => StreamOffset::End,
+                        None => StreamOffset::Position,
                     };
                     let from = match place {
-                        Where::At(at) => at,
-                        Where::End => content.len() as u64,
-                        Where::Position => position,
+                        StreamOffset::At(at) => at,
+                        StreamOffset::End => content.len() as u64,
+                        StreamOffset::Position => position,
                     };
                     let size = kernel.objects.get(vmo).unwrap().size;
                     let fits = if resizable { total } else { total.min(size.saturating_sub(from)) };
@@ -162,25 +162,25 @@ impl Files {
         Files { kernel, space, file, streams }
     }
 
-    fn write(&mut self, stream: usize, at: Where, from: u64, len: u64, run: Option<Run>) -> Carried {
-        let parts = [Part { address: USER_BASE + from, len }];
+    fn write(&mut self, stream: usize, at: StreamOffset, from: u64, len: u64, run: Option<Run>) -> TransferStep {
+        let parts = [UserBuffer { address: USER_BASE + from, len }];
         self.kernel.stream_write(self.streams[stream], at, self.space, &parts, run).unwrap()
     }
 
-    fn read(&mut self, stream: usize, len: u64, run: Option<Run>) -> Carried {
-        let parts = [Part { address: INTO, len }];
-        self.kernel.stream_read(self.streams[stream], Where::Position, self.space, &parts, run).unwrap()
+    fn read(&mut self, stream: usize, len: u64, run: Option<Run>) -> TransferStep {
+        let parts = [UserBuffer { address: INTO, len }];
+        self.kernel.stream_read(self.streams[stream], StreamOffset::Position, self.space, &parts, run).unwrap()
     }
 
     /// Runs all remaining slices.
-    fn rest(&mut self, carried: Carried, mut slice: impl FnMut(&mut Files, Option<Run>) -> Carried) -> u64 {
+    fn rest(&mut self, carried: TransferStep, mut slice: impl FnMut(&mut Files, Option<Run>) -> TransferStep) -> u64 {
         match carried {
-            Carried::Over(done) => done,
-            Carried::GoesOn(run) => {
+            TransferStep::Over(done) => done,
+            TransferStep::GoesOn(run) => {
                 let next = slice(self, Some(run));
                 self.rest(next, slice)
             }
-            Carried::Begins => {
+            TransferStep::Begins => {
                 let next = slice(self, None);
                 self.rest(next, slice)
             }
@@ -203,9 +203,9 @@ impl Files {
     }
 }
 
-fn goes_on(carried: Carried) -> Option<Run> {
+fn goes_on(carried: TransferStep) -> Option<Run> {
     match carried {
-        Carried::GoesOn(run) => Some(run),
+        TransferStep::GoesOn(run) => Some(run),
         other => panic!("{other:?}"),
     }
 }
@@ -213,12 +213,12 @@ fn goes_on(carried: Carried) -> Option<Run> {
 #[test]
 fn two_that_append_do_not_write_over_each_other() {
     let mut files = Files::new(true, 0);
-    let first = files.write(0, Where::End, 0, LONG, None);
+    let first = files.write(0, StreamOffset::End, 0, LONG, None);
     goes_on(first);
-    let second = files.write(1, Where::End, 8, LONG, None);
+    let second = files.write(1, StreamOffset::End, 8, LONG, None);
     goes_on(second);
-    assert_eq!(files.rest(first, |files, run| files.write(0, Where::End, 0, LONG, run)), LONG);
-    assert_eq!(files.rest(second, |files, run| files.write(1, Where::End, 8, LONG, run)), LONG);
+    assert_eq!(files.rest(first, |files, run| files.write(0, StreamOffset::End, 0, LONG, run)), LONG);
+    assert_eq!(files.rest(second, |files, run| files.write(1, StreamOffset::End, 8, LONG, run)), LONG);
     assert_eq!((files.content(), files.position(0), files.position(1)), (2 * LONG, LONG, 2 * LONG));
     let expected: Vec<u64> = (0..LONG / 8).map(|word| word * 8).collect();
     assert_eq!(files.words(0, LONG / 8), expected);
@@ -229,27 +229,27 @@ fn two_that_append_do_not_write_over_each_other() {
 #[test]
 fn two_that_read_at_the_position_read_each_byte_once() {
     let mut files = Files::new(false, 8 * SLICE_COPY_BYTES);
-    let written = files.write(1, Where::Position, 0, 4 * SLICE_COPY_BYTES, None);
-    files.rest(written, |files, run| files.write(1, Where::Position, 0, 4 * SLICE_COPY_BYTES, run));
+    let written = files.write(1, StreamOffset::Position, 0, 4 * SLICE_COPY_BYTES, None);
+    files.rest(written, |files, run| files.write(1, StreamOffset::Position, 0, 4 * SLICE_COPY_BYTES, run));
     files.kernel.vmo_set_content_size(files.file, LONG + 100).unwrap();
     let first = files.read(0, LONG, None);
     goes_on(first);
-    assert_eq!(files.read(0, LONG, None), Carried::Over(100));
+    assert_eq!(files.read(0, LONG, None), TransferStep::Over(100));
     assert_eq!(files.rest(first, |files, run| files.read(0, LONG, run)), LONG);
     assert_eq!(files.position(0), LONG + 100);
 }
 
 #[test]
-fn what_is_cut_off_meanwhile_is_not_written_again() {
-    for at in [Where::Position, Where::End] {
+fn pages_cut_off_meanwhile_are_not_written_again() {
+    for at in [StreamOffset::Position, StreamOffset::End] {
         let mut files = Files::new(true, 0);
         let first = goes_on(files.write(0, at, 0, LONG, None));
         files.kernel.vmo_set_content_size(files.file, 16).unwrap();
-        assert_eq!(files.write(0, at, 0, LONG, first), Carried::Over(SLICE_COPY_BYTES));
+        assert_eq!(files.write(0, at, 0, LONG, first), TransferStep::Over(SLICE_COPY_BYTES));
         assert_eq!((files.content(), files.position(0)), (16, SLICE_COPY_BYTES));
-        let first = goes_on(files.write(0, Where::At(0), 0, LONG, None));
+        let first = goes_on(files.write(0, StreamOffset::At(0), 0, LONG, None));
         files.kernel.vmo_set_size(files.file, 0).unwrap();
-        assert_eq!(files.write(0, Where::At(0), 0, LONG, first), Carried::Over(SLICE_COPY_BYTES));
+        assert_eq!(files.write(0, StreamOffset::At(0), 0, LONG, first), TransferStep::Over(SLICE_COPY_BYTES));
         assert_eq!((files.content(), files.position(0)), (0, SLICE_COPY_BYTES));
     }
 }
@@ -260,43 +260,46 @@ fn a_read_ends_where_the_content_ends_by_then() {
     let first = goes_on(files.read(0, LONG, None));
     assert_eq!(files.position(0), LONG);
     files.kernel.vmo_set_content_size(files.file, SLICE_COPY_BYTES + 7).unwrap();
-    assert_eq!(files.read(0, LONG, first), Carried::Over(SLICE_COPY_BYTES + 7));
+    assert_eq!(files.read(0, LONG, first), TransferStep::Over(SLICE_COPY_BYTES + 7));
     assert_eq!(files.position(0), SLICE_COPY_BYTES + 7);
 }
 
 #[test]
-fn a_buffer_that_ends_in_a_later_portion() {
+fn a_buffer_that_ends_in_a_later_slice() {
     let mut files = Files::new(true, 0);
     let from = 8 * SLICE_COPY_BYTES - (SLICE_COPY_BYTES + PAGE);
-    let written = files.write(0, Where::End, from, LONG, None);
+    let written = files.write(0, StreamOffset::End, from, LONG, None);
     goes_on(written);
     assert_eq!(files.content(), LONG);
-    assert_eq!(files.rest(written, |files, run| files.write(0, Where::End, from, LONG, run)), SLICE_COPY_BYTES + PAGE);
+    assert_eq!(
+        files.rest(written, |files, run| files.write(0, StreamOffset::End, from, LONG, run)),
+        SLICE_COPY_BYTES + PAGE
+    );
     assert_eq!((files.content(), files.position(0)), (SLICE_COPY_BYTES + PAGE, SLICE_COPY_BYTES + PAGE));
 }
 
 #[test]
 fn nothing_is_kept_of_one_whose_buffer_is_none() {
     let mut files = Files::new(true, 2 * PAGE);
-    let parts = [Part { address: 0, len: LONG }];
-    let wrote = files.kernel.stream_write(files.streams[0], Where::End, files.space, &parts, None);
+    let parts = [UserBuffer { address: 0, len: LONG }];
+    let wrote = files.kernel.stream_write(files.streams[0], StreamOffset::End, files.space, &parts, None);
     assert_eq!(wrote, Err(Status::NOT_FOUND));
     let size = files.kernel.vmo_size(files.file).unwrap();
     assert_eq!((size, files.content(), files.position(0)), (2 * PAGE, 2 * PAGE, 0));
 }
 
 #[test]
-fn content_becomes_larger_by_zeroes_in_portions_that_others_may_write_into() {
+fn content_grows_by_zeroes_in_slices_during_which_others_write() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
     for at in [0, 6 * SLICE_COPY_BYTES, 15 * SLICE_COPY_BYTES] {
-        assert_eq!(files.write(0, Where::At(at), 8, PAGE, None), Carried::Over(PAGE));
+        assert_eq!(files.write(0, StreamOffset::At(at), 8, PAGE, None), TransferStep::Over(PAGE));
     }
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();
     assert_eq!(files.kernel.vmo_set_content_size_slice(files.file, 16 * SLICE_COPY_BYTES), Ok(true));
     let zeroed = files.content();
     assert_eq!(files.words(0, 1), [0]);
     assert_eq!(files.words(6 * SLICE_COPY_BYTES, 1), [8], "it is not its turn");
-    assert_eq!(files.write(1, Where::At(zeroed), 16, 16, None), Carried::Over(16));
+    assert_eq!(files.write(1, StreamOffset::At(zeroed), 16, 16, None), TransferStep::Over(16));
     files.kernel.vmo_set_content_size(files.file, 16 * SLICE_COPY_BYTES).unwrap();
     assert_eq!(files.words(zeroed, 3), [16, 24, 0]);
     assert_eq!(files.words(6 * SLICE_COPY_BYTES, 1), [0]);
@@ -304,13 +307,16 @@ fn content_becomes_larger_by_zeroes_in_portions_that_others_may_write_into() {
 }
 
 #[test]
-fn what_is_zeroed_before_a_write_is_zeroed_in_portions() {
+fn the_gap_before_a_write_is_zeroed_in_slices() {
     let mut files = Files::new(false, 16 * SLICE_COPY_BYTES);
-    assert_eq!(files.write(0, Where::At(6 * SLICE_COPY_BYTES), 8, PAGE, None), Carried::Over(PAGE));
+    assert_eq!(files.write(0, StreamOffset::At(6 * SLICE_COPY_BYTES), 8, PAGE, None), TransferStep::Over(PAGE));
     files.kernel.vmo_set_content_size(files.file, 0).unwrap();
-    let begun = files.write(0, Where::At(15 * SLICE_COPY_BYTES), 24, 16, None);
-    assert_eq!(begun, Carried::Begins);
-    assert_eq!(files.rest(begun, |files, run| files.write(0, Where::At(15 * SLICE_COPY_BYTES), 24, 16, run)), 16);
+    let begun = files.write(0, StreamOffset::At(15 * SLICE_COPY_BYTES), 24, 16, None);
+    assert_eq!(begun, TransferStep::Begins);
+    assert_eq!(
+        files.rest(begun, |files, run| files.write(0, StreamOffset::At(15 * SLICE_COPY_BYTES), 24, 16, run)),
+        16
+    );
     assert_eq!((files.words(6 * SLICE_COPY_BYTES, 1), files.words(15 * SLICE_COPY_BYTES, 2)), (vec![0], vec![24, 32]));
     assert_eq!(files.content(), 15 * SLICE_COPY_BYTES + 16);
 }
@@ -322,8 +328,8 @@ fn pages_are_made_for_bytes_that_are_there_only() {
         let mut files = Files::new(true, 16 * SLICE_COPY_BYTES);
         let size = files.kernel.vmo_size(files.file).unwrap();
         let at = size - len.min(8 * SLICE_COPY_BYTES);
-        let parts = [Part { address: USER_BASE, len: 16 }, Part { address: 0, len }];
-        let wrote = files.kernel.stream_write_all(files.streams[0], Where::At(at), files.space, &parts);
+        let parts = [UserBuffer { address: USER_BASE, len: 16 }, UserBuffer { address: 0, len }];
+        let wrote = files.kernel.stream_write_all(files.streams[0], StreamOffset::At(at), files.space, &parts);
         assert_eq!(wrote, Ok(16));
         let pages = files.kernel.objects.get(files.file).unwrap().pages().unwrap().len();
         assert!(pages <= SLICE_COPY_BYTES / PAGE, "{pages} pages were made");

@@ -56,7 +56,7 @@ impl DirtyQuery {
 
 /// State of a page that is not clean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Dirt {
+pub(crate) enum DirtyState {
     /// Changed. Without a frame it is zero, like `Zero`, but the pager has been asked.
     Dirty,
     /// `Dirty`, and being written back.
@@ -67,9 +67,9 @@ pub(crate) enum Dirt {
     ZeroCleaning,
 }
 
-impl Dirt {
+impl DirtyState {
     fn is_zero(self) -> bool {
-        matches!(self, Dirt::Zero | Dirt::ZeroCleaning)
+        matches!(self, DirtyState::Zero | DirtyState::ZeroCleaning)
     }
 }
 
@@ -91,7 +91,7 @@ impl Source {
 
     /// Whether a page can be written without any bookkeeping.
     pub fn may_write(&self, page: u64) -> bool {
-        self.modified && self.dirt.get(page) == Some(Dirt::Dirty)
+        self.modified && self.dirt.get(page) == Some(DirtyState::Dirty)
     }
 
     /// The first contiguous range of pages for which the pager must be asked before they are written.
@@ -103,8 +103,8 @@ impl Source {
         let mut at = start;
         while at < pages.end {
             match self.dirt.first(at..pages.end) {
-                Some((part, Dirt::Dirty)) if part.start == start => (start, at) = (part.end, part.end),
-                Some((part, Dirt::Dirty)) => return Some(start..part.start),
+                Some((part, DirtyState::Dirty)) if part.start == start => (start, at) = (part.end, part.end),
+                Some((part, DirtyState::Dirty)) => return Some(start..part.start),
                 Some((part, _)) => at = part.end,
                 None => break,
             }
@@ -140,8 +140,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn source_written(&mut self, key: Key, page: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
         source.modified = true;
-        if source.dirt.get(page) != Some(Dirt::Dirty) {
-            source.dirt.set(page..page + 1, Some(Dirt::Dirty));
+        if source.dirt.get(page) != Some(DirtyState::Dirty) {
+            source.dirt.set(page..page + 1, Some(DirtyState::Dirty));
         }
     }
 
@@ -153,11 +153,11 @@ impl<M: Machine> Kernel<M> {
         let mut at = pages.start;
         while at < pages.end {
             let dirty = match source.dirt.first(at..pages.end) {
-                Some((part, Dirt::Dirty)) if source.traps => part,
+                Some((part, DirtyState::Dirty)) if source.traps => part,
                 Some((part, _)) => part.end..part.end,
                 None => pages.end..pages.end,
             };
-            source.dirt.set(at..dirty.start, Some(Dirt::Zero));
+            source.dirt.set(at..dirty.start, Some(DirtyState::Zero));
             at = dirty.end.max(at + 1);
         }
         self.source_filled(key, Kind::Read, pages.start, pages.end);
@@ -171,7 +171,7 @@ impl<M: Machine> Kernel<M> {
         }
         source.modified = true;
         if size > old {
-            source.dirt.set(old..size, Some(Dirt::Zero));
+            source.dirt.set(old..size, Some(DirtyState::Zero));
             return;
         }
         source.dirt.set(size..old, None);
@@ -248,8 +248,8 @@ impl<M: Machine> Kernel<M> {
                 let source = self.sources.get_mut(key).ok_or(Status::INTERNAL)?;
                 source.dirt.change(pages.clone(), |dirt| {
                     Some(match dirt {
-                        Dirt::Dirty if !zeroes_only => Dirt::Cleaning,
-                        Dirt::Zero => Dirt::ZeroCleaning,
+                        DirtyState::Dirty if !zeroes_only => DirtyState::Cleaning,
+                        DirtyState::Zero => DirtyState::ZeroCleaning,
                         other => other,
                     })
                 });
@@ -271,13 +271,13 @@ impl<M: Machine> Kernel<M> {
             let Some(source) = self.sources.get_mut(key) else { return Ok(()) };
             // The next run of pages, all dirty or all not dirty.
             let (part, dirty) = match source.dirt.first(at..pages.end) {
-                Some((part, dirt)) if part.start == at => (part, dirt == Dirt::Dirty),
+                Some((part, dirt)) if part.start == at => (part, dirt == DirtyState::Dirty),
                 Some((part, _)) => (at..part.start, false),
                 None => (at..pages.end, false),
             };
             at = part.end;
             if !dirty {
-                source.dirt.set(part.clone(), Some(Dirt::Dirty));
+                source.dirt.set(part.clone(), Some(DirtyState::Dirty));
                 self.source_filled(key, Kind::Dirty, part.start, part.end);
             }
         }
@@ -289,7 +289,7 @@ impl<M: Machine> Kernel<M> {
         let mut at = pages.start;
         while let Some((part, dirt)) = self.sources.get(key).and_then(|s| s.dirt.first(at..pages.end)) {
             at = part.end;
-            if matches!(dirt, Dirt::Cleaning | Dirt::ZeroCleaning) {
+            if matches!(dirt, DirtyState::Cleaning | DirtyState::ZeroCleaning) {
                 // Zeroes without frames are absent from now on.
                 self.source_forget_zeroes(vmo, part.clone());
                 if let Some(source) = self.sources.get_mut(key) {

@@ -4,7 +4,7 @@
 //! written, is *requested* by a packet to a port, and the thread that needs it waits. A source outlives its VMO until
 //! its last packet has been taken, and its pager until its VMO is destroyed. A wait for a page has these steps:
 //!
-//! 1. A page look-up finds that it must wait, records the pages and their source ([`Wanted`]) and fails with
+//! 1. A page look-up finds that it must wait, records the pages and their source ([`MissingPages`]) and fails with
 //!    [`PAGE_WAIT`](crate::core::continuation::PAGE_WAIT), which all callers pass up unchanged. A call that ends so has
 //!    changed nothing.
 //! 2. The top-level handler of the event blocks the thread ([`Kernel::page_wait`]) on an existing request or a new one
@@ -28,7 +28,7 @@
 mod dirty;
 mod long_calls;
 mod requests;
-mod runs;
+mod run_map;
 #[cfg(test)]
 mod tests;
 
@@ -49,11 +49,11 @@ use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{AbsentPages, SOURCE, Vmo};
 
-pub(crate) use dirty::Dirt;
 pub use dirty::DirtyQuery;
-pub(crate) use requests::{Kind, Wanted};
+pub(crate) use dirty::DirtyState;
+pub(crate) use requests::{Kind, MissingPages};
 use requests::{Requests, SendState};
-pub(crate) use runs::Runs;
+pub(crate) use run_map::RunMap;
 
 /// A pager.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Noun for Pager {
 
 /// The current use of a source's packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sent {
+enum PacketUse {
     /// It carries a request.
     Request(Kind, u64),
     /// It says that there will be no more requests.
@@ -80,7 +80,7 @@ enum Complete {
     NotYet,
     /// To be sent as soon as the packet is free.
     Due,
-    Sent,
+    PacketUse,
 }
 
 /// The state of one pager-backed VMO.
@@ -99,12 +99,12 @@ pub(crate) struct Source {
     /// Once detached: the page up to which clean pages have been evicted.
     pub evicted: u64,
     /// Pages of its VMO that are dirty or zero.
-    pub dirt: Runs<Dirt>,
+    pub dirt: RunMap<DirtyState>,
     /// The VMO was modified since this flag was last reset.
     modified: bool,
     pub(crate) requests: Requests,
     packet: Key,
-    sent: Option<Sent>,
+    sent: Option<PacketUse>,
     complete: Complete,
 }
 
@@ -176,7 +176,7 @@ impl<M: Machine> Kernel<M> {
             traps,
             detached: false,
             evicted: 0,
-            dirt: Runs::default(),
+            dirt: RunMap::default(),
             modified: false,
             requests: Requests::default(),
             packet,
@@ -203,10 +203,10 @@ impl<M: Machine> Kernel<M> {
                 return;
             }
             let (sent, command, pages) = if let Some((kind, pages)) = source.requests.next_unsent() {
-                (Sent::Request(kind, pages.start), kind.command(), pages)
+                (PacketUse::Request(kind, pages.start), kind.command(), pages)
             } else if source.complete == Complete::Due {
-                source.complete = Complete::Sent;
-                (Sent::Complete, ZX_PAGER_VMO_COMPLETE, 0..0)
+                source.complete = Complete::PacketUse;
+                (PacketUse::Complete, ZX_PAGER_VMO_COMPLETE, 0..0)
             } else {
                 return;
             };
@@ -221,7 +221,7 @@ impl<M: Machine> Kernel<M> {
     /// Updates the packet of a request that changed while it is in the port.
     fn source_update_packet(&mut self, key: Key, kind: Kind, start: u64) {
         let Some(source) = self.sources.get_mut(key) else { return };
-        if source.sent != Some(Sent::Request(kind, start)) {
+        if source.sent != Some(PacketUse::Request(kind, start)) {
             return;
         }
         let (packet, name) = (source.packet, source.key);
@@ -242,12 +242,12 @@ impl<M: Machine> Kernel<M> {
     fn source_packet_gone(&mut self, key: Key) {
         let Some(source) = self.sources.get_mut(key) else { return };
         match source.sent.take() {
-            Some(Sent::Request(kind, start)) => {
+            Some(PacketUse::Request(kind, start)) => {
                 if let Some(request) = source.requests.get_mut(kind, start) {
                     request.send_state = SendState::Taken;
                 }
             }
-            Some(Sent::Complete) => self.source_free_if_done(key),
+            Some(PacketUse::Complete) => self.source_free_if_done(key),
             None => {}
         }
     }
@@ -342,14 +342,14 @@ impl<M: Machine> Kernel<M> {
     /// The VMO of a source could not be created.
     pub(crate) fn source_abandon(&mut self, key: Key) {
         if let Some(source) = self.sources.get_mut(key) {
-            source.complete = Complete::Sent;
+            source.complete = Complete::PacketUse;
         }
         self.source_free_if_done(key);
     }
 
     /// 4D: the VMO is destroyed. Returns the notes about its pages, which the VMO frees.
-    pub(crate) fn source_vmo_gone(&mut self, key: Key) -> Runs<Dirt> {
-        let Some(source) = self.sources.get_mut(key) else { return Runs::default() };
+    pub(crate) fn source_vmo_gone(&mut self, key: Key) -> RunMap<DirtyState> {
+        let Some(source) = self.sources.get_mut(key) else { return RunMap::default() };
         source.vmo = None;
         let dirt = core::mem::take(&mut source.dirt);
         self.source_finish_all(key, Status::OK);
@@ -374,7 +374,7 @@ impl<M: Machine> Kernel<M> {
     /// Destroys a source that has no VMO and nothing more to send.
     fn source_free_if_done(&mut self, key: Key) {
         let Some(source) = self.sources.get(key) else { return };
-        let done = source.pager.is_none() || source.complete == Complete::Sent && source.sent.is_none();
+        let done = source.pager.is_none() || source.complete == Complete::PacketUse && source.sent.is_none();
         if source.vmo.is_some() || !done {
             return;
         }

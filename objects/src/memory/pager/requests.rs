@@ -154,7 +154,7 @@ impl Requests {
 
 /// Pages that have to be waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct MissingPages {
     /// Where they come from.
     pub source: Key,
     /// What is wanted with them.

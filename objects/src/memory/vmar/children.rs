@@ -147,7 +147,7 @@ pub(crate) struct Children {
 }
 
 /// The surroundings of an address.
-pub(crate) struct Around<'a> {
+pub(crate) struct Surroundings<'a> {
     /// The child that the address is in.
     pub child: Option<&'a Child>,
     /// The end of the previous neighbour of that child, or of the address, and the start of the next one.
@@ -156,7 +156,7 @@ pub(crate) struct Around<'a> {
 
 /// Parameters of a search for free addresses.
 #[derive(Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct FreeRangeSearch {
     /// Length in bytes, whole pages.
     pub len: u64,
     /// Alignment: a power of two, at least a page.
@@ -167,7 +167,7 @@ pub(crate) struct Room {
     pub limit: u64,
 }
 
-impl Room {
+impl FreeRangeSearch {
     /// The lowest fitting address in a gap.
     fn lowest_in(&self, start: u64, end: u64) -> Option<u64> {
         let at = start.max(self.from).checked_next_multiple_of(self.align)?;
@@ -323,7 +323,7 @@ impl Children {
     }
 
     /// The child at an address, and the room around it.
-    pub fn around(&self, address: u64) -> Around<'_> {
+    pub fn around(&self, address: u64) -> Surroundings<'_> {
         let (mut low, mut high) = (self.start, self.end);
         let mut link = &self.root;
         while let Some(node) = link {
@@ -344,10 +344,10 @@ impl Children {
                     high = near.base;
                     side = &near.left;
                 }
-                return Around { child: Some(&node.child), room: (low, high) };
+                return Surroundings { child: Some(&node.child), room: (low, high) };
             }
         }
-        Around { child: None, room: (low, high) }
+        Surroundings { child: None, room: (low, high) }
     }
 
     /// The first child that begins at or above an address.
@@ -377,7 +377,7 @@ impl Children {
     }
 
     /// The lowest fitting address for a request, and the end of its gap.
-    pub fn first_fit(&mut self, room: &Room) -> Option<(u64, u64)> {
+    pub fn first_fit(&mut self, room: &FreeRangeSearch) -> Option<(u64, u64)> {
         // All addresses are page-aligned. A gap that is wider by the rest of the alignment fits for sure, so the first
         // search never backtracks. Only if there is none, the second search tries every gap that may fit.
         let sure = room.len.checked_add(room.align - room.align.min(PAGE))?;
@@ -458,7 +458,7 @@ mod tests {
                 let after = model.range(base + 1..).next().map_or(END, |(&at, _)| at);
                 prop_assert_eq!(around.room, (before * PAGE, after * PAGE));
                 prop_assert!(tree.all().map(|child| pages(&child)).eq(model.iter().map(|(&at, &len)| (at, len))));
-                let room = Room {
+                let room = FreeRangeSearch {
                     len: len * PAGE,
                     align: PAGE << power,
                     from: base.min(bound) * PAGE,
@@ -492,7 +492,7 @@ mod tests {
         let (widest, height) = check(&tree.root, 0, END * PAGE, u32::MAX);
         assert_eq!(widest, PAGE);
         assert!(height < 40);
-        let room = Room { len: 2 * PAGE, align: PAGE, from: 0, limit: END * PAGE };
+        let room = FreeRangeSearch { len: 2 * PAGE, align: PAGE, from: 0, limit: END * PAGE };
         assert_eq!(tree.first_fit(&room), None);
         assert_eq!(tree.root.as_ref().map(|node| node.widest), Some(PAGE));
         tree.remove(&mut Nodes::default(), 500 * PAGE);

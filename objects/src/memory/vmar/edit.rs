@@ -4,7 +4,7 @@ use abi::Status;
 
 use super::{Child, Vmar};
 use crate::containers::slab::Key;
-use crate::core::account::Payer;
+use crate::core::account::AccountOwner;
 use crate::core::continuation::SliceTimer;
 use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES, UNSLICED_BYTES};
 use crate::core::object::Id;
@@ -50,7 +50,7 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `ACCESS_DENIED`: its memory cannot be copied. `NO_MEMORY`.
-    pub(crate) fn mapping_copy<P: Payer>(&mut self, caller: Id<P>, aspace: Key, at: u64) -> Result<(), Status> {
+    pub(crate) fn mapping_copy<P: AccountOwner>(&mut self, caller: Id<P>, aspace: Key, at: u64) -> Result<(), Status> {
         let aspace = self.space_of(aspace, at);
         let Some(&mapping) = self.mapping_at(aspace, at) else { return Ok(()) };
         if mapping.max.write || mapping.copied {

@@ -24,8 +24,8 @@ use crate::memory::aspace::Mapping;
 use crate::memory::vmo::Vmo;
 pub(crate) use children::{Child, Children, Nodes};
 pub use op_range::RangeOp;
-pub(crate) use place::Lots;
 pub use place::Place;
+pub(crate) use place::RandomBytes;
 
 /// What mappings a VMAR allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

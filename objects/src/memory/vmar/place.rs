@@ -16,7 +16,7 @@
 use abi::Status;
 
 use super::Vmar;
-use super::children::Room;
+use super::children::FreeRangeSearch;
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
@@ -43,12 +43,12 @@ pub enum Place {
 
 /// A stock of random bytes; each choice takes one.
 #[derive(Default)]
-pub(crate) struct Lots {
+pub(crate) struct RandomBytes {
     stock: [u8; 32],
     left: usize,
 }
 
-impl Lots {
+impl RandomBytes {
     #[inline]
     fn draw(&mut self, machine: &mut impl Machine) -> u8 {
         if self.left == 0 {
@@ -74,7 +74,7 @@ impl Vmar {
     }
 
     /// A random one of the lowest free places: the first from `lot` places above the lowest.
-    fn draw(&mut self, mut room: Room, lot: u8) -> Option<u64> {
+    fn draw(&mut self, mut room: FreeRangeSearch, lot: u8) -> Option<u64> {
         let (lowest, end) = self.children.first_fit(&room)?;
         room.from = lowest.saturating_add(u64::from(lot).saturating_mul(room.align));
         if room.from.checked_add(room.len).is_some_and(|last| last <= end.min(room.limit)) {
@@ -85,14 +85,14 @@ impl Vmar {
     }
 
     /// The first free place from a random point above the hint.
-    fn draw_at_hint(&mut self, room: &Room, lot: u8) -> Option<u64> {
+    fn draw_at_hint(&mut self, room: &FreeRangeSearch, lot: u8) -> Option<u64> {
         let hint = self.hint.checked_next_multiple_of(room.align)?;
         let from = hint.checked_add(u64::from(lot).checked_mul(room.align)?)?;
         if from.checked_add(room.len)? > room.limit {
             return None;
         }
         if !self.children.is_free(from, room.len) {
-            let (at, _) = self.children.first_fit(&Room { from, ..*room })?;
+            let (at, _) = self.children.first_fit(&FreeRangeSearch { from, ..*room })?;
             self.hint = at;
             return Some(at);
         }
@@ -106,14 +106,14 @@ impl Vmar {
         let limit = if self.is_root() { limit.min(KEPT) } else { limit };
         let (start, base) = (self.start, self.base);
         if len < LARGE
-            && let Some(at) = self.draw_at_hint(&Room { len, align, from: start, limit }, lot)
+            && let Some(at) = self.draw_at_hint(&FreeRangeSearch { len, align, from: start, limit }, lot)
         {
             return Some(at);
         }
         let aligned = if len >= LARGE { align.max(LARGE) } else { align };
         let tries = [(start, aligned), (base, aligned), (start, align), (base, align)];
         let tries = if aligned == align { tries.get(..2) } else { tries.get(..) };
-        tries?.iter().find_map(|&(from, align)| self.draw(Room { len, align, from, limit }, lot))
+        tries?.iter().find_map(|&(from, align)| self.draw(FreeRangeSearch { len, align, from, limit }, lot))
     }
 }
 

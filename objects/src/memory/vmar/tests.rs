@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn a_sub_region_goes_as_a_whole() {
+fn a_sub_region_is_removed_as_a_whole() {
     let mut world = World::new();
     let flags = VmarFlags { specific: true, read: true, write: true, execute: false };
     let (sub, base) = world.kernel.vmar_allocate(world.region, Place::At(4 * PAGE), 4 * PAGE, flags).unwrap();
@@ -273,7 +273,7 @@ proptest! {
 
 /// Memory that is no longer executable is not mapped executable: otherwise the memory check panics.
 #[test]
-fn what_is_not_to_be_executed_is_taken_from_pages_that_are_mapped() {
+fn execute_permission_is_removed_from_mapped_pages() {
     const RX: Perm = Perm { read: true, write: false, execute: true };
     const ALL: Perm = Perm { read: true, write: true, execute: true };
     let mut world = World::new();

@@ -60,7 +60,7 @@ impl Run {
 
 /// See the module's description.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct AllocateAhead {
     runs: [Option<Run>; RUNS],
     /// Index of the run that is replaced next.
     oldest: usize,

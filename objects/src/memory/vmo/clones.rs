@@ -9,7 +9,7 @@ use crate::core::continuation::{PAGES_PER_OBJECT, UNMAP_BATCH_PAGES, UNSLICED_BY
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::{Cache, Machine, PAGE};
-use crate::memory::pager::Runs;
+use crate::memory::pager::RunMap;
 
 /// The semantics of a clone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ impl<M: Machine> Kernel<M> {
         };
         let zeroed = match absent_pages {
             AbsentPages::Other { vmo, .. } if vmo != target => self.objects.get(target)?.zeroed.part(from, visible),
-            _ => Runs::default(),
+            _ => RunMap::default(),
         };
         let child = match self.vmo_new(rounded, size, resizable, Backing::Pages(Pages::default())) {
             Ok(child) => child,

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_given_back_takes_the_mapping_along_and_the_rest_comes_back_by_itself() {
+    fn decommitting_a_part_unmaps_the_large_page_and_the_rest_faults_in() {
         let mut world = world(0);
         world.touch(0, true);
         world.kernel.vmo_write(world.vmo, 9 * PAGE, b"kept").unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_out_of_line_gets_small_pages() {
+    fn an_unaligned_mapping_gets_small_pages() {
         let mut world = world(PAGE);
         world.kernel.vmo_write(world.vmo, 0, b"kept").unwrap();
         world.touch(0, true);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_leave_a_large_page_has_it_split() {
+    fn an_operation_on_a_part_splits_a_large_page() {
         let mut world = world(PAGE);
         let pin = world.kernel.vmo_pin(world.vmo, 2 * PAGE, PAGE).unwrap();
         let before = world.kernel.vmo_pinned_frame(&pin, 0).unwrap();

@@ -50,7 +50,7 @@ use core::mem::ManuallyDrop;
 
 use abi::{Signals, Status};
 
-pub(crate) use self::allocate_ahead::Ahead;
+pub(crate) use self::allocate_ahead::AllocateAhead;
 pub use self::clones::CloneKind;
 pub use self::info::{FRACTION, Memory};
 pub(crate) use self::page_notes::{NOTES, SOURCE};
@@ -71,7 +71,7 @@ use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::{Cache, Frame, Machine, PAGE};
-use crate::memory::pager::{Dirt, Runs};
+use crate::memory::pager::{DirtyState, RunMap};
 
 /// The maximum size of a VMO: 2^62 bytes, far above any address space.
 pub const MAX_SIZE: u64 = 1 << 62;
@@ -142,7 +142,7 @@ pub struct Vmo {
     pub(crate) absent_pages: AbsentPages,
     /// Pages without a frame that are zeroes, whatever the content of absent pages is. On destruction, also the dirty
     /// and zero ranges of its source.
-    pub(crate) zeroed: Runs<Dirt>,
+    pub(crate) zeroed: RunMap<DirtyState>,
     /// Bytes that it is charged for notes about its pages.
     pub(crate) notes_charge: u64,
     pub(crate) kind: Kind,
@@ -258,7 +258,7 @@ impl<M: Machine> Kernel<M> {
             reader: Link::default(),
             backing,
             absent_pages: AbsentPages::Zeroes,
-            zeroed: Runs::default(),
+            zeroed: RunMap::default(),
             notes_charge: 0,
             kind: Kind::Plain,
             discard: None,

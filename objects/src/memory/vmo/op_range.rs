@@ -9,7 +9,7 @@ use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::Access;
 use crate::machine::{LARGE_PAGES, Machine, PAGE, PAGE_SIZE};
-use crate::memory::pager::Dirt;
+use crate::memory::pager::DirtyState;
 
 /// Number of pages committed before the heap is checked for memory for the table.
 const STRIDE: u64 = 64;
@@ -242,7 +242,7 @@ impl<M: Machine> Kernel<M> {
         let Vmo { absent_pages, zeroed, .. } = self.objects.get_mut(id)?;
         match absent_pages {
             AbsentPages::Other { end, .. } if to >= *end => *end = (*end).min(from),
-            AbsentPages::Other { .. } => zeroed.set(from..to, Some(Dirt::Zero)),
+            AbsentPages::Other { .. } => zeroed.set(from..to, Some(DirtyState::Zero)),
             AbsentPages::Zeroes | AbsentPages::Discarded | AbsentPages::Device(_) | AbsentPages::Source(_) => {
                 return Ok(());
             }

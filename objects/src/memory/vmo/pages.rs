@@ -62,20 +62,20 @@ impl Chunk {
 /// The committed pages of a VMO, by number.
 #[derive(Default)]
 pub(crate) struct Pages {
-    runs: Runs,
+    runs: RunTable,
     len: u64,
 }
 
 /// Runs by number; see the module's description.
 #[derive(Default)]
-struct Runs {
+struct RunTable {
     /// The runs from 0 up without a gap.
     dense: Vec<Run>,
     /// All other runs.
     sparse: BTreeMap<u64, Run>,
 }
 
-impl Runs {
+impl RunTable {
     #[inline]
     fn get(&self, key: u64) -> Option<&Run> {
         match self.dense.get(key as usize) {

@@ -19,7 +19,7 @@ fn vmo(kernel: &mut Kernel<FakeMachine>, pages: u64) -> Id<Vmo> {
 }
 
 #[test]
-fn a_huge_vmo_costs_what_is_written() {
+fn a_huge_vmo_costs_its_written_pages_only() {
     let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
     let huge = kernel.vmo_create(1 << 60, true).unwrap();
     kernel.add_handle(huge.object());
@@ -73,7 +73,7 @@ fn pages_that_are_mapped_together_are_all_there() {
 }
 
 #[test]
-fn what_is_discarded_is_gone_until_it_is_locked() {
+fn discarded_pages_are_gone_until_locked() {
     let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
     let both = [vmo(&mut kernel, 4), vmo(&mut kernel, 4)];
     for id in both {

@@ -103,7 +103,7 @@ fn each_thread_of_a_crowd_comes_first_in_its_time() {
 }
 
 #[test]
-fn who_wakes_comes_before_who_computes() {
+fn a_woken_thread_runs_before_computing_ones() {
     let mut world = World::new();
     let root = world.kernel.root_job().unwrap();
     let (few, many) = (world.job(root), world.job(root));
@@ -122,7 +122,7 @@ fn who_wakes_comes_before_who_computes() {
 }
 
 #[test]
-fn a_crowd_that_sleeps_does_not_hide_who_is_ready() {
+fn many_sleeping_threads_do_not_hide_a_ready_one() {
     let mut world = World::new();
     let root = world.kernel.root_job().unwrap();
     let few = world.job(root);

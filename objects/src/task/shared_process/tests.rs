@@ -71,7 +71,7 @@ impl World {
 }
 
 #[test]
-fn a_page_of_the_common_half_is_mapped_where_it_is_touched_and_goes_everywhere() {
+fn a_shared_page_is_mapped_on_touch_and_unmapped_everywhere() {
     let mut world = world(3);
     let all: Vec<Key> = (0..4).map(|process| world.aspace(process)).collect();
     for &aspace in &all[..3] {
@@ -97,15 +97,15 @@ fn a_page_of_the_common_half_is_mapped_where_it_is_touched_and_goes_everywhere()
 }
 
 #[test]
-fn each_address_space_counts_as_a_process_until_it_goes() {
+fn each_address_space_counts_as_a_process_until_destroyed() {
     let mut world = world(2);
     let job = world.kernel.root_job().unwrap();
-    let count = |world: &World| world.kernel.job_count(job, Counted::Processes).unwrap().used;
+    let count = |world: &World| world.kernel.job_count(job, CountKind::Processes).unwrap().used;
     assert_eq!(count(&world), 3);
     let restricted = world.kernel.restricted_aspace(world.processes[1]).unwrap();
     assert_eq!(world.kernel.restricted_aspace(world.processes[1]), Ok(restricted));
     assert_eq!(count(&world), 4);
-    world.kernel.job_limit_count(job, Counted::Processes, 4).unwrap();
+    world.kernel.job_limit_count(job, CountKind::Processes, 4).unwrap();
     assert_eq!(world.kernel.restricted_aspace(world.processes[2]), Err(Status::NO_RESOURCES));
     // The shared parts last until the last process has ended.
     world.kill(0);

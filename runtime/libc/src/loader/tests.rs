@@ -158,7 +158,7 @@ fn packed_relative_relocations_move_exactly_the_words_they_name() {
 }
 
 #[test]
-fn what_is_no_image_is_refused_with_a_reason() {
+fn an_invalid_image_is_refused_with_a_reason() {
     let reason = |file: &[u8]| Header::parse(file).unwrap_err();
     assert_eq!(reason(b""), "file is too short");
     assert_eq!(reason(b"#!/bin/sh and more"), "file is not an ELF image");

@@ -9,7 +9,7 @@ use objects::machine::Machine;
 use objects::task::process::{Process, ProcessState};
 use objects::{Id, Kernel};
 
-use super::sink::{Lists, Sink, Step};
+use super::sink::{ReportedList, Sink, Step};
 use crate::cx::Cx;
 
 pub fn basic<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -40,8 +40,8 @@ fn holder<M: Machine>(kernel: &Kernel<M>, id: Id<Process>) -> Result<Id<Process>
     Ok(if process.state == ProcessState::Dead { id } else { process.holder(id) })
 }
 
-impl<M: Machine> Lists<M> for Table {
-    type Place = usize;
+impl<M: Machine> ReportedList<M> for Table {
+    type Position = usize;
     type Record = zx_info_handle_extended_t;
     const WORK: u32 = 1;
 

@@ -13,7 +13,7 @@ use objects::time::clock::{Clock, MAPPED_SIZE};
 use objects::time::timer::Timer;
 use objects::{Id, Kernel};
 
-use super::sink::{Lists, Sink, Step};
+use super::sink::{ReportedList, Sink, Step};
 use crate::cx::Cx;
 use crate::syscalls::iob::told;
 
@@ -73,8 +73,8 @@ pub fn iob_regions<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sin
 /// The regions of an IOBuffer's end.
 struct Regions(Id<Iob>);
 
-impl<M: Machine> Lists<M> for Regions {
-    type Place = usize;
+impl<M: Machine> ReportedList<M> for Regions {
+    type Position = usize;
     type Record = zx_iob_region_info_t;
     const WORK: u32 = 1;
 

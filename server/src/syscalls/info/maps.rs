@@ -19,7 +19,7 @@ use objects::memory::vmo::{FRACTION, Memory};
 use objects::task::process::Process;
 use objects::{Id, Kernel};
 
-use super::sink::{Kept, Lists, Sink, Step};
+use super::sink::{ListPosition, ReportedList, Sink, Step};
 use crate::cx::Cx;
 
 /// The newest version of a mapping's record counts bytes; older versions count pages and are shorter.
@@ -56,31 +56,35 @@ struct Tree {
 }
 
 /// The progress of the list.
-struct Place {
+struct Position {
     /// The address space's own record has been written.
     begun: bool,
     /// The position of the tree walk.
     walk: [u64; 2],
 }
 
-impl Kept for Place {
-    fn of(&[begun, vmar, from, ..]: &continuation::Kept) -> Self {
-        Place { begun: begun != 0, walk: [vmar, from] }
+impl ListPosition for Position {
+    fn of(&[begun, vmar, from, ..]: &continuation::ContinuationState) -> Self {
+        Position { begun: begun != 0, walk: [vmar, from] }
     }
 
-    fn words(&self) -> continuation::Kept {
+    fn words(&self) -> continuation::ContinuationState {
         let [vmar, from] = self.walk;
         [self.begun.into(), vmar, from, 0, 0, 0, 0]
     }
 }
 
-impl<M: Machine> Lists<M> for Tree {
-    type Place = Place;
+impl<M: Machine> ReportedList<M> for Tree {
+    type Position = Position;
     type Record = zx_info_maps_t;
     // A record may cover many pages.
     const WORK: u32 = 16;
 
-    fn next(&self, kernel: &Kernel<M>, Place { begun, walk: place }: &mut Place) -> Result<Step<Self::Record>, Status> {
+    fn next(
+        &self,
+        kernel: &Kernel<M>,
+        Position { begun, walk: place }: &mut Position,
+    ) -> Result<Step<Self::Record>, Status> {
         if let (false, Some(process)) = (core::mem::replace(begun, true), self.process) {
             return Ok(Step::Record(aspace_record(kernel, process)));
         }
@@ -197,7 +201,7 @@ pub const TASK_STATS_V1: usize = offset_of!(zx_info_task_stats_t, mem_fractional
 pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let mut work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let roots = cx.kernel.roots(work.object)?;
-    let [vmar, from, mut mapped, mut private, mut shared, high, low] = work.kept;
+    let [vmar, from, mut mapped, mut private, mut shared, high, low] = work.state;
     let mut scaled = u128::from(high) << 64 | u128::from(low);
     let mut walk = Walk::stopped(roots, [vmar, from]);
     let mut slice = cx.kernel.slice_begin();
@@ -215,7 +219,7 @@ pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
         }
         if cx.kernel.slice_over(&mut slice) {
             let [vmar, from] = walk.place();
-            work.kept = [vmar, from, mapped, private, shared, (scaled >> 64) as u64, scaled as u64];
+            work.state = [vmar, from, mapped, private, shared, (scaled >> 64) as u64, scaled as u64];
             return cx.end_slice(&work, Some(1));
         }
     }

@@ -82,14 +82,14 @@ impl Sink {
     ///
     /// # Errors
     /// Those of `list`; `INVALID_ARGS`, `NO_MEMORY`; [`CALL_CONTINUES`](objects::core::continuation::CALL_CONTINUES).
-    pub fn many<M: Machine, N: Noun, L: Lists<M>>(
+    pub fn many<M: Machine, N: Noun, L: ReportedList<M>>(
         &self,
         cx: &mut Cx<'_, M>,
         mut work: SlicedCall<N>,
         list: &L,
     ) -> Result<(), Status> {
         let room = self.size / self.record_size::<L::Record>().max(1);
-        let mut place = L::Place::of(&work.kept);
+        let mut place = L::Position::of(&work.state);
         // The progress is one more than the number of records found.
         let mut found = work.done.max(1) as usize - 1;
         let mut slice = cx.kernel.slice_begin();
@@ -110,7 +110,7 @@ impl Sink {
             }
             cx.kernel.slice_add_work(L::WORK);
             if cx.kernel.slice_over(&mut slice) {
-                work.kept = place.words();
+                work.state = place.words();
                 return cx.end_slice(&work, Some(found as u64 + 1));
             }
         }
@@ -159,29 +159,29 @@ pub enum Step<T> {
 }
 
 /// A place in a list, which is saved between slices.
-pub trait Kept {
+pub trait ListPosition {
     /// Restores a saved place; zeroes give the first place.
-    fn of(words: &continuation::Kept) -> Self;
+    fn of(words: &continuation::ContinuationState) -> Self;
 
     /// The place in the form in which it is saved.
-    fn words(&self) -> continuation::Kept;
+    fn words(&self) -> continuation::ContinuationState;
 }
 
 /// An index into a table.
-impl Kept for usize {
-    fn of(words: &continuation::Kept) -> usize {
+impl ListPosition for usize {
+    fn of(words: &continuation::ContinuationState) -> usize {
         words[0] as usize
     }
 
-    fn words(&self) -> continuation::Kept {
+    fn words(&self) -> continuation::ContinuationState {
         [*self as u64, 0, 0, 0, 0, 0, 0]
     }
 }
 
 /// A list that a topic reports.
-pub trait Lists<M: Machine> {
+pub trait ReportedList<M: Machine> {
     /// A place in the list.
-    type Place: Kept;
+    type Position: ListPosition;
     /// The record of an entry.
     type Record: IntoBytes + Immutable;
     /// The cost of a step, in destructions of small objects.
@@ -191,7 +191,7 @@ pub trait Lists<M: Machine> {
     ///
     /// # Errors
     /// The listed object no longer exists.
-    fn next(&self, kernel: &Kernel<M>, place: &mut Self::Place) -> Result<Step<Self::Record>, Status>;
+    fn next(&self, kernel: &Kernel<M>, place: &mut Self::Position) -> Result<Step<Self::Record>, Status>;
 
     /// The number of entries, if it is known without a walk.
     fn len(&self, kernel: &Kernel<M>) -> Option<usize>;

@@ -8,7 +8,7 @@ use abi::{
     zx_info_task_runtime_t, zx_info_thread_stats_t, zx_info_thread_t,
 };
 use objects::containers::list::{Chain, List};
-use objects::core::account::Counted;
+use objects::core::account::CountKind;
 use objects::core::continuation;
 use objects::core::handle::HandleValue;
 use objects::core::object::Object;
@@ -20,7 +20,7 @@ use objects::task::process::{Process, ProcessState};
 use objects::task::thread::{Thread, ThreadState};
 use objects::{Kernel, ObjectId};
 
-use super::sink::{Kept, Lists, Sink, Step};
+use super::sink::{ListPosition, ReportedList, Sink, Step};
 use crate::cx::Cx;
 
 pub fn job<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
@@ -40,9 +40,9 @@ pub fn job_usage<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink)
     let id = cx.get::<Job>(value, Rights::INSPECT)?;
     let (memory, memory_limit) = cx.kernel.job_memory(id)?;
     let of = |what| cx.kernel.job_count(id, what);
-    let (processes, threads) = (of(Counted::Processes)?, of(Counted::Threads)?);
-    let (jobs, handles) = (of(Counted::Jobs)?, of(Counted::Handles)?);
-    let (messages, queued_bytes) = (of(Counted::Messages)?, of(Counted::QueuedBytes)?);
+    let (processes, threads) = (of(CountKind::Processes)?, of(CountKind::Threads)?);
+    let (jobs, handles) = (of(CountKind::Jobs)?, of(CountKind::Handles)?);
+    let (messages, queued_bytes) = (of(CountKind::Messages)?, of(CountKind::QueuedBytes)?);
     let record = hafnon_info_job_usage_t {
         memory,
         memory_limit,
@@ -78,18 +78,18 @@ struct Last {
     at: Option<ObjectId>,
 }
 
-impl Kept for Last {
-    fn of(words: &continuation::Kept) -> Self {
+impl ListPosition for Last {
+    fn of(words: &continuation::ContinuationState) -> Self {
         Last { koid: words[0], at: None }
     }
 
-    fn words(&self) -> continuation::Kept {
+    fn words(&self) -> continuation::ContinuationState {
         [self.koid, 0, 0, 0, 0, 0, 0]
     }
 }
 
-impl<M: Machine, C: Chain<Entry = Object>> Lists<M> for Koids<C> {
-    type Place = Last;
+impl<M: Machine, C: Chain<Entry = Object>> ReportedList<M> for Koids<C> {
+    type Position = Last;
     type Record = u64;
     const WORK: u32 = 1;
 

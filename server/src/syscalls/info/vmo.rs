@@ -17,7 +17,7 @@ use objects::memory::vmo::{Kind, Vmo};
 use objects::task::process::Process;
 use objects::{Id, Kernel};
 
-use super::sink::{Kept, Lists, Sink, Step};
+use super::sink::{ListPosition, ReportedList, Sink, Step};
 use crate::cx::Cx;
 
 /// Bytes of older versions of the record.
@@ -81,7 +81,7 @@ struct Reached {
 }
 
 /// The progress of the list.
-struct Place {
+struct Position {
     /// Index into the handle table.
     handle: usize,
     /// The next region, if the handle there refers to an IOBuffer.
@@ -90,24 +90,24 @@ struct Place {
     walk: [u64; 2],
 }
 
-impl Kept for Place {
-    fn of(&[handle, region, vmar, from, ..]: &continuation::Kept) -> Self {
-        Place { handle: handle as usize, region: region as usize, walk: [vmar, from] }
+impl ListPosition for Position {
+    fn of(&[handle, region, vmar, from, ..]: &continuation::ContinuationState) -> Self {
+        Position { handle: handle as usize, region: region as usize, walk: [vmar, from] }
     }
 
-    fn words(&self) -> continuation::Kept {
+    fn words(&self) -> continuation::ContinuationState {
         let [vmar, from] = self.walk;
         [self.handle as u64, self.region as u64, vmar, from, 0, 0, 0]
     }
 }
 
-impl<M: Machine> Lists<M> for Reached {
-    type Place = Place;
+impl<M: Machine> ReportedList<M> for Reached {
+    type Position = Position;
     type Record = zx_info_vmo_t;
     // A record may cover many pages.
     const WORK: u32 = 16;
 
-    fn next(&self, kernel: &Kernel<M>, place: &mut Place) -> Result<Step<Self::Record>, Status> {
+    fn next(&self, kernel: &Kernel<M>, place: &mut Position) -> Result<Step<Self::Record>, Status> {
         if let Some(found) = kernel.objects.get(self.holder)?.handles.at(place.handle) {
             if let Some((_, handle)) = found
                 && let Ok(end) = kernel.objects.typed::<Iob>(handle.object)

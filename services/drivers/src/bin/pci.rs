@@ -12,9 +12,9 @@
 mod here {
     use std::collections::HashMap;
 
-    use drivers::pci::{self, Found, Messages, Place, Registers, Request, Window};
+    use drivers::pci::{self, Messages, PciAddress, PciDevice, Registers, Request, Window};
     use drivers::startup;
-    use service::{Client, Clients, End, Ends, Event, Program};
+    use service::{ChannelEnds, Client, Clients, End, Event, Program};
     use zx::{
         AsHandleRef, Bti, Channel, Handle, IoPorts, Iommu, MonotonicInstant, Msi, Port, Resource, Rights, Signals,
         Status, Vmo,
@@ -27,24 +27,24 @@ mod here {
     struct Bus(IoPorts);
 
     impl Bus {
-        fn select(&self, place: Place, offset: u8) {
+        fn select(&self, place: PciAddress, offset: u8) {
             self.0.write32(0, 1 << 31 | u32::from(place.number()) << 8 | u32::from(offset & 0xfc));
         }
     }
 
     impl Registers for Bus {
-        fn read(&self, place: Place, offset: u8) -> u32 {
+        fn read(&self, place: PciAddress, offset: u8) -> u32 {
             self.select(place, offset);
             self.0.read32(4)
         }
-        fn write(&self, place: Place, offset: u8, value: u32) {
+        fn write(&self, place: PciAddress, offset: u8, value: u32) {
             self.select(place, offset);
             self.0.write32(4, value);
         }
     }
 
     struct Device {
-        found: Found,
+        found: PciDevice,
         windows: Vec<Window>,
         messages: Option<Messages>,
         /// Created on the first request and kept, because the BTI holds the quarantined memory.
@@ -64,7 +64,7 @@ mod here {
         port: Port,
         /// One channel per driver, so never more than there are devices.
         channels: HashMap<u64, (End, Program)>,
-        ends: Ends,
+        ends: ChannelEnds,
         next: u64,
     }
 
@@ -96,7 +96,7 @@ mod here {
             msi,
             port: Port::create().map_err(step("port"))?,
             channels: HashMap::new(),
-            ends: Ends::default(),
+            ends: ChannelEnds::default(),
             next: FIRST,
         };
         // Under an earlier bus driver, devices whose drivers have lost them may still be active.

@@ -10,7 +10,7 @@ mod here {
 
     use drivers::clock::{self, Time};
     use drivers::startup;
-    use service::{Clients, End, Ends, Event, Ledger, Program};
+    use service::{ChannelEnds, Clients, End, Event, Ledger, Program};
     use zx::{AsHandleRef, Channel, Handle, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Status};
 
     const INTERRUPT: u64 = 1;
@@ -32,7 +32,7 @@ mod here {
         ports: IoPorts,
         port: Port,
         clients: HashMap<u64, Client>,
-        ends: Ends,
+        ends: ChannelEnds,
         ledger: Ledger,
         next: u64,
         interrupts: u64,
@@ -53,7 +53,7 @@ mod here {
             ports,
             port,
             clients: HashMap::new(),
-            ends: Ends::default(),
+            ends: ChannelEnds::default(),
             ledger: Ledger::new(MOST_CLIENTS, OF_A_PROGRAM),
             next: FIRST_CLIENT,
             interrupts: 0,

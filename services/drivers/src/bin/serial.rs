@@ -13,7 +13,7 @@ mod here {
     use drivers::startup;
     use drivers::terminal::{Terminal, Typed};
     use drivers::uart::{self, Cause};
-    use service::{Client, Clients, End, Ends, Event};
+    use service::{ChannelEnds, Client, Clients, End, Event};
     use zx::{AsHandleRef, Interrupt, IoPorts, MonotonicInstant, Port, Signals, Socket, Status};
 
     /// Keys of packets. A session's keys have its number in the upper bits.
@@ -48,7 +48,7 @@ mod here {
         ports: IoPorts,
         port: Port,
         clients: Clients,
-        ends: Ends,
+        ends: ChannelEnds,
         terminal: Terminal,
         /// Output that waits for the line.
         output: VecDeque<u8>,
@@ -73,7 +73,7 @@ mod here {
             ports: IoPorts::of(&ports).map_err(step("ports"))?,
             port,
             clients: Clients::take()?,
-            ends: Ends::default(),
+            ends: ChannelEnds::default(),
             terminal: Terminal::default(),
             output: VecDeque::new(),
             input: VecDeque::new(),

@@ -12,9 +12,9 @@ mod here {
 
     use driver::virtio::{self, BLOCK, Config, Token};
     use driver::{Dma, Window};
-    use drivers::block::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
+    use drivers::block::{Answer, ELEMENT, Geometry, MOST, OPEN, Operation, Request};
     use drivers::pci;
-    use service::{Clients, End, Ends, Event, Ledger, Program};
+    use service::{ChannelEnds, Clients, End, Event, Ledger, Program};
     use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, Interrupt, MonotonicInstant, Port, Rights, Signals, Status};
 
     const INTERRUPT: u64 = 1;
@@ -84,7 +84,7 @@ mod here {
         port: Port,
         /// Clients by key.
         clients: HashMap<u64, Client>,
-        ends: Ends,
+        ends: ChannelEnds,
         ledger: Ledger,
         next: u64,
         /// The client whose requests are started first; a different one each time.
@@ -133,7 +133,7 @@ mod here {
             bti,
             port,
             clients: HashMap::new(),
-            ends: Ends::default(),
+            ends: ChannelEnds::default(),
             ledger: Ledger::new(MOST_CLIENTS, OF_A_PROGRAM),
             next: FIRST,
             turn: 0,
@@ -216,7 +216,7 @@ mod here {
             let buffer = Dma::new(&self.bti, BUFFER)?;
             let (fifo, theirs) = Fifo::create(MOST, ELEMENT)?;
             let vmo = buffer.vmo().duplicate(Rights::BASIC | Rights::READ | Rights::WRITE | Rights::MAP)?;
-            let shape = Shape {
+            let shape = Geometry {
                 block: BLOCK as u32,
                 blocks: self.disk.blocks(),
                 read_only: self.disk.read_only(),

@@ -2,7 +2,7 @@
 
 use zx::{AsHandleRef, Channel, Fifo, MonotonicInstant, Result, Signals, Status, Vmo};
 
-use super::{Answer, ELEMENT, MOST, OPEN, Operation, Request, Shape};
+use super::{Answer, ELEMENT, Geometry, MOST, OPEN, Operation, Request};
 
 /// Maximum bytes of one request. Several of them fit into the buffer.
 const PIECE: usize = 64 << 10;
@@ -24,17 +24,17 @@ struct Connection {
     _channel: Channel,
     fifo: Fifo,
     buffer: Vmo,
-    shape: Shape,
+    shape: Geometry,
 }
 
 impl Connection {
     fn open(service: &str) -> Result<Connection> {
         let channel = zx::startup::connect(service)?;
         channel.write(&[OPEN], [])?;
-        let mut bytes = [0; Shape::SIZE];
+        let mut bytes = [0; Geometry::SIZE];
         let mut handles = [None, None];
         let size = channel.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE)?;
-        let shape = Shape::from_bytes(&bytes[..size.bytes.min(Shape::SIZE)]).ok_or(Status::IO_DATA_INTEGRITY)?;
+        let shape = Geometry::from_bytes(&bytes[..size.bytes.min(Geometry::SIZE)]).ok_or(Status::IO_DATA_INTEGRITY)?;
         let [Some(fifo), Some(buffer)] = handles else { return Err(Status::IO_DATA_INTEGRITY) };
         Ok(Connection { _channel: channel, fifo: fifo.into(), buffer: buffer.into(), shape })
     }
@@ -73,7 +73,7 @@ impl Disk {
     }
 
     /// The disk's geometry, and the size of the buffer.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> Geometry {
         self.connection.shape
     }
 

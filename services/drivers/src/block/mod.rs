@@ -1,6 +1,6 @@
 //! The block protocol between a disk's driver and its clients. [`Disk`] is the client's side.
 //!
-//! A client connects to the service, sends [`OPEN`] and gets the disk's [`Shape`], one end of a FIFO, and a VMO. The
+//! A client connects to the service, sends [`OPEN`] and gets the disk's [`Geometry`], one end of a FIFO, and a VMO. The
 //! VMO is the buffer. The driver creates it, because the disk reads and writes it directly. The client then writes a
 //! [`Request`] into the FIFO and reads an [`Answer`] when the request is done. Several requests may be in flight, and
 //! the answers may come in any order. The only copy is between the client's memory and the buffer.
@@ -23,7 +23,7 @@ pub const MOST: usize = 16;
 
 /// A disk's geometry, and the size of the buffer that its client shares with its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct Geometry {
     /// Size of a block in bytes.
     pub block: u32,
     /// Number of blocks.
@@ -34,13 +34,13 @@ pub struct Shape {
     pub buffer: u32,
 }
 
-impl Shape {
+impl Geometry {
     /// Size of its message in bytes.
     pub const SIZE: usize = 20;
 
     /// Encodes it for a message.
-    pub fn to_bytes(self) -> [u8; Shape::SIZE] {
-        let mut bytes = [0; Shape::SIZE];
+    pub fn to_bytes(self) -> [u8; Geometry::SIZE] {
+        let mut bytes = [0; Geometry::SIZE];
         bytes[..4].copy_from_slice(&self.block.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.buffer.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.blocks.to_le_bytes());
@@ -49,9 +49,9 @@ impl Shape {
     }
 
     /// Decodes it from a message.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Shape> {
-        let bytes: &[u8; Shape::SIZE] = bytes.try_into().ok()?;
-        let shape = Shape {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Geometry> {
+        let bytes: &[u8; Geometry::SIZE] = bytes.try_into().ok()?;
+        let shape = Geometry {
             block: u32::from_le_bytes(*bytes[..4].first_chunk()?),
             buffer: u32::from_le_bytes(*bytes[4..8].first_chunk()?),
             blocks: u64::from_le_bytes(*bytes[8..16].first_chunk()?),
@@ -154,10 +154,10 @@ mod tests {
 
     #[test]
     fn shapes_and_back() {
-        let shape = Shape { block: 512, blocks: 1 << 40, read_only: true, buffer: 1 << 19 };
-        assert_eq!(Shape::from_bytes(&shape.to_bytes()), Some(shape));
-        assert_eq!(Shape::from_bytes(&Shape { block: 0, ..shape }.to_bytes()), None);
-        assert_eq!(Shape::from_bytes(&[]), None);
+        let shape = Geometry { block: 512, blocks: 1 << 40, read_only: true, buffer: 1 << 19 };
+        assert_eq!(Geometry::from_bytes(&shape.to_bytes()), Some(shape));
+        assert_eq!(Geometry::from_bytes(&Geometry { block: 0, ..shape }.to_bytes()), None);
+        assert_eq!(Geometry::from_bytes(&[]), None);
     }
 
     proptest! {

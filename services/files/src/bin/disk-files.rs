@@ -13,7 +13,7 @@ mod here {
     use files::ext4::Ext4;
     use files::ext4::device::Device;
     use files::fat::Fat;
-    use files::serving::{Served, Service};
+    use files::serving::{ServedFileSystem, Service};
     use zx::Status;
 
     /// The name of the disk's service.
@@ -60,7 +60,7 @@ mod here {
     }
 
     /// Serves one tree. There is only this one, so a client that asks for another tree gets it, too.
-    fn serve(clients: &service::Clients, system: impl Served) -> std::result::Result<(), String> {
+    fn serve(clients: &service::Clients, system: impl ServedFileSystem) -> std::result::Result<(), String> {
         // Panics in the file system are caught and reported in a message of our own.
         std::panic::set_hook(Box::new(|_| {}));
         let mut system = Some(system);

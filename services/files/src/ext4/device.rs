@@ -53,20 +53,20 @@ const AHEAD: u64 = 16;
 /// Bytes of read-ahead when one long read follows another.
 const WINDOW: u64 = 256 << 10;
 
-struct Kept {
+struct ReadAhead {
     offset: u64,
     bytes: Vec<u8>,
 }
 
 struct Inner {
     disk: Box<dyn Blocks>,
-    kept: Vec<Kept>,
+    kept: Vec<ReadAhead>,
     cache: HashMap<u64, Box<[u8]>>,
     /// Pieces in the cache, oldest first.
     ages: VecDeque<u64>,
     /// Where the last long read ended, and the bytes read ahead of it.
     run: u64,
-    window: Kept,
+    window: ReadAhead,
     /// A flush of the disk failed.
     failed: bool,
     /// Ranges whose write failed.
@@ -90,7 +90,7 @@ impl Device {
             cache: HashMap::new(),
             ages: VecDeque::new(),
             run: 0,
-            window: Kept { offset: 0, bytes: Vec::new() },
+            window: ReadAhead { offset: 0, bytes: Vec::new() },
             failed: false,
             unwritten: Vec::new(),
             forgiven: Vec::new(),
@@ -164,7 +164,7 @@ fn place(disk: &dyn Blocks, sector: SectorId, len: usize) -> Ext4Result<u64> {
     if end > disk.size() { Err(Ext4Error::io().with_operation("beyond the disk")) } else { Ok(offset) }
 }
 
-impl Kept {
+impl ReadAhead {
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -221,7 +221,7 @@ impl Inner {
             ahead.resize(WINDOW.min(self.disk.size() - offset) as usize, 0);
             // The bad sector may be in the read-ahead range, which no request needs.
             if self.disk.read(offset, &mut ahead).is_ok() {
-                self.window = Kept { offset, bytes: ahead };
+                self.window = ReadAhead { offset, bytes: ahead };
             }
         }
         if self.window.covers(offset, end) {
@@ -314,7 +314,7 @@ impl Inner {
             // The new block replaces a superblock that was held back.
             self.kept.retain(|kept| kept.offset != offset || !kept.needs_no_journal());
         }
-        self.kept.push(Kept { offset, bytes: bytes.to_vec() });
+        self.kept.push(ReadAhead { offset, bytes: bytes.to_vec() });
         Ok(())
     }
 

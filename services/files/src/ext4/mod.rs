@@ -68,9 +68,9 @@ const SMALL_FILE: u64 = PIECES as u64 * 1024;
 type Fs = rsext4::Ext4<Device, MountedServices<Entropy, NoopObserver>>;
 
 /// The time of day.
-pub(crate) struct Now;
+pub(crate) struct SystemClock;
 
-impl Clock for Now {
+impl Clock for SystemClock {
     fn now(&self) -> Ext4Result<Ext4Timestamp> {
         Ok(stamp(crate::now()))
     }
@@ -91,7 +91,7 @@ impl EntropySource for Entropy {
 }
 
 /// An inode that is held.
-struct Held {
+struct HeldInode {
     count: u64,
     is_file: bool,
 }
@@ -113,7 +113,7 @@ pub struct Ext4 {
     /// Changes were lost by that since the last call of `take_lost`.
     lost: bool,
     /// The inodes that are held.
-    holders: HashMap<Node, Held>,
+    holders: HashMap<Node, HeldInode>,
     /// Those held inodes that have no name.
     unnamed: HashSet<Node>,
     /// Number of files that are held.
@@ -197,7 +197,7 @@ fn cursor_of(cookie: u64) -> DirectoryCursor {
 /// # Errors
 /// A message: the disk is too small, or it fails.
 pub fn format(disk: Box<dyn Blocks>) -> std::result::Result<(), String> {
-    let made = rsext4::format(Device::new(disk), Now, MkfsOptions::default());
+    let made = rsext4::format(Device::new(disk), SystemClock, MkfsOptions::default());
     made.map(drop).map_err(|error| match error.kind() {
         Ext4ErrorKind::NoSpace => "the disk is too small for ext4".to_owned(),
         _ => format!("ext4 cannot be made: {error}"),
@@ -237,7 +237,7 @@ impl Ext4 {
 
     fn mounted(&mut self) -> Ext4Result<&mut Fs> {
         if self.fs.is_none() {
-            let services = || MountServices::new(Now, Entropy, NoopObserver);
+            let services = || MountServices::new(SystemClock, Entropy, NoopObserver);
             let options = MountOptions::read_only_no_journal_replay;
             let mut mounted = if self.device.read_only() {
                 // The content of the journal stays there.
@@ -682,7 +682,7 @@ impl FileSystem for Ext4 {
         }
         let is_file = self.kind(node).is_ok_and(|(kind, _)| kind == Kind::File);
         self.files += u64::from(is_file);
-        self.holders.insert(node, Held { count: 1, is_file });
+        self.holders.insert(node, HeldInode { count: 1, is_file });
     }
 
     fn release(&mut self, node: Node) {
@@ -707,7 +707,7 @@ impl FileSystem for Ext4 {
 }
 
 #[cfg(target_os = "fuchsia")]
-impl crate::serving::Served for Ext4 {
+impl crate::serving::ServedFileSystem for Ext4 {
     fn stream(&mut self, _file: Node, _flags: u32) -> Result<Option<zx::Stream>> {
         Ok(None)
     }

@@ -1,7 +1,7 @@
 //! Tests on an image in memory. Reads return what was written. Synced data survives a power cut at any write. Damage
 //! does no harm.
 
-use cuts::judge::Promise;
+use cuts::judge::RenameGuarantee;
 use cuts::log::Act;
 use cuts::plan::Abilities;
 use cuts::replay::Replay;
@@ -10,7 +10,7 @@ use rsext4::MkfsOptions;
 
 use super::device::Device;
 use super::superblock::is_whole;
-use super::{Ext4, Now};
+use super::{Ext4, SystemClock};
 use crate::power_cut_images::Ext4Images;
 use crate::system::{FileSystem, New, Node};
 use crate::test_disk::{Memory, content, names, play, steps, verdict, write_all};
@@ -21,7 +21,7 @@ fn formatted(mib: usize) -> Memory {
 
 fn formatted_by(mib: usize, options: MkfsOptions) -> Memory {
     let disk = Memory::of(vec![0; mib << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), Now, options).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), SystemClock, options).unwrap();
     disk
 }
 
@@ -37,7 +37,7 @@ fn file(fs: &mut Ext4, directory: Node, name: &str, content: &[u8]) -> Node {
 }
 
 #[test]
-fn what_is_written_is_there_after_the_next_start() {
+fn written_data_survives_a_restart() {
     let disk = formatted(24);
     let mut fs = mount(&disk);
     let root = fs.root();
@@ -161,7 +161,7 @@ fn the_journal_wraps() {
 }
 
 #[test]
-fn what_is_open_outlives_its_name() {
+fn an_open_file_outlives_its_name() {
     let disk = formatted(24);
     let mut fs = mount(&disk);
     let root = fs.root();
@@ -344,13 +344,13 @@ fn the_superblock_is_whole_after_each_sector() {
 
 /// With no open file a sync unmounts, so the cuts also hit the writes of unmounting and mounting.
 #[test]
-fn what_was_synced_stays_at_whichever_write_the_power_goes() {
+fn synced_data_survives_a_power_cut_at_any_write() {
     let steps = steps(12);
     for (seed, block_size) in [(1, 4096), (2, 1024)] {
         let disk = formatted_by(24, MkfsOptions { block_size, ..MkfsOptions::default() });
         let can = Abilities { links: true, moves_directories: true };
         let played = play(&disk, &mut mount(&disk), seed, steps, can, false);
-        let mut replay = Replay::new(&Ext4Images, &played.trees, Promise::Whole, seed).starting_in_one_of(20);
+        let mut replay = Replay::new(&Ext4Images, &played.trees, RenameGuarantee::Whole, seed).starting_in_one_of(20);
         replay.run(&played.base, &played.acts);
         verdict(&format!("ext4 with blocks of {block_size}"), &replay, &played.acts, steps);
     }
@@ -383,7 +383,7 @@ fn a_file_in_many_pieces_is_cut() {
 #[test]
 fn zz_measure() {
     let disk = Memory::of(vec![0; 700 << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), Now, MkfsOptions::default()).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), SystemClock, MkfsOptions::default()).unwrap();
     let mut fs = mount(&disk);
     let root = fs.root();
     // fragmented: writes alternate between two files

@@ -185,20 +185,20 @@ fn fat16() -> Memory {
 }
 
 #[test]
-fn who_wrote_to_ext4_is_told_once() {
+fn a_writer_to_ext4_gets_a_lost_write_once() {
     let disk = Memory::of(vec![0; 24 << 20]);
-    rsext4::format(Device::new(Box::new(disk.clone())), crate::ext4::Now, MkfsOptions::default()).unwrap();
+    rsext4::format(Device::new(Box::new(disk.clone())), crate::ext4::SystemClock, MkfsOptions::default()).unwrap();
     sweep(&disk, |disk| Ext4::mount(Device::new(Box::new(disk.clone()))).unwrap());
 }
 
 #[test]
-fn who_wrote_to_fat_is_told_once() {
+fn a_writer_to_fat_gets_a_lost_write_once() {
     sweep(&fat16(), |disk| Fat::mount(Box::new(disk.clone())).unwrap());
 }
 
 /// Each description of a file gets a failure; a later description gets it only if no other one did.
 #[test]
-fn each_description_is_told() {
+fn each_open_description_is_notified() {
     let disk = fat16();
     let mut fs = Fat::mount(Box::new(disk.clone())).unwrap();
     let (root, mut failures) = (fs.root(), Failures::default());

@@ -69,7 +69,7 @@ pub struct Fat {
     unlinked: Vec<Node>,
     /// The disk failed a write of names or tables. Nothing more is written to it.
     failed: bool,
-    /// Changes were lost by that since the last call of `take_lost`.
+    /// Whether changes have been lost since the last call of `take_lost`.
     lost: bool,
 }
 
@@ -473,7 +473,7 @@ impl FileSystem for Fat {
 }
 
 #[cfg(target_os = "fuchsia")]
-impl crate::serving::Served for Fat {
+impl crate::serving::ServedFileSystem for Fat {
     fn stream(&mut self, _file: Node, _flags: u32) -> Result<Option<zx::Stream>> {
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use cuts::image::Image;
-use cuts::judge::{Promise, judge};
+use cuts::judge::{RenameGuarantee, judge};
 use cuts::log::Act;
 use cuts::plan::{Abilities, Model, Operation};
 use cuts::replay::Replay;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::Fat;
 use crate::power_cut_images::FatImages;
 use crate::system::{FileSystem, New, Node};
-use crate::test_disk::{self, Memory, Played, content, names, play, steps, verdict, write_all};
+use crate::test_disk::{self, Memory, RunResult, content, names, play, steps, verdict, write_all};
 
 fn formatted(kind: FatType) -> Memory {
     let size = match kind {
@@ -40,7 +40,7 @@ fn file(fat: &mut Fat, directory: Node, name: &str, content: &[u8]) -> Node {
 }
 
 #[test]
-fn what_is_written_is_there_after_the_next_start() {
+fn written_data_survives_a_restart() {
     for kind in [FatType::Fat12, FatType::Fat16, FatType::Fat32] {
         let disk = formatted(kind);
         let mut fat = mount(&disk);
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_volume_is_refused() {
+fn an_invalid_volume_is_refused() {
     for bytes in [vec![0; 1 << 20], vec![0xff; 1 << 20], Vec::new()] {
         assert!(Fat::mount(Box::new(Memory::of(bytes))).is_err());
     }
@@ -298,12 +298,12 @@ fn what_is_no_volume_is_refused() {
 const CAN: Abilities = Abilities { links: false, moves_directories: false };
 
 #[test]
-fn what_was_synced_stays_at_whichever_write_the_power_goes() {
+fn synced_data_survives_a_power_cut_at_any_write() {
     let steps = steps(12);
     for (seed, kind) in [(1, FatType::Fat16), (2, FatType::Fat32)] {
         let disk = formatted(kind);
         let played = play(&disk, &mut mount(&disk), seed, steps, CAN, false);
-        let mut replay = Replay::new(&FatImages, &played.trees, Promise::Each, seed).starting_in_one_of(20);
+        let mut replay = Replay::new(&FatImages, &played.trees, RenameGuarantee::Each, seed).starting_in_one_of(20);
         replay.run(&played.base, &played.acts);
         verdict(&format!("{kind:?}"), &replay, &played.acts, steps);
     }
@@ -332,7 +332,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
     let acts = disk.logged(false);
     // Cuts and tears are random, so there are many seeds.
     for seed in 0..20 {
-        let mut replay = Replay::new(&FatImages, &trees, Promise::Each, seed);
+        let mut replay = Replay::new(&FatImages, &trees, RenameGuarantee::Each, seed);
         replay.run(&base, &acts);
         assert!(replay.counts.cuts > 1 && replay.bad == 0, "{what}: {:#?}", replay.told);
     }
@@ -340,7 +340,7 @@ fn cut(what: &str, before: &[Operation], operations: &[Operation]) {
 
 /// Operations whose changes cross a sector boundary in directories and in the table.
 #[test]
-fn what_needs_two_sectors_gets_to_the_disk_in_order() {
+fn writes_of_two_sectors_reach_the_disk_in_order() {
     let make = |path: &str, len: usize| Operation::Make(path.to_owned(), cuts::plan::content(3, len));
     let name = |number: usize| format!("a name of its own, number {number}");
     // The entries of the last name cross a sector boundary.
@@ -372,7 +372,7 @@ fn a_directory_that_was_being_renamed_is_mended() {
 }
 
 /// Runs operations with the old write order: all pages at once, by number.
-fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
+fn old_order(seed: u64, steps: usize, marking: bool) -> RunResult {
     let disk = formatted(FatType::Fat16);
     let mut fat = mount(&disk);
     fat.volume.write_by_number();
@@ -381,7 +381,7 @@ fn old_order(seed: u64, steps: usize, marking: bool) -> Played {
 
 /// Replays a log in the old order: how many states are bad, and the judge's findings.
 fn judged<'a>(trees: &'a [Model], base: &Image, acts: &[Act]) -> (Replay<'a>, Image) {
-    let mut replay = Replay::new(&FatImages, trees, Promise::Each, 1).starting_in_one_of(1000);
+    let mut replay = Replay::new(&FatImages, trees, RenameGuarantee::Each, 1).starting_in_one_of(1000);
     let end = replay.run(base, acts);
     (replay, end)
 }
@@ -416,7 +416,7 @@ fn the_judge_sees_the_old_order_in_a_log_that_is_kept() {
     assert!(replay.bad > 3, "{} of {} states are bad", replay.bad, replay.states());
     // The order is wrong, not the log: without a power cut the final state is right.
     let found = cuts::fat::read(&end, super::REMOVED);
-    assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], Promise::Each)), Ok(()));
+    assert_eq!(found.and_then(|mut found| judge(&mut found, &trees[OLD_ORDER.1..], RenameGuarantee::Each)), Ok(()));
 }
 
 /// Rewrites `old-order.log`, which is necessary when the random operations change.

@@ -149,7 +149,7 @@ fn names_of_sockets_are_nodes_without_content() {
 }
 
 #[test]
-fn directories_move_with_what_is_in_them() {
+fn directories_move_with_their_contents() {
     let (mut tree, _) = tree(1 << 20);
     let [a, b] = [b"a", b"b"].map(|name| tree.make(ROOT, name, New::Directory(0o755)).unwrap());
     let inner = tree.make(a, b"inner", New::Directory(0o755)).unwrap();
@@ -163,7 +163,7 @@ fn directories_move_with_what_is_in_them() {
 }
 
 #[test]
-fn a_budget_that_is_used_up_takes_nothing_from_what_is_there() {
+fn an_exhausted_budget_leaves_existing_charges() {
     let (mut tree, budget) = tree(20_000);
     let mut made = 0;
     let name = |number: u32| number.to_string().into_bytes();
@@ -181,7 +181,7 @@ fn a_budget_that_is_used_up_takes_nothing_from_what_is_there() {
 }
 
 #[test]
-fn listing_goes_on_while_names_go() {
+fn listing_continues_while_names_are_removed() {
     let (mut tree, _) = tree(1 << 20);
     for number in 0..10 {
         tree.make(ROOT, &[b'0' + number], New::File(0)).unwrap();
@@ -199,7 +199,7 @@ fn listing_goes_on_while_names_go() {
 }
 
 #[test]
-fn names_are_paid_for_by_who_made_them() {
+fn names_are_charged_to_their_creator() {
     let (mut tree, budget) = tree(1 << 20);
     let name = |number: u32| number.to_string().into_bytes();
     tree.charge(Program(1));
@@ -229,7 +229,7 @@ fn names_are_paid_for_by_who_made_them() {
 }
 
 #[test]
-fn a_tree_ends_in_portions() {
+fn a_tree_is_destroyed_in_slices() {
     let (mut tree, budget) = tree(1 << 24);
     for folder in [b"a", b"b"] {
         let folder = tree.make(ROOT, folder, New::Directory(0o755)).unwrap();

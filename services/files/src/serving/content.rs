@@ -4,7 +4,7 @@ use file_protocol::{Answer, Change, DATA_MAX, Error, FETCH_MAX, Kind, Result, fl
 use zx::{Handle, Rights, Status};
 
 use super::open::Open;
-use super::{Reply, Served, Service};
+use super::{Reply, ServedFileSystem, Service};
 use crate::now;
 
 /// Checks that a description allows this access.
@@ -22,7 +22,7 @@ fn of_buffer(status: Status) -> Error {
     if status == Status::NO_MEMORY { Error::Memory } else { Error::Invalid }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn read(&mut self, open: &Open, at: Option<u64>, len: u32) -> Result<Reply> {
         check(open, flags::READ)?;
         let mut data = vec![0; DATA_MAX.min(len as usize)];

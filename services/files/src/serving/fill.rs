@@ -11,7 +11,7 @@ use zx::{Handle, Rights, Vmo};
 use super::long::Long;
 use super::names::check_change;
 use super::open::Open;
-use super::{Reply, Served, Service};
+use super::{Reply, ServedFileSystem, Service};
 use crate::system::{FileSystem, New, Node};
 
 /// Modes of an image's directories and files: they allow everything to the owner, and only the owner's bits are
@@ -185,7 +185,7 @@ impl Fill {
     }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// `Fill`. Returns `None` if the work has begun and the answer follows later.
     pub(super) fn fill(
         &mut self,

@@ -6,7 +6,7 @@ use zx::Handle;
 
 use super::fill::Fill;
 use super::open::Open;
-use super::{Reply, Served, Service, Step};
+use super::{Reply, ServedFileSystem, Service, Step};
 use crate::system::FileSystem;
 
 /// A long request.
@@ -97,7 +97,7 @@ impl Long {
     }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     pub(super) fn begin_long(&mut self, key: u64, long: Long) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.long = Some(long);

@@ -8,8 +8,8 @@ use zx::Handle;
 
 use super::long::{Long, Opening};
 use super::open::{Open, READ, WRITE};
-use super::{Reply, Served, Service};
-use crate::locks::{Asked, Wanted};
+use super::{Reply, ServedFileSystem, Service};
+use crate::locks::{LockRequest, RangeRequest};
 use crate::system::{FileSystem, New, Node};
 use crate::walk::{Place, SEARCH, is_below, path_of, walk, walk_to_name};
 
@@ -47,7 +47,7 @@ macro_rules! place {
 }
 pub(super) use place;
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// Carries out a request. Returns `None` if it waits for a lock or continues as a long request.
     pub(super) fn request(
         &mut self,
@@ -60,10 +60,10 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     ) -> Option<Result<Reply>> {
         let program = self.connections.get(&key)?.program;
         match request {
-            Request::Lock { lock, wait } => self.lock((key, transaction), open, Asked::Whole(lock), wait),
+            Request::Lock { lock, wait } => self.lock((key, transaction), open, LockRequest::Whole(lock), wait),
             Request::LockRange { owner, lock, wait, start, end } => {
-                let wanted = Wanted { program, owner, lock, start, end };
-                self.lock((key, transaction), open, Asked::Range(wanted), wait)
+                let wanted = RangeRequest { program, owner, lock, start, end };
+                self.lock((key, transaction), open, LockRequest::Range(wanted), wait)
             }
             Request::Fill { folder } => self.fill((key, transaction), open, folder, handle),
             Request::Open { path, flags, mode } => {
@@ -149,7 +149,7 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
                 Ok(Reply::new(Answer::Information(information)))
             }
             Request::TestRange { owner, lock, start, end } => {
-                let wanted = Wanted { program, owner, lock, start, end };
+                let wanted = RangeRequest { program, owner, lock, start, end };
                 let held = self.locks.hinders((open.tree, open.node), &wanted);
                 let (owner, lock, start, end) = held.unwrap_or((0, Lock::Free, start, end));
                 Ok(Reply::new(Answer::Held { owner, lock, start, end }))

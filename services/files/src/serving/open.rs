@@ -7,7 +7,7 @@ use file_protocol::{Answer, Error, Kind, Opened, Result, flags};
 use service::Program;
 use zx::{AsHandleRef, Handle, Rights, Stream};
 
-use super::{Reply, Served, Service};
+use super::{Reply, ServedFileSystem, Service};
 use crate::system::{New, Node};
 use crate::walk::{Place, walk};
 
@@ -44,7 +44,7 @@ impl Open {
     }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// Opens a node.
     pub(super) fn open_node(&mut self, key: u64, node: Node, wanted: u32) -> Result<Rc<Open>> {
         self.next += 1;

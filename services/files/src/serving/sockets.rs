@@ -13,7 +13,7 @@ use zx::{AsHandleRef, Handle, Rights, Signals, Socket};
 
 use super::names::place;
 use super::open::{Open, WRITE};
-use super::{Reply, Served, Service};
+use super::{Reply, ServedFileSystem, Service};
 use crate::backlog::{Backlog, Waiting};
 use crate::locks::File;
 use crate::system::{FileSystem, New, Node};
@@ -151,7 +151,7 @@ fn find_socket(system: &mut impl FileSystem, place: Place) -> Result<Node> {
     }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// `Bind`: makes a node only if it can open it, too.
     pub(super) fn bind(
         &mut self,

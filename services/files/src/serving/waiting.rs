@@ -7,8 +7,8 @@ use file_protocol::{Answer, Error, Result};
 use service::{Ledger, Program};
 
 use super::open::Open;
-use super::{Reply, Served, Service, Step};
-use crate::locks::{Asked, File, Freed};
+use super::{Reply, ServedFileSystem, Service, Step};
+use crate::locks::{File, FreedLocks, LockRequest};
 
 /// Maximum number of waiting lock requests, in total and per program.
 const MOST: u64 = 4096;
@@ -21,7 +21,7 @@ struct Waiter {
     transaction: u32,
     program: Program,
     open: Rc<Open>,
-    asked: Asked,
+    asked: LockRequest,
     /// A step for it is queued.
     turn: bool,
 }
@@ -68,13 +68,13 @@ impl Waiting {
     }
 }
 
-impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
+impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     /// A lock request. Returns `None` if it waits.
     pub(super) fn lock(
         &mut self,
         (connection, transaction): (u64, u32),
         open: &Rc<Open>,
-        asked: Asked,
+        asked: LockRequest,
         wait: bool,
     ) -> Option<Result<Reply>> {
         let file = (open.tree, open.node);
@@ -92,8 +92,8 @@ impl<F: Served, M: FnMut() -> Option<F>> Service<F, M> {
     }
 
     /// Queues steps for the requests that wait for what has become free, in their order.
-    pub(super) fn wake(&mut self, file: File, freed: Freed) {
-        if freed == Freed::default() {
+    pub(super) fn wake(&mut self, file: File, freed: FreedLocks) {
+        if freed == FreedLocks::default() {
             return;
         }
         for waiter in self.waiting.files.get_mut(&file).into_iter().flatten() {

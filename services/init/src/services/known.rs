@@ -45,7 +45,7 @@ struct Life {
 
 /// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Liveness {
     Fine,
     /// The service has not responded for so long that it is considered hung.
     Dead,
@@ -137,8 +137,8 @@ impl Known {
     }
 
     /// Asks for a sign of life, or counts a check without one.
-    pub fn look(&mut self) -> Look {
-        let Some(running) = &self.running else { return Look::Fine };
+    pub fn look(&mut self) -> Liveness {
+        let Some(running) = &self.running else { return Liveness::Fine };
         if self.life.asked {
             self.life.looks += 1;
         } else {
@@ -146,6 +146,6 @@ impl Known {
             // If its channel is full, it has not responded either.
             self.life.looks += u32::from(!self.life.asked);
         }
-        if self.life.looks < LOOKS { Look::Fine } else { Look::Dead }
+        if self.life.looks < LOOKS { Liveness::Fine } else { Liveness::Dead }
     }
 }

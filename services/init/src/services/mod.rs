@@ -30,13 +30,13 @@ use std::thread;
 use std::time::Duration;
 
 use description::services::Service;
-use service::{End, Ends, Ledger, Program};
+use service::{ChannelEnds, End, Ledger, Program};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Signals, Status};
 
 use crate::link::Link;
 use crate::make::Maker;
 use crate::tasks::Tasks;
-use known::{Known, Look};
+use known::{Known, Liveness};
 use log::Log;
 pub use names::Names;
 use names::{NEW, New, RUNNING, Starting};
@@ -80,12 +80,12 @@ pub fn serve(
         waiting: HashMap::new(),
         logs: HashMap::new(),
         channels: Ledger::new(CHANNELS, OF_A_PROGRAM),
-        ends: Ends::default(),
+        ends: ChannelEnds::default(),
         resumed: VecDeque::new(),
         next: NEW,
     };
     let (private, ours) = Channel::create().map_err(step("a channel"))?;
-    let access = Access { program: Program::INIT, may: May::All };
+    let access = Access { program: Program::INIT, may: ConnectScope::All };
     services.add_client(ours.into_handle(), access).map_err(step("a channel"))?;
     let run = move || services.run();
     thread::Builder::new().name("services".to_owned()).spawn(run).map_err(|error| error.to_string())?;
@@ -96,12 +96,12 @@ pub fn serve(
 #[derive(Clone, Copy)]
 struct Access {
     program: Program,
-    may: May,
+    may: ConnectScope,
 }
 
 /// The services to which a client may connect.
 #[derive(Clone, Copy)]
-enum May {
+enum ConnectScope {
     /// `init`: all services.
     All,
     /// The channel that a program was started with: public services, and those whose description names the program.
@@ -159,7 +159,7 @@ struct Services {
     logs: HashMap<u64, Log>,
     /// Counts clients and waiting channels per program.
     channels: Ledger,
-    ends: Ends,
+    ends: ChannelEnds,
     /// Channels that waited for a service and can continue.
     resumed: VecDeque<u64>,
     next: u64,
@@ -223,7 +223,7 @@ impl Services {
         let (key, program) = (self.key(), Program(job.koid()?));
         job.wait_async(&self.starting.port, key, Signals::JOB_TERMINATED, 0)?;
         self.programs.insert(key, Running { program, _job: job, path });
-        self.add_client(names.into_handle(), Access { program, may: May::Named })?;
+        self.add_client(names.into_handle(), Access { program, may: ConnectScope::Named })?;
         for (mount, channel) in mounts {
             if let Some(service) = self.mounted(&mount) {
                 self.add_waiting(channel.into_handle(), service, program)?;
@@ -307,18 +307,18 @@ impl Services {
         let mut handles: Vec<Handle> = handles.into_iter().flatten().collect();
         let access = client.access;
         if name.is_empty() {
-            let may = if matches!(access.may, May::Named) { May::Public } else { access.may };
+            let may = if matches!(access.may, ConnectScope::Named) { ConnectScope::Public } else { access.may };
             // If it cannot be served, its channel is closed, and the client sees that.
             for handle in handles {
                 let _ = self.add_client(handle, Access { may, ..access });
             }
             return Ok(None);
         }
-        if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| matches!(access.may, May::All)) {
+        if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| matches!(access.may, ConnectScope::All)) {
             let service = self.mounted(mount).filter(|service| self.known[*service].running.is_some());
             return Ok(service.map(|service| Request { service, words: String::new(), handles }));
         }
-        if name.starts_with('/') && !matches!(access.may, May::Service(_)) {
+        if name.starts_with('/') && !matches!(access.may, ConnectScope::Service(_)) {
             if let (Some(service), Some(handle)) = (self.mounted(name), handles.pop()) {
                 // Step 1.
                 let _ = self.add_waiting(handle, service, access.program);
@@ -339,13 +339,13 @@ impl Services {
     fn may(&self, access: Access, index: usize) -> bool {
         let service = &self.known[index].service;
         match access.may {
-            May::All => true,
-            May::Service(of) => {
+            ConnectScope::All => true,
+            ConnectScope::Service(of) => {
                 let mut uses = self.known[of].service.uses.iter();
                 uses.any(|used| used.split('/').next() == Some(&service.name))
             }
-            May::Public => service.public,
-            May::Named => {
+            ConnectScope::Public => service.public,
+            ConnectScope::Named => {
                 let running = self.programs.values().find(|running| running.program == access.program);
                 let name = running.and_then(|running| running.path.strip_prefix("/boot/bin/"));
                 service.public || service.programs.iter().any(|program| Some(program.as_str()) == name)
@@ -447,7 +447,7 @@ impl Services {
             return Ok(None);
         }
         let (ours, theirs) = Channel::create()?;
-        self.add_client(ours.into_handle(), Access { program, may: May::Service(index) })?;
+        self.add_client(ours.into_handle(), Access { program, may: ConnectScope::Service(index) })?;
         Ok(Some(theirs))
     }
 
@@ -483,7 +483,7 @@ impl Services {
     /// computes without end, and does not do its work. It is killed.
     fn look(&mut self) {
         for index in 0..self.known.len() {
-            if self.known[index].look() == Look::Dead {
+            if self.known[index].look() == Liveness::Dead {
                 let name = &self.known[index].service.name;
                 self.link.complain(&format!("the service {name} gives no sign of life any more: it is ended"));
                 self.end(index);

@@ -10,8 +10,8 @@ use service::Program;
 use smoltcp::time::{Duration, Instant};
 
 use crate::ports::Id;
-use crate::socket::{End, Given, Taken};
-use crate::stack::{Stack, World};
+use crate::socket::{End, ReadOutcome, WriteOutcome};
+use crate::stack::{DataSockets, Stack};
 
 /// Capacity of a data socket in each direction.
 const ROOM: usize = 256 << 10;
@@ -51,29 +51,31 @@ impl Pipe {
 }
 
 impl End for Pipe {
-    fn take(&mut self, into: &mut [u8]) -> Taken {
+    fn take(&mut self, into: &mut [u8]) -> ReadOutcome {
         let stopped = self.client().stopped;
         let inbox = &mut self.service().inbox;
-        let Some(mut first) = inbox.pop_front() else { return if stopped { Taken::End } else { Taken::Nothing } };
+        let Some(mut first) = inbox.pop_front() else {
+            return if stopped { ReadOutcome::End } else { ReadOutcome::Nothing };
+        };
         let count = first.len().min(into.len());
         into[..count].copy_from_slice(&first[..count]);
         if count < first.len() && !self.datagrams {
             inbox.push_front(first.split_off(count));
         }
-        Taken::Bytes(count)
+        ReadOutcome::Bytes(count)
     }
 
-    fn give(&mut self, from: &[u8]) -> Given {
+    fn give(&mut self, from: &[u8]) -> WriteOutcome {
         if self.service().stopped {
-            return Given::Refused;
+            return WriteOutcome::Refused;
         }
         let room = ROOM - held(&self.client().inbox);
         if room == 0 || self.datagrams && room < from.len() {
-            return Given::Full;
+            return WriteOutcome::Full;
         }
         let count = from.len().min(room);
         self.client().inbox.push_back(from[..count].to_vec());
-        Given::Bytes(count)
+        WriteOutcome::Bytes(count)
     }
 
     fn finish(&mut self) {
@@ -108,9 +110,9 @@ impl End for Pipe {
 /// Creates data sockets.
 pub struct Pipes;
 
-impl World for Pipes {
+impl DataSockets for Pipes {
     type End = Pipe;
-    type Brought = ();
+    type ClientEnds = ();
 
     fn take(&mut self, id: Id, kind: Kind, (): ()) -> Result<Pipe, Error> {
         self.make(id, kind)

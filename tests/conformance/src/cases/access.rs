@@ -10,7 +10,7 @@ use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, Socket, Vmo};
 
 use super::{cases, raw, root_resource};
 use crate::check::{Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, Tiny};
+use crate::test_process::{self, TestProcess};
 
 cases! {
     "access.channel_read.handles_nowhere" => channel_read_handles_nowhere,
@@ -154,8 +154,8 @@ fn pci_cfg_pio_rw_bad_pointer() -> Outcome {
 fn call_unknown_number() -> Outcome {
     // A process that makes the call with this number without the vDSO and ends with the result as its return code.
     for number in [0_u32, 250, 10_000, 0xf_ffff] {
-        let code = [tiny::call(number), tiny::call(abi::nr::PROCESS_EXIT)].concat();
-        let tiny = Tiny::new(&code)?;
+        let code = [test_process::call(number), test_process::call(abi::nr::PROCESS_EXIT)].concat();
+        let tiny = TestProcess::new(&code)?;
         tiny.start(None, 0)?;
         equal(Status(tiny.end()? as i32), Status::BAD_SYSCALL)?;
     }
@@ -168,7 +168,7 @@ fn call_past_the_vdso() -> Outcome {
         let mut code = vec![0x48, 0xb8];
         code.extend(number.to_le_bytes());
         code.extend([0x48, 0xc7, 0xc2, 99, 0, 0, 0, 0x0f, 0x05]);
-        tiny::dies(&code)?;
+        test_process::dies(&code)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use zx::{AsHandleRef, Bti, Info, Iommu, Pmt, Vmo};
 use super::{cases, late, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::OwnJob;
+use crate::test_process::OwnJob;
 
 cases! {
     "iommu.create.stub" => iommu_create,

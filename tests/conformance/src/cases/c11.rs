@@ -28,7 +28,7 @@ cases! {
     "c11.thread.no_name" => thread_no_name,
     "c11.thread.long_name" => thread_long_name,
     "c11.thread.results" => thread_results,
-    "c11.thread.detached_goes_on" => thread_detached_goes_on,
+    "c11.thread.detached_continues" => thread_detached_continues,
     "c11.thread.detaches_itself" => thread_detaches_itself,
     "c11.thread.own_errno" => thread_own_errno,
     "c11.thread.sleep" => thread_sleep,
@@ -335,7 +335,7 @@ fn thread_results() -> Outcome {
     Ok(())
 }
 
-fn thread_detached_goes_on() -> Outcome {
+fn thread_detached_continues() -> Outcome {
     let event = zx::Event::create()?;
     let twin = event.duplicate(zx::Rights::SAME_RIGHTS)?;
     let thread = start(move || {

@@ -8,7 +8,7 @@ use zx::{AsHandleRef, Channel, Event, HandleRef, Info, MessageSize, MonotonicIns
 
 use super::asleep::Caller;
 use super::{cases, late, raw, without};
-use crate::caught::against_policy;
+use crate::caught_exception::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
 cases! {
@@ -38,7 +38,7 @@ cases! {
     "channel.wait_many.both" => wait_many_both,
     "channel.close.frees_messages" => close_frees_messages,
     "channel.nested.handles_live" => nested_handles_live,
-    "channel.nested.hundreds_go" => nested_hundreds_go,
+    "channel.nested.hundreds_are_destroyed" => nested_hundreds_are_destroyed,
     "channel.threads.each_message_once" => threads_each_message_once,
 }
 
@@ -357,7 +357,7 @@ fn nested_handles_live() -> Outcome {
     equal(read(&current, 64)?, b"down here".to_vec())
 }
 
-fn nested_hundreds_go() -> Outcome {
+fn nested_hundreds_are_destroyed() -> Outcome {
     // Both ends of each channel lie in a message of the next channel; a witness shows that the innermost channel has
     // been destroyed.
     let (witness, far) = zx::EventPair::create()?;

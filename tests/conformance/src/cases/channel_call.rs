@@ -8,9 +8,9 @@ use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MessageSize, MonotonicI
 
 use super::asleep::until;
 use super::{cases, late, raw, soon};
-use crate::caught::against_policy;
+use crate::caught_exception::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, Tiny};
+use crate::test_process::{self, TestProcess};
 
 cases! {
     "channel.call.answered" => answered,
@@ -40,7 +40,7 @@ cases! {
     "channel.call.transferred_while_waiting" => transferred_while_waiting,
     "channel.call.unasked_answer_stays" => unasked_answer_stays,
     "channel.call_etc.both_ways" => etc_both_ways,
-    "channel.call_etc.results_told" => etc_results_told,
+    "channel.call_etc.results_reported" => etc_results_reported,
 }
 
 /// Answers `count` messages in a thread; `answer` turns a message's bytes into those of its answer.
@@ -461,8 +461,8 @@ fn killed_caller() -> Outcome {
     code.extend([0x48, 0x8d, 0x84, 0x24, 0x00, 0xfe, 0xff, 0xff]); // lea rax, [rsp-0x200]
     code.extend([0x65, 0x48, 0x89, 0x04, 0x25, 0x28, 0x00, 0x00, 0x00]); // mov gs:[40], rax
     code.extend([0x65, 0x48, 0x89, 0x04, 0x25, 0x30, 0x00, 0x00, 0x00]); // mov gs:[48], rax
-    code.extend(tiny::call(abi::nr::CHANNEL_CALL));
-    let caller = Tiny::new(&code)?;
+    code.extend(test_process::call(abi::nr::CHANNEL_CALL));
+    let caller = TestProcess::new(&code)?;
     // A `zx_channel_call_args_t`: four bytes to write, room for 64.
     let buffer = caller.stack as u64 - 0x300;
     let args = [buffer, 0, buffer, 0, 4, 64].map(u64::to_le_bytes).concat();
@@ -473,7 +473,7 @@ fn killed_caller() -> Outcome {
     end.read_wait(&mut bytes, &mut [], late())?;
     equal(caller.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_CHANNEL)?;
     caller.process.kill()?;
-    equal(caller.end()?, tiny::KILLED)?;
+    equal(caller.end()?, test_process::KILLED)?;
     // The process's end of the channel was closed with the process. A late answer fails, and only the answer is lost.
     let (local, remote) = Channel::create()?;
     fails(end.write(&bytes, [remote.into_handle()]), Status::PEER_CLOSED)?;
@@ -557,7 +557,7 @@ fn etc_both_ways() -> Outcome {
     equal(zx::Info::koid(&back)?, zx::Info::koid(&event)?)
 }
 
-fn etc_results_told() -> Outcome {
+fn etc_results_reported() -> Outcome {
     let (client, end) = Channel::create()?;
     let item = |handle| zx_handle_disposition_t {
         operation: abi::ZX_HANDLE_OP_MOVE,

@@ -17,11 +17,11 @@ cases! {
     "channel.write_etc.same_rights_by_bits" => same_rights_by_bits,
     "channel.write_etc.more_rights" => more_rights,
     "channel.write_etc.same_object" => same_object,
-    "channel.write_etc.wrong_type_told" => wrong_type_told,
+    "channel.write_etc.wrong_type_reported" => wrong_type_reported,
     "channel.write_etc.wrong_type_of_all" => wrong_type_of_all,
     "channel.write_etc.bad_operation" => bad_operation,
-    "channel.write_etc.bad_handle_told" => bad_handle_told,
-    "channel.write_etc.each_result_told" => each_result_told,
+    "channel.write_etc.bad_handle_reported" => bad_handle_reported,
+    "channel.write_etc.each_result_reported" => each_result_reported,
     "channel.write_etc.good_results_stay" => good_results_stay,
     "channel.write_etc.no_transfer_right" => no_transfer_right,
     "channel.write_etc.no_duplicate_right" => no_duplicate_right,
@@ -230,7 +230,7 @@ fn same_object() -> Outcome {
     Ok(())
 }
 
-fn wrong_type_told() -> Outcome {
+fn wrong_type_reported() -> Outcome {
     let (a, b) = Channel::create()?;
     let (good, wrong) = (event()?, event()?);
     let mut list = [
@@ -271,7 +271,7 @@ fn bad_operation() -> Outcome {
     nothing_came(&b)
 }
 
-fn bad_handle_told() -> Outcome {
+fn bad_handle_reported() -> Outcome {
     let (a, b) = Channel::create()?;
     let closed = Event::create()?.raw_handle();
     for bad in [0, 1, closed, 0xffff_fffb, u32::MAX] {
@@ -284,7 +284,7 @@ fn bad_handle_told() -> Outcome {
     nothing_came(&b)
 }
 
-fn each_result_told() -> Outcome {
+fn each_result_reported() -> Outcome {
     let (a, b) = Channel::create()?;
     let kept = without(&Event::create()?, Rights::DUPLICATE)?;
     let mut list = [

@@ -22,7 +22,7 @@ cases! {
     "channel.read.bad_buffer_keeps" => bad_buffer_keeps,
     "channel.read.overlapping_buffers" => overlapping_buffers,
     "channel.read.rights" => rights,
-    "channel.read_etc.tells" => read_etc_tells,
+    "channel.read_etc.types_and_rights" => read_etc_types_and_rights,
 }
 
 fn read(channel: &Channel, room: usize) -> zx::Result<Vec<u8>> {
@@ -192,7 +192,7 @@ fn rights() -> Outcome {
     fails(read(&a, 1), Status::ACCESS_DENIED)
 }
 
-fn read_etc_tells() -> Outcome {
+fn read_etc_types_and_rights() -> Outcome {
     let (a, b) = Channel::create()?;
     let rights = Rights::WAIT | Rights::TRANSFER | Rights::INSPECT;
     let (near, far) = Fifo::create(32, 8)?;

@@ -27,7 +27,7 @@ cases! {
     "clock.mapped.rights" => rights,
     "clock.mapped.bad_arguments" => bad_arguments,
     "clock.mapped.not_mappable" => not_mappable,
-    "clock.mapped.told_of" => told_of,
+    "clock.mapped.listed_in_maps" => listed_in_maps,
 }
 
 const MAP: u32 = READ | abi::ZX_VM_MAP_RANGE;
@@ -231,7 +231,7 @@ fn not_mappable() -> Outcome {
 }
 
 /// The list of mappings shows a clock's mapping with a name of its own.
-fn told_of() -> Outcome {
+fn listed_in_maps() -> Outcome {
     let mapped = mapped(START)?;
     let mut maps = vec![abi::zx_info_maps_t::default(); 4];
     let size = mapped.vmar.get_info_records(abi::ZX_INFO_VMAR_MAPS, &mut maps)?;

@@ -5,7 +5,7 @@ use zx::{AsHandleRef, Debuglog, Event, Handle, Info, MonotonicInstant, Signals};
 
 use super::{cases, late, raw, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny;
+use crate::test_process;
 
 cases! {
     "debuglog.create.options" => create_options,
@@ -16,7 +16,7 @@ cases! {
     "debuglog.write.long" => write_long,
     "debuglog.write.options" => write_options,
     "debuglog.write.rights" => write_rights,
-    "debuglog.write.who" => write_who,
+    "debuglog.write.author_recorded" => write_author_recorded,
     "debuglog.report.names" => report_names,
     "debuglog.read.order" => read_order,
     "debuglog.read.small_buffer" => read_small_buffer,
@@ -188,7 +188,7 @@ fn write_rights() -> Outcome {
     fails(mute.write(b"x"), Status::ACCESS_DENIED)
 }
 
-fn write_who() -> Outcome {
+fn write_author_recorded() -> Outcome {
     // A record has the koids of its writer; the writer's name does not change the record, not even a forged one.
     let (log, text) = (open(0)?, unique("by whom"));
     let process = zx::startup::process_self();
@@ -204,10 +204,10 @@ fn write_who() -> Outcome {
 fn report_names() -> Outcome {
     // The server's report about a crashed process is a record of its own, and a single line, whatever the names
     // contain. ud2
-    let tiny = tiny::Tiny::new(&[0x0f, 0x0b])?;
+    let tiny = test_process::TestProcess::new(&[0x0f, 0x0b])?;
     tiny.process.set_name("forged\n\x1b[2J[1.0] E init")?;
     tiny.start(None, 0)?;
-    equal(tiny.end()?, tiny::EXCEPTION)?;
+    equal(tiny.end()?, test_process::EXCEPTION)?;
     let (log, koid) = (reader()?, format!("({})", tiny.process.koid()?));
     loop {
         let record = next(&log)?;

@@ -13,7 +13,7 @@ use zx::{AsHandleRef, Channel, Endpoint, Event, Info, Received, Resource, Rights
 
 use super::{cases, late, raw, root_resource, without};
 use crate::check::{Failure, Outcome, equal, fails, gives};
-use crate::tiny::{EXCEPTION, KILLED, Tiny};
+use crate::test_process::{EXCEPTION, KILLED, TestProcess};
 
 cases! {
     "endpoint.create.resource" => create_resource,
@@ -95,7 +95,7 @@ fn mint_rights() -> Outcome {
 /// A thread that has not started or has ended has no slots.
 fn mint_thread() -> Outcome {
     let endpoint = endpoint()?;
-    let tiny = Tiny::new(CALL)?;
+    let tiny = TestProcess::new(CALL)?;
     fails(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_SEND, 0), Status::BAD_STATE)?;
     tiny.process.kill()?;
     fails(endpoint.mint(&tiny.thread, HAFNON_ENDPOINT_SEND, 0), Status::BAD_STATE)
@@ -279,8 +279,8 @@ const RECEIVE: &[u8] = &[
 ];
 
 /// A process whose thread is blocked in seL4, and its endpoint.
-fn held(code: &[u8], options: u32) -> Result<(Tiny, Endpoint), Failure> {
-    let (endpoint, tiny) = (endpoint()?, Tiny::new(code)?);
+fn held(code: &[u8], options: u32) -> Result<(TestProcess, Endpoint), Failure> {
+    let (endpoint, tiny) = (endpoint()?, TestProcess::new(code)?);
     let token = tiny.process.suspend()?;
     tiny.start(None, 0)?;
     equal(endpoint.mint(&tiny.thread, options, 1)?, HAFNON_ENDPOINT_SLOTS_FROM)?;

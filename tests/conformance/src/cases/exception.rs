@@ -4,7 +4,7 @@
 
 use super::cases;
 use crate::check::{Failure, Outcome, equal};
-use crate::tiny::{self, EXCEPTION, Tiny};
+use crate::test_process::{self, EXCEPTION, TestProcess};
 
 cases! {
     "exception.read.null" => read_null,
@@ -26,93 +26,93 @@ cases! {
     "exception.instruction.software_interrupt" => software_interrupt,
     "exception.syscall.raw_numbers" => raw_syscalls,
     "exception.abort.in_a_program" => abort_in_a_program,
-    "exception.others.go_on" => others_go_on,
+    "exception.others.continue" => others_continue,
     "exception.handles.closed" => handles_closed,
 }
 
 fn read_null() -> Outcome {
     // mov al, [0]
-    tiny::dies(&[0x8a, 0x04, 0x25, 0, 0, 0, 0])
+    test_process::dies(&[0x8a, 0x04, 0x25, 0, 0, 0, 0])
 }
 
 fn read_kernel_address() -> Outcome {
     // mov rax, 0xffffffff80000000; mov al, [rax]
-    tiny::dies(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0x80, 0x8a, 0x00])
+    test_process::dies(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0x80, 0x8a, 0x00])
 }
 
 fn read_not_canonical() -> Outcome {
     // mov rax, 0x0000_8000_0000_0000; mov al, [rax]
-    tiny::dies(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0x80, 0, 0, 0x8a, 0x00])
+    test_process::dies(&[0x48, 0xb8, 0, 0, 0, 0, 0, 0x80, 0, 0, 0x8a, 0x00])
 }
 
 fn write_null() -> Outcome {
     // mov [0], al
-    tiny::dies(&[0x88, 0x04, 0x25, 0, 0, 0, 0])
+    test_process::dies(&[0x88, 0x04, 0x25, 0, 0, 0, 0])
 }
 
 fn write_code() -> Outcome {
     // lea rax, [rip]; mov [rax], al
-    tiny::dies(&[0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x88, 0x00])
+    test_process::dies(&[0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x88, 0x00])
 }
 
 fn execute_data() -> Outcome {
     // lea rax, [rsp - 8192]; jmp rax: to a page that was never accessed. `vmar.execute.stack` has one that was.
-    tiny::dies(&[0x48, 0x8d, 0x84, 0x24, 0x00, 0xe0, 0xff, 0xff, 0xff, 0xe0])
+    test_process::dies(&[0x48, 0x8d, 0x84, 0x24, 0x00, 0xe0, 0xff, 0xff, 0xff, 0xe0])
 }
 
 fn execute_null() -> Outcome {
     // xor eax, eax; jmp rax
-    tiny::dies(&[0x31, 0xc0, 0xff, 0xe0])
+    test_process::dies(&[0x31, 0xc0, 0xff, 0xe0])
 }
 
 fn stack_overflow() -> Outcome {
     // push rax; jmp to the push
-    tiny::dies(&[0x50, 0xeb, 0xfd])
+    test_process::dies(&[0x50, 0xeb, 0xfd])
 }
 
 fn undefined() -> Outcome {
     // ud2
-    tiny::dies(&[0x0f, 0x0b])
+    test_process::dies(&[0x0f, 0x0b])
 }
 
 fn breakpoint() -> Outcome {
     // int3
-    tiny::dies(&[0xcc])
+    test_process::dies(&[0xcc])
 }
 
 fn divide_by_zero() -> Outcome {
     // xor edx, edx; xor ecx, ecx; div ecx
-    tiny::dies(&[0x31, 0xd2, 0x31, 0xc9, 0xf7, 0xf1])
+    test_process::dies(&[0x31, 0xd2, 0x31, 0xc9, 0xf7, 0xf1])
 }
 
 fn halt() -> Outcome {
     // hlt
-    tiny::dies(&[0xf4])
+    test_process::dies(&[0xf4])
 }
 
 fn port_in() -> Outcome {
     // mov dx, 0x3f8; in al, dx
-    tiny::dies(&[0x66, 0xba, 0xf8, 0x03, 0xec])
+    test_process::dies(&[0x66, 0xba, 0xf8, 0x03, 0xec])
 }
 
 fn port_out() -> Outcome {
     // mov dx, 0xf4; out dx, al: the port that would end the machine
-    tiny::dies(&[0x66, 0xba, 0xf4, 0x00, 0xee])
+    test_process::dies(&[0x66, 0xba, 0xf4, 0x00, 0xee])
 }
 
 fn interrupt_flag() -> Outcome {
     // cli
-    tiny::dies(&[0xfa])
+    test_process::dies(&[0xfa])
 }
 
 fn control_register() -> Outcome {
     // mov rax, cr3
-    tiny::dies(&[0x0f, 0x20, 0xd8])
+    test_process::dies(&[0x0f, 0x20, 0xd8])
 }
 
 fn software_interrupt() -> Outcome {
     // int 0x80
-    tiny::dies(&[0xcd, 0x80])
+    test_process::dies(&[0xcd, 0x80])
 }
 
 fn raw_syscalls() -> Outcome {
@@ -130,7 +130,7 @@ fn raw_syscalls() -> Outcome {
     code.extend([0x4d, 0x89, 0xe9, 0x4d, 0x89, 0xef, 0x0f, 0x05, 0xff, 0xcb, 0x75]);
     code.push((again as i64 - code.len() as i64 - 1) as u8);
     code.extend([0x0f, 0x0b]);
-    let tiny = Tiny::new(&code)?;
+    let tiny = TestProcess::new(&code)?;
     tiny.start(None, 0)?;
     // It may also block forever in one of the kernel's calls; then it can be killed.
     if tiny.end().is_err() {
@@ -145,8 +145,8 @@ fn abort_in_a_program() -> Outcome {
     equal(super::process::child(&["abort"])?, EXCEPTION)
 }
 
-fn others_go_on() -> Outcome {
-    let other = tiny::spinning()?;
+fn others_continue() -> Outcome {
+    let other = test_process::spinning()?;
     for _ in 0..10 {
         undefined()?;
     }
@@ -158,7 +158,7 @@ fn others_go_on() -> Outcome {
 
 fn handles_closed() -> Outcome {
     let (ours, theirs) = zx::Channel::create()?;
-    let tiny = Tiny::new(&[0x0f, 0x0b])?;
+    let tiny = TestProcess::new(&[0x0f, 0x0b])?;
     tiny.start(Some(theirs.into_handle()), 0)?;
     equal(tiny.end()?, EXCEPTION)?;
     zx::AsHandleRef::wait_one(&ours, zx::Signals::PEER_CLOSED, super::late())?;

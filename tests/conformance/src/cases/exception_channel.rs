@@ -4,9 +4,9 @@ use abi::{Rights, Status, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_EXCEPTION_CHANNEL_JO
 use zx::{AsHandleRef, Channel, Info, Job, Process, Thread};
 
 use super::{cases, raw, without};
-use crate::caught::{Mortal, Watched, ended};
+use crate::caught_exception::{HandledProcess, OwnedTestProcess, ended};
 use crate::check::{Failure, Outcome, equal, fails, gives};
-use crate::tiny::{OwnJob, SPIN, Tiny};
+use crate::test_process::{OwnJob, SPIN, TestProcess};
 
 cases! {
     "exception.channel.rights" => rights,
@@ -32,7 +32,7 @@ cases! {
 const DEBUGGER: u32 = ZX_EXCEPTION_CHANNEL_DEBUGGER;
 
 fn rights() -> Outcome {
-    let watched = Watched::new(SPIN)?;
+    let watched = HandledProcess::new(SPIN)?;
     for channel in watched.in_order() {
         let info = channel.basic_info()?;
         equal(info.type_, abi::ZX_OBJ_TYPE_CHANNEL)?;
@@ -61,7 +61,7 @@ fn wrong_type() -> Outcome {
 }
 
 fn options() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     for options in [2, 3, 0x8000_0000, u32::MAX] {
         gives(create(tiny.process.raw_handle(), options), Status::INVALID_ARGS)?;
     }
@@ -70,7 +70,7 @@ fn options() -> Outcome {
 }
 
 fn bad_address() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     for address in [0_u64, 1, 0xffff_8000_0000_0000] {
         let status = raw!(zx_task_create_exception_channel, tiny.process.raw_handle(), 0, address);
         gives(status, Status::INVALID_ARGS)?;
@@ -81,7 +81,7 @@ fn bad_address() -> Outcome {
 }
 
 fn needed_rights() -> Outcome {
-    let watched = Watched::new(SPIN)?;
+    let watched = HandledProcess::new(SPIN)?;
     let (tiny, job) = (&watched.tiny, OwnJob::new()?);
     let of_all = [Rights::INSPECT, Rights::DUPLICATE, Rights::TRANSFER, Rights::MANAGE_THREAD];
     for right in of_all {
@@ -97,14 +97,14 @@ fn needed_rights() -> Outcome {
     // These rights are sufficient.
     let enough = Rights::INSPECT | Rights::DUPLICATE | Rights::TRANSFER | Rights::MANAGE_THREAD;
     job.duplicate(enough | Rights::ENUMERATE)?.create_exception_channel(0)?;
-    let other = Mortal::new(SPIN)?;
+    let other = OwnedTestProcess::new(SPIN)?;
     other.process.duplicate(enough | Rights::ENUMERATE)?.create_exception_channel(0)?;
     other.thread.duplicate(enough)?.create_exception_channel(0)?;
     Ok(())
 }
 
 fn read_only() -> Outcome {
-    let watched = Watched::new(SPIN)?;
+    let watched = HandledProcess::new(SPIN)?;
     for channel in watched.in_order() {
         fails(channel.write(b"a message", []), Status::ACCESS_DENIED)?;
         fails(channel.duplicate(Rights::SAME_RIGHTS), Status::ACCESS_DENIED)?;
@@ -113,7 +113,7 @@ fn read_only() -> Outcome {
 }
 
 fn already_bound() -> Outcome {
-    let watched = Watched::new(SPIN)?;
+    let watched = HandledProcess::new(SPIN)?;
     fails(watched.tiny.thread.create_exception_channel(0), Status::ALREADY_BOUND)?;
     fails(watched.tiny.process.create_exception_channel(0), Status::ALREADY_BOUND)?;
     fails(watched.tiny.process.create_exception_channel(DEBUGGER), Status::ALREADY_BOUND)?;
@@ -121,7 +121,7 @@ fn already_bound() -> Outcome {
 }
 
 fn kinds_are_apart() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     let first = tiny.process.create_exception_channel(DEBUGGER)?;
     let second = tiny.process.create_exception_channel(0)?;
     fails(tiny.process.create_exception_channel(DEBUGGER), Status::ALREADY_BOUND)?;
@@ -133,7 +133,7 @@ fn kinds_are_apart() -> Outcome {
 }
 
 fn again_after_close() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     let job = OwnJob::new()?;
     for _ in 0..3 {
         let channels: [Channel; 4] = [
@@ -160,7 +160,7 @@ fn job_debuggers() -> Outcome {
 }
 
 fn dead_thread() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     tiny.start(None, 0)?;
     tiny.process.kill()?;
     tiny.end()?;
@@ -168,7 +168,7 @@ fn dead_thread() -> Outcome {
 }
 
 fn dead_process() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     tiny.start(None, 0)?;
     tiny.process.kill()?;
     tiny.end()?;
@@ -184,13 +184,13 @@ fn dead_job() -> Outcome {
 }
 
 fn ends_with_task() -> Outcome {
-    let watched = Watched::started(SPIN)?;
+    let watched = HandledProcess::started(SPIN)?;
     watched.tiny.process.kill()?;
     ended(&watched.thread)?;
     watched.tiny.end()?;
     ended(&watched.process)?;
     // The debugger got the thread's exit before.
-    crate::caught::catch_type(&watched.debugger, abi::ZX_EXCP_THREAD_EXITING)?.passed();
+    crate::caught_exception::catch_type(&watched.debugger, abi::ZX_EXCP_THREAD_EXITING)?.passed();
     ended(&watched.debugger)?;
     watched.tiny.job.kill()?;
     ended(&watched.job)?;
@@ -205,7 +205,7 @@ fn ends_with_job() -> Outcome {
     let child = job.create_child()?;
     drop(job);
     for channel in &channels {
-        crate::caught::quiet(channel)?;
+        crate::caught_exception::quiet(channel)?;
         equal(channel.signals()?.contains(zx::Signals::CHANNEL_PEER_CLOSED), false)?;
     }
     drop(child);
@@ -214,7 +214,7 @@ fn ends_with_job() -> Outcome {
 
 fn ends_unstarted() -> Outcome {
     let job = OwnJob::new()?;
-    let tiny = Tiny::in_job(&job, SPIN)?;
+    let tiny = TestProcess::in_job(&job, SPIN)?;
     let channels = [
         tiny.thread.create_exception_channel(0)?,
         tiny.process.create_exception_channel(0)?,
@@ -225,7 +225,7 @@ fn ends_unstarted() -> Outcome {
 }
 
 fn debugger_attached() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     let attached = || -> Result<bool, Failure> {
         Ok(tiny.process.info()?.flags & abi::ZX_INFO_PROCESS_FLAG_DEBUGGER_ATTACHED != 0)
     };

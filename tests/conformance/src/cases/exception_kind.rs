@@ -7,9 +7,11 @@ use abi::{
 use zx::{AsHandleRef, Info, Vmo};
 
 use super::{cases, raw};
-use crate::caught::{Caught, Mortal, UNDEFINED, Watched, catch, catch_type, with_exception};
+use crate::caught_exception::{
+    CaughtException, HandledProcess, OwnedTestProcess, UNDEFINED, catch, catch_type, with_exception,
+};
 use crate::check::{Outcome, equal, fails, gives};
-use crate::tiny::{EXCEPTION, SPIN, Tiny};
+use crate::test_process::{EXCEPTION, SPIN, TestProcess};
 
 cases! {
     "exception.report.read" => read,
@@ -76,7 +78,7 @@ fn not_allowed() -> Outcome {
 
 fn beyond_the_end() -> Outcome {
     // mov al, [rsi], in a mapping whose VMO has been shrunk
-    let tiny = Mortal::new(&[0x8a, 0x06])?;
+    let tiny = OwnedTestProcess::new(&[0x8a, 0x06])?;
     let memory = Vmo::create(8192, abi::ZX_VMO_RESIZABLE)?;
     let address = tiny.vmar.map(abi::ZX_VM_PERM_READ | abi::ZX_VM_ALLOW_FAULTS, 0, &memory, 0, 8192)?;
     memory.set_size(4096)?;
@@ -140,7 +142,7 @@ fn first_version() -> Outcome {
 }
 
 fn none() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     fails(tiny.thread.exception_report(), Status::BAD_STATE)?;
     tiny.start(None, 0)?;
     fails(tiny.thread.exception_report(), Status::BAD_STATE)?;
@@ -152,7 +154,7 @@ fn none() -> Outcome {
     fails(zx::Info::get_info(&tiny.process, abi::ZX_INFO_THREAD_EXCEPTION_REPORT, &mut [0; 40]), Status::WRONG_TYPE)
 }
 
-fn without_inspect(tiny: &Tiny) -> Result<zx::Thread, crate::check::Failure> {
+fn without_inspect(tiny: &TestProcess) -> Result<zx::Thread, crate::check::Failure> {
     Ok(zx::Thread::from(super::without(&tiny.thread, abi::Rights::INSPECT)?))
 }
 
@@ -168,7 +170,7 @@ fn sizes() -> Outcome {
 }
 
 fn same_for_all() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     for channel in watched.in_order() {
         let caught = catch(channel)?;
         let report = watched.tiny.thread.exception_report()?;
@@ -183,7 +185,7 @@ fn same_for_all() -> Outcome {
 const STORE: [u8; 4] = [0xc6, 0x06, 42, 0xcc];
 
 /// When the handler has removed the fault's cause, the store completes as if there had been no fault.
-fn stored(tiny: &Tiny, caught: Caught, channel: &zx::Channel, memory: &Vmo) -> Outcome {
+fn stored(tiny: &TestProcess, caught: CaughtException, channel: &zx::Channel, memory: &Vmo) -> Outcome {
     caught.handled()?;
     catch_type(channel, ZX_EXCP_SW_BREAKPOINT)?.exits()?;
     equal(tiny.end()?, 0)?;
@@ -194,7 +196,7 @@ fn stored(tiny: &Tiny, caught: Caught, channel: &zx::Channel, memory: &Vmo) -> O
 
 fn fix_map() -> Outcome {
     const PLACE: usize = 0x400_0000;
-    let tiny = Mortal::new(&STORE)?;
+    let tiny = OwnedTestProcess::new(&STORE)?;
     let channel = tiny.process.create_exception_channel(0)?;
     let address = zx::Info::get_info(&tiny.vmar, abi::ZX_INFO_VMAR, &mut [0; 16]).map(|_| tiny.vmar.info())??.base;
     tiny.start(None, address + PLACE)?;
@@ -206,7 +208,7 @@ fn fix_map() -> Outcome {
 }
 
 fn fix_protect() -> Outcome {
-    let tiny = Mortal::new(&STORE)?;
+    let tiny = OwnedTestProcess::new(&STORE)?;
     let channel = tiny.process.create_exception_channel(0)?;
     let memory = Vmo::create(4096, 0)?;
     let address = tiny.vmar.map(abi::ZX_VM_PERM_READ, 0, &memory, 0, 4096)?;
@@ -222,7 +224,7 @@ fn fix_foreign_call() -> Outcome {
     code.push(0x3d);
     code.extend(Status::BAD_SYSCALL.0.to_le_bytes());
     code.extend([0x74, 0x02, 0x0f, 0x0b, 0xcc]);
-    let tiny = Mortal::new(&code)?;
+    let tiny = OwnedTestProcess::new(&code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     catch_type(&channel, ZX_EXCP_POLICY_ERROR)?.handled()?;

@@ -8,10 +8,10 @@ use abi::{
 use zx::{AsHandleRef, Channel, Signals};
 
 use super::{cases, late, raw, soon};
-use crate::caught::{Caught, Mortal, UNDEFINED, Watched, catch_type, ended, quiet};
+use crate::caught_exception::{CaughtException, HandledProcess, OwnedTestProcess, UNDEFINED, catch_type, ended, quiet};
 use crate::check::{Failure, Outcome, ensure, equal, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, EXCEPTION, KILLED, OwnJob, SPIN, Tiny};
+use crate::test_process::{self, EXCEPTION, KILLED, OwnJob, SPIN, TestProcess};
 
 cases! {
     "exception.thread_starting.holds" => starting_holds,
@@ -44,7 +44,7 @@ const DEBUGGER: u32 = ZX_EXCEPTION_CHANNEL_DEBUGGER;
 const BREAKPOINT: &[u8] = &[0xcc, 0xeb, 0xfe];
 
 /// Checks that the thread is held in an exception of this type.
-fn held(tiny: &Tiny, kind: u32) -> Outcome {
+fn held(tiny: &TestProcess, kind: u32) -> Outcome {
     zx::nanosleep(soon(10))?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
     let report = tiny.thread.exception_report()?;
@@ -54,7 +54,7 @@ fn held(tiny: &Tiny, kind: u32) -> Outcome {
 }
 
 fn starting_holds() -> Outcome {
-    let watched = Watched::new(BREAKPOINT)?;
+    let watched = HandledProcess::new(BREAKPOINT)?;
     quiet(&watched.debugger)?;
     watched.tiny.start(None, 0)?;
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?;
@@ -70,7 +70,7 @@ fn starting_holds() -> Outcome {
 }
 
 fn starting_registers() -> Outcome {
-    let watched = Watched::new(BREAKPOINT)?;
+    let watched = HandledProcess::new(BREAKPOINT)?;
     watched.tiny.start(None, 4711)?;
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?;
     let thread = caught.exception.thread()?;
@@ -87,12 +87,12 @@ fn starting_registers() -> Outcome {
 }
 
 fn starting_second_thread() -> Outcome {
-    let watched = Watched::started(SPIN)?;
+    let watched = HandledProcess::started(SPIN)?;
     let tiny = &watched.tiny;
     let second = tiny.process.create_thread("second")?;
     second.start(tiny.entry, tiny.stack, 0, 0)?;
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?;
-    equal((caught.info.pid, caught.info.tid), (tiny::koid(&tiny.process)?, tiny::koid(&second)?))?;
+    equal((caught.info.pid, caught.info.tid), (test_process::koid(&tiny.process)?, test_process::koid(&second)?))?;
     equal(second.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
     // The first thread is not disturbed.
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
@@ -100,19 +100,19 @@ fn starting_second_thread() -> Outcome {
     equal(second.info()?.state, abi::ZX_THREAD_STATE_RUNNING)
 }
 
-type Decide = fn(Caught) -> zx::Result<()>;
+type Decide = fn(CaughtException) -> zx::Result<()>;
 const DECISIONS: [Decide; 3] = [
     |caught| {
         caught.passed();
         Ok(())
     },
-    Caught::handled,
-    Caught::exits,
+    CaughtException::handled,
+    CaughtException::exits,
 ];
 
 fn starting_decision_does_not_matter() -> Outcome {
     for decide in DECISIONS {
-        let watched = Watched::new(BREAKPOINT)?;
+        let watched = HandledProcess::new(BREAKPOINT)?;
         watched.tiny.start(None, 0)?;
         decide(catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?)?;
         catch_type(&watched.debugger, ZX_EXCP_SW_BREAKPOINT)?.passed();
@@ -121,7 +121,7 @@ fn starting_decision_does_not_matter() -> Outcome {
 }
 
 fn starting_debugger_closes() -> Outcome {
-    let Watched { tiny, debugger, thread, .. } = Watched::new(BREAKPOINT)?;
+    let HandledProcess { tiny, debugger, thread, .. } = HandledProcess::new(BREAKPOINT)?;
     tiny.start(None, 0)?;
     debugger.wait_one(Signals::CHANNEL_READABLE, late())?;
     drop(debugger);
@@ -130,7 +130,7 @@ fn starting_debugger_closes() -> Outcome {
 }
 
 fn starting_killed() -> Outcome {
-    let watched = Watched::new(UNDEFINED)?;
+    let watched = HandledProcess::new(UNDEFINED)?;
     watched.tiny.start(None, 0)?;
     let caught = catch_type(&watched.debugger, ZX_EXCP_THREAD_STARTING)?;
     watched.tiny.process.kill()?;
@@ -188,8 +188,8 @@ fn exiting_killed() -> Outcome {
     equal(puppet.tiny.thread.info()?.state, abi::ZX_THREAD_STATE_DEAD)?;
     let caught = catch_type(&debugger, ZX_EXCP_THREAD_EXITING)?;
     caught.is_of(&puppet.tiny)?;
-    equal(tiny::koid(&caught.exception.thread()?)?, caught.info.tid)?;
-    equal(tiny::koid(&caught.exception.process()?)?, caught.info.pid)?;
+    equal(test_process::koid(&caught.exception.thread()?)?, caught.info.tid)?;
+    equal(test_process::koid(&caught.exception.process()?)?, caught.info.pid)?;
     caught.passed();
     ended(&debugger)
 }
@@ -215,7 +215,7 @@ fn exiting_process_exits() -> Outcome {
 }
 
 fn exiting_many_threads() -> Outcome {
-    let tiny = Mortal::new(SPIN)?;
+    let tiny = OwnedTestProcess::new(SPIN)?;
     tiny.start(None, 0)?;
     let others = (0..40).map(|_| tiny.process.create_thread("other")).collect::<zx::Result<Vec<_>>>()?;
     others.iter().try_for_each(|thread| thread.start(tiny.entry, tiny.stack, 0, 0))?;
@@ -230,9 +230,9 @@ fn exiting_many_threads() -> Outcome {
         gone.push(caught.info.tid);
     }
     ended(&debugger)?;
-    let mut expected = vec![tiny::koid(&tiny.thread)?];
+    let mut expected = vec![test_process::koid(&tiny.thread)?];
     for other in &others {
-        expected.push(tiny::koid(other)?);
+        expected.push(test_process::koid(other)?);
     }
     gone.sort_unstable();
     expected.sort_unstable();
@@ -242,14 +242,14 @@ fn exiting_many_threads() -> Outcome {
 fn process_starting_holds() -> Outcome {
     let job = OwnJob::new()?;
     let (debugger, plain) = (job.create_exception_channel(DEBUGGER)?, job.create_exception_channel(0)?);
-    let tiny = Tiny::in_job(&job, BREAKPOINT)?;
+    let tiny = TestProcess::in_job(&job, BREAKPOINT)?;
     quiet(&debugger)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&debugger, ZX_EXCP_PROCESS_STARTING)?;
     caught.is_of(&tiny)?;
     held(&tiny, ZX_EXCP_PROCESS_STARTING)?;
     equal(tiny.thread.info()?.wait_exception_channel_type, ZX_EXCEPTION_CHANNEL_TYPE_JOB_DEBUGGER)?;
-    equal(tiny::koid(&caught.exception.process()?)?, tiny::koid(&tiny.process)?)?;
+    equal(test_process::koid(&caught.exception.process()?)?, test_process::koid(&tiny.process)?)?;
     quiet(&plain)?;
     caught.passed();
     catch_type(&plain, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
@@ -257,7 +257,7 @@ fn process_starting_holds() -> Outcome {
 }
 
 fn process_starting_before_thread_starting() -> Outcome {
-    let watched = Watched::new(BREAKPOINT)?;
+    let watched = HandledProcess::new(BREAKPOINT)?;
     let job_debugger = watched.inner.create_exception_channel(DEBUGGER)?;
     watched.tiny.start(None, 0)?;
     let caught = catch_type(&job_debugger, ZX_EXCP_PROCESS_STARTING)?;
@@ -272,7 +272,7 @@ fn process_starting_before_thread_starting() -> Outcome {
 fn process_starting_only_first_thread() -> Outcome {
     let job = OwnJob::new()?;
     let debugger = job.create_exception_channel(DEBUGGER)?;
-    let tiny = Tiny::in_job(&job, SPIN)?;
+    let tiny = TestProcess::in_job(&job, SPIN)?;
     tiny.start(None, 0)?;
     catch_type(&debugger, ZX_EXCP_PROCESS_STARTING)?.passed();
     let second = tiny.process.create_thread("second")?;
@@ -290,7 +290,7 @@ fn process_starting_all_debuggers() -> Outcome {
     let second = inner.create_exception_channel(DEBUGGER)?;
     let third = inner.create_exception_channel(DEBUGGER)?;
     let order = [&first, &second, &third, &above];
-    let tiny = Tiny::in_job(&inner, BREAKPOINT)?;
+    let tiny = TestProcess::in_job(&inner, BREAKPOINT)?;
     let process = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for channel in order {
@@ -301,7 +301,7 @@ fn process_starting_all_debuggers() -> Outcome {
     }
     catch_type(&process, ZX_EXCP_SW_BREAKPOINT)?.handled()?;
     // Closed channels are skipped, whether or not their message was read.
-    let tiny = Tiny::in_job(&inner, BREAKPOINT)?;
+    let tiny = TestProcess::in_job(&inner, BREAKPOINT)?;
     let process = tiny.process.create_exception_channel(0)?;
     drop(second);
     tiny.start(None, 0)?;
@@ -318,7 +318,7 @@ fn process_starting_decision_does_not_matter() -> Outcome {
         let outer = OwnJob::new()?;
         let inner = outer.create_child()?;
         let channels = [inner.create_exception_channel(DEBUGGER)?, outer.create_exception_channel(DEBUGGER)?];
-        let tiny = Tiny::in_job(&inner, BREAKPOINT)?;
+        let tiny = TestProcess::in_job(&inner, BREAKPOINT)?;
         let process = tiny.process.create_exception_channel(0)?;
         tiny.start(None, 0)?;
         for channel in &channels {
@@ -333,7 +333,7 @@ fn process_starting_killed() -> Outcome {
     let outer = OwnJob::new()?;
     let inner = outer.create_child()?;
     let channels = [inner.create_exception_channel(DEBUGGER)?, outer.create_exception_channel(DEBUGGER)?];
-    let tiny = Tiny::in_job(&inner, UNDEFINED)?;
+    let tiny = TestProcess::in_job(&inner, UNDEFINED)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channels[0], ZX_EXCP_PROCESS_STARTING)?;
     tiny.process.kill()?;

@@ -8,9 +8,9 @@ use abi::{
 use zx::{AsHandleRef, Channel, Exception, Info};
 
 use super::{cases, late, raw, without};
-use crate::caught::{Mortal, UNDEFINED, Watched, catch, quiet};
+use crate::caught_exception::{HandledProcess, OwnedTestProcess, UNDEFINED, catch, quiet};
 use crate::check::{Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, EXCEPTION};
+use crate::test_process::{self, EXCEPTION};
 
 cases! {
     "exception.object.message" => message,
@@ -34,19 +34,19 @@ cases! {
 }
 
 /// A process with an exception that its debugger holds.
-fn at_debugger() -> Result<(Watched, Exception), crate::check::Failure> {
-    let watched = Watched::started(UNDEFINED)?;
+fn at_debugger() -> Result<(HandledProcess, Exception), crate::check::Failure> {
+    let watched = HandledProcess::started(UNDEFINED)?;
     let exception = catch(&watched.debugger)?.exception;
     Ok((watched, exception))
 }
 
 fn message() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     let (mut bytes, mut handles) = ([0xff; 64], [None, None]);
     let size = watched.debugger.read_wait(&mut bytes, &mut handles, late())?;
     equal((size.bytes, size.handles), (24, 1))?;
-    equal(&bytes[..8], &tiny::koid(&watched.tiny.process)?.to_le_bytes()[..])?;
-    equal(&bytes[8..16], &tiny::koid(&watched.tiny.thread)?.to_le_bytes()[..])?;
+    equal(&bytes[..8], &test_process::koid(&watched.tiny.process)?.to_le_bytes()[..])?;
+    equal(&bytes[8..16], &test_process::koid(&watched.tiny.thread)?.to_le_bytes()[..])?;
     equal(&bytes[16..20], &ZX_EXCP_UNDEFINED_INSTRUCTION.to_le_bytes()[..])?;
     equal(&bytes[20..24], &[0; 4][..])
 }
@@ -61,12 +61,12 @@ fn rights() -> Outcome {
 }
 
 fn koids() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     for channel in watched.in_order() {
         let caught = catch(channel)?;
-        equal(tiny::koid(&caught.exception.thread()?)?, tiny::koid(&watched.tiny.thread)?)?;
+        equal(test_process::koid(&caught.exception.thread()?)?, test_process::koid(&watched.tiny.thread)?)?;
         if channel != &watched.thread {
-            equal(tiny::koid(&caught.exception.process()?)?, tiny::koid(&watched.tiny.process)?)?;
+            equal(test_process::koid(&caught.exception.process()?)?, test_process::koid(&watched.tiny.process)?)?;
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ fn only_one_handle() -> Outcome {
 }
 
 fn read_too_small() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     watched.debugger.wait_one(zx::Signals::CHANNEL_READABLE, late())?;
     let short = watched.debugger.read(&mut [0; 23], &mut [None]).map_err(|(status, _)| status);
     fails(short, Status::BUFFER_TOO_SMALL)?;
@@ -134,7 +134,7 @@ fn get_process_errors() -> Outcome {
 
 /// The handles to the tasks have the rights of the handle with which the channel was created.
 fn get_thread_rights() -> Outcome {
-    let tiny = Mortal::new(UNDEFINED)?;
+    let tiny = OwnedTestProcess::new(UNDEFINED)?;
     let weak = zx::Thread::from(without(&tiny.thread, Rights::WRITE | Rights::DESTROY | Rights::SIGNAL)?);
     let expected = weak.basic_info()?.rights;
     let channel = weak.create_exception_channel(0)?;
@@ -146,7 +146,7 @@ fn get_thread_rights() -> Outcome {
 }
 
 fn get_process_rights() -> Outcome {
-    let tiny = Mortal::new(UNDEFINED)?;
+    let tiny = OwnedTestProcess::new(UNDEFINED)?;
     let weak = zx::Process::from(without(&tiny.process, Rights::WRITE | Rights::DESTROY)?);
     let expected = weak.basic_info()?.rights;
     let channel = weak.create_exception_channel(0)?;
@@ -158,7 +158,7 @@ fn get_process_rights() -> Outcome {
 }
 
 fn get_process_from_a_thread_channel() -> Outcome {
-    let tiny = Mortal::new(UNDEFINED)?;
+    let tiny = OwnedTestProcess::new(UNDEFINED)?;
     let thread = tiny.thread.create_exception_channel(0)?;
     let process = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
@@ -193,7 +193,7 @@ fn property_strategy() -> Outcome {
 }
 
 fn property_strategy_not_debugger() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     catch(&watched.debugger)?.passed();
     for channel in &watched.in_order()[1..] {
         let caught = catch(channel)?;

@@ -9,9 +9,9 @@ use abi::{
 use zx::{AsHandleRef, Channel, Signals};
 
 use super::{cases, late};
-use crate::caught::{Mortal, UNDEFINED, Watched, catch, catch_type, ended, quiet};
+use crate::caught_exception::{HandledProcess, OwnedTestProcess, UNDEFINED, catch, catch_type, ended, quiet};
 use crate::check::{Outcome, equal};
-use crate::tiny::{self, EXCEPTION, KILLED, OwnJob, Tiny};
+use crate::test_process::{self, EXCEPTION, KILLED, OwnJob, TestProcess};
 
 cases! {
     "exception.order.all" => all,
@@ -32,7 +32,7 @@ cases! {
     "exception.order.state_begins_anew" => state_begins_anew,
     "exception.order.thread_exit" => thread_exit,
     "exception.order.thread_exit_leaves_others" => thread_exit_leaves_others,
-    "exception.order.breakpoint_goes_on" => breakpoint_goes_on,
+    "exception.order.breakpoint_continues" => breakpoint_continues,
     "exception.order.handler_dies" => handler_dies,
     "exception.kill.process" => kill_process,
     "exception.kill.job" => kill_job,
@@ -43,7 +43,7 @@ cases! {
 const BREAKPOINT: &[u8] = &[0xcc, 0xeb, 0xfe];
 
 fn all() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     for (n, channel) in watched.in_order().into_iter().enumerate() {
         let caught = catch_type(channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
         caught.is_of(&watched.tiny)?;
@@ -63,7 +63,7 @@ fn all() -> Outcome {
 
 fn each_can_handle() -> Outcome {
     for who in 0..5 {
-        let watched = Watched::started(BREAKPOINT)?;
+        let watched = HandledProcess::started(BREAKPOINT)?;
         for channel in &watched.in_order()[..who] {
             catch_type(channel, ZX_EXCP_SW_BREAKPOINT)?.passed();
         }
@@ -77,7 +77,7 @@ fn each_can_handle() -> Outcome {
 }
 
 fn channel_types() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     let kinds = [
         ZX_EXCEPTION_CHANNEL_TYPE_DEBUGGER,
         ZX_EXCEPTION_CHANNEL_TYPE_THREAD,
@@ -95,7 +95,7 @@ fn channel_types() -> Outcome {
 }
 
 fn second_chance() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     let caught = catch(&watched.debugger)?;
     equal(caught.exception.strategy()?, ZX_EXCEPTION_STRATEGY_FIRST_CHANCE)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
@@ -118,7 +118,7 @@ fn second_chance() -> Outcome {
 }
 
 fn second_chance_taken_back() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     let caught = catch(&watched.debugger)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_FIRST_CHANCE)?;
@@ -131,7 +131,7 @@ fn second_chance_taken_back() -> Outcome {
 }
 
 fn second_chance_handled() -> Outcome {
-    let watched = Watched::started(BREAKPOINT)?;
+    let watched = HandledProcess::started(BREAKPOINT)?;
     let caught = catch(&watched.debugger)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.passed();
@@ -144,7 +144,7 @@ fn second_chance_handled() -> Outcome {
 
 fn second_chance_is_per_exception() -> Outcome {
     // Two breakpoints: the debugger requests a second chance for the first one only.
-    let watched = Watched::started(&[0xcc, 0xcc, 0xeb, 0xfe])?;
+    let watched = HandledProcess::started(&[0xcc, 0xcc, 0xeb, 0xfe])?;
     let caught = catch(&watched.debugger)?;
     caught.exception.set_strategy(ZX_EXCEPTION_STRATEGY_SECOND_CHANCE)?;
     caught.handled()?;
@@ -155,7 +155,7 @@ fn second_chance_is_per_exception() -> Outcome {
 }
 
 fn closed_channels_are_passed() -> Outcome {
-    let Watched { tiny, debugger, thread, process, job, outer_job, .. } = Watched::started(UNDEFINED)?;
+    let HandledProcess { tiny, debugger, thread, process, job, outer_job, .. } = HandledProcess::started(UNDEFINED)?;
     catch(&debugger)?.passed();
     let caught = catch(&thread)?;
     drop((process, job, debugger));
@@ -165,7 +165,7 @@ fn closed_channels_are_passed() -> Outcome {
 }
 
 fn closed_unread() -> Outcome {
-    let Watched { tiny, debugger, thread, process, job, outer_job, .. } = Watched::started(UNDEFINED)?;
+    let HandledProcess { tiny, debugger, thread, process, job, outer_job, .. } = HandledProcess::started(UNDEFINED)?;
     for channel in [debugger, thread, process, job, outer_job] {
         channel.wait_one(Signals::CHANNEL_READABLE, late())?;
         equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_EXCEPTION)?;
@@ -175,7 +175,7 @@ fn closed_unread() -> Outcome {
 
 fn closed_while_held() -> Outcome {
     // The holder of the exception decides, even if the channel through which it came is closed.
-    let Watched { tiny, debugger, thread, process, .. } = Watched::started(BREAKPOINT)?;
+    let HandledProcess { tiny, debugger, thread, process, .. } = HandledProcess::started(BREAKPOINT)?;
     let caught = catch(&debugger)?;
     drop(debugger);
     quiet(&thread)?;
@@ -188,7 +188,7 @@ fn closed_while_held() -> Outcome {
 
 fn bound_while_held() -> Outcome {
     // The server looks for a handler when its turn comes, not before.
-    let tiny = Mortal::new(UNDEFINED)?;
+    let tiny = OwnedTestProcess::new(UNDEFINED)?;
     let thread = tiny.thread.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch(&thread)?;
@@ -204,7 +204,7 @@ fn bound_while_held() -> Outcome {
 fn only_jobs() -> Outcome {
     let job = OwnJob::new()?;
     let channel = job.create_exception_channel(0)?;
-    let tiny = Tiny::in_job(&job, UNDEFINED)?;
+    let tiny = TestProcess::in_job(&job, UNDEFINED)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
     caught.is_of(&tiny)?;
@@ -220,7 +220,7 @@ fn deepest_job() -> Outcome {
         jobs.push(job);
     }
     let channels = jobs.iter().map(|job| job.create_exception_channel(0)).collect::<zx::Result<Vec<Channel>>>()?;
-    let tiny = Tiny::in_job(&jobs[jobs.len() - 1], UNDEFINED)?;
+    let tiny = TestProcess::in_job(&jobs[jobs.len() - 1], UNDEFINED)?;
     tiny.start(None, 0)?;
     channels.iter().rev().try_for_each(|channel| -> Outcome {
         catch(channel)?.passed();
@@ -232,7 +232,7 @@ fn deepest_job() -> Outcome {
 fn job_debugger_gets_none() -> Outcome {
     let job = OwnJob::new()?;
     let debugger = job.create_exception_channel(ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
-    let tiny = Tiny::in_job(&job, UNDEFINED)?;
+    let tiny = TestProcess::in_job(&job, UNDEFINED)?;
     tiny.start(None, 0)?;
     catch_type(&debugger, abi::ZX_EXCP_PROCESS_STARTING)?.passed();
     equal(tiny.end()?, EXCEPTION)?;
@@ -241,7 +241,7 @@ fn job_debugger_gets_none() -> Outcome {
 
 fn many_threads() -> Outcome {
     // Threads in exceptions do not affect each other; each exception is decided separately.
-    let tiny = Mortal::new(BREAKPOINT)?;
+    let tiny = OwnedTestProcess::new(BREAKPOINT)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let others = (0..8).map(|_| tiny.process.create_thread("other")).collect::<zx::Result<Vec<_>>>()?;
@@ -267,7 +267,7 @@ fn many_threads() -> Outcome {
 }
 
 fn state_begins_anew() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     for channel in watched.in_order() {
         let caught = catch(channel)?;
         equal(caught.exception.state()?, abi::ZX_EXCEPTION_STATE_TRY_NEXT)?;
@@ -283,7 +283,7 @@ fn state_begins_anew() -> Outcome {
 }
 
 fn thread_exit() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     catch(&watched.debugger)?.passed();
     catch(&watched.thread)?.exits()?;
     quiet(&watched.process)?;
@@ -296,7 +296,7 @@ fn thread_exit() -> Outcome {
 }
 
 fn thread_exit_leaves_others() -> Outcome {
-    let tiny = Mortal::new(BREAKPOINT)?;
+    let tiny = OwnedTestProcess::new(BREAKPOINT)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch(&channel)?;
@@ -311,9 +311,9 @@ fn thread_exit_leaves_others() -> Outcome {
     Ok(())
 }
 
-fn breakpoint_goes_on() -> Outcome {
+fn breakpoint_continues() -> Outcome {
     // A breakpoint has already been executed when it is handled: three of them follow one another.
-    let tiny = Mortal::new(&[0xcc, 0xcc, 0xcc, 0x0f, 0x0b])?;
+    let tiny = OwnedTestProcess::new(&[0xcc, 0xcc, 0xcc, 0x0f, 0x0b])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for _ in 0..3 {
@@ -329,13 +329,13 @@ fn breakpoint_goes_on() -> Outcome {
 
 fn handler_dies() -> Outcome {
     // The handler's process holds the only handle to the channel, and ends while an exception is in it.
-    let Watched { tiny, debugger, thread, process, .. } = Watched::started(UNDEFINED)?;
-    let handler = Mortal::spinning_with(debugger.into_handle())?;
+    let HandledProcess { tiny, debugger, thread, process, .. } = HandledProcess::started(UNDEFINED)?;
+    let handler = OwnedTestProcess::spinning_with(debugger.into_handle())?;
     quiet(&thread)?;
     handler.process.kill()?;
     let caught = catch(&thread)?;
     // The same with a handle to the exception itself.
-    let handler = Mortal::spinning_with(caught.exception.into_handle())?;
+    let handler = OwnedTestProcess::spinning_with(caught.exception.into_handle())?;
     quiet(&process)?;
     handler.process.kill()?;
     catch(&process)?.passed();
@@ -344,14 +344,14 @@ fn handler_dies() -> Outcome {
 }
 
 /// Checks an exception whose thread was killed by `kill`.
-fn killed(kill: impl FnOnce(&Watched) -> zx::Result<()>) -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+fn killed(kill: impl FnOnce(&HandledProcess) -> zx::Result<()>) -> Outcome {
+    let watched = HandledProcess::started(UNDEFINED)?;
     catch(&watched.debugger)?.passed();
     let caught = catch(&watched.thread)?;
     kill(&watched)?;
     watched.tiny.end()?;
     catch_type(&watched.debugger, ZX_EXCP_THREAD_EXITING)?.passed();
-    equal(tiny::koid(&caught.exception.thread()?)?, caught.info.tid)?;
+    equal(test_process::koid(&caught.exception.thread()?)?, caught.info.tid)?;
     caught.exception.set_state(ZX_EXCEPTION_STATE_HANDLED)?;
     equal(caught.exception.state()?, ZX_EXCEPTION_STATE_HANDLED)?;
     equal(caught.exception.thread()?.exception_report(), Err(Status::BAD_STATE))?;
@@ -369,13 +369,13 @@ fn kill_job() -> Outcome {
 }
 
 fn kill_unread() -> Outcome {
-    let watched = Watched::started(UNDEFINED)?;
+    let watched = HandledProcess::started(UNDEFINED)?;
     watched.debugger.wait_one(Signals::CHANNEL_READABLE, late())?;
     watched.tiny.process.kill()?;
     equal(watched.tiny.end()?, KILLED)?;
     // The message and the next one can still be read.
     let caught = catch_type(&watched.debugger, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
-    equal(tiny::koid(&caught.exception.process()?)?, tiny::koid(&watched.tiny.process)?)?;
+    equal(test_process::koid(&caught.exception.process()?)?, test_process::koid(&watched.tiny.process)?)?;
     caught.passed();
     catch_type(&watched.debugger, ZX_EXCP_THREAD_EXITING)?.passed();
     ended(&watched.debugger)?;

@@ -7,10 +7,10 @@ use abi::{
 use zx::Channel;
 
 use super::cases;
-use crate::caught::{catch, catch_type, quiet};
+use crate::caught_exception::{catch, catch_type, quiet};
 use crate::check::{Failure, Outcome, equal, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{EXCEPTION, KILLED, OwnJob};
+use crate::test_process::{EXCEPTION, KILLED, OwnJob};
 
 cases! {
     "exception.policy.denied" => denied,

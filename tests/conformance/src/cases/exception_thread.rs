@@ -4,7 +4,7 @@ use abi::{Status, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_threa
 use zx::{AsHandleRef, Signals};
 
 use super::{cases, late, soon};
-use crate::caught::{Mortal, UNDEFINED, catch, catch_type, quiet};
+use crate::caught_exception::{OwnedTestProcess, UNDEFINED, catch, catch_type, quiet};
 use crate::check::{Outcome, ensure, equal, fails};
 
 cases! {
@@ -23,7 +23,7 @@ cases! {
 const TWO_BREAKPOINTS: &[u8] = &[0xcc, 0xcc, 0xeb, 0xfe];
 
 fn token_goes_first() -> Outcome {
-    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let tiny = OwnedTestProcess::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
@@ -40,7 +40,7 @@ fn token_goes_first() -> Outcome {
 }
 
 fn exception_goes_first() -> Outcome {
-    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let tiny = OwnedTestProcess::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_SW_BREAKPOINT)?;
@@ -57,7 +57,7 @@ fn exception_goes_first() -> Outcome {
 }
 
 fn two_tokens() -> Outcome {
-    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let tiny = OwnedTestProcess::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     tiny.start(None, 0)?;
     catch_type(&channel, abi::ZX_EXCP_THREAD_STARTING)?.handled()?;
@@ -83,7 +83,7 @@ fn two_tokens() -> Outcome {
 
 fn suspend_at_start() -> Outcome {
     // A debugger and a token hold the thread before its first instruction.
-    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let tiny = OwnedTestProcess::new(TWO_BREAKPOINTS)?;
     let debugger = tiny.process.create_exception_channel(abi::ZX_EXCEPTION_CHANNEL_DEBUGGER)?;
     let token = tiny.process.suspend()?;
     tiny.start(None, 0)?;
@@ -103,7 +103,7 @@ fn registers_of_a_fault() -> Outcome {
     let mut code = vec![0x48, 0xb8];
     code.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
     code.extend([0x49, 0x89, 0xc7, 0x0f, 0x0b]);
-    let tiny = Mortal::new(&code)?;
+    let tiny = OwnedTestProcess::new(&code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 4711)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -114,7 +114,7 @@ fn registers_of_a_fault() -> Outcome {
 }
 
 fn registers_after_a_breakpoint() -> Outcome {
-    let tiny = Mortal::new(TWO_BREAKPOINTS)?;
+    let tiny = OwnedTestProcess::new(TWO_BREAKPOINTS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     for n in 1..=2 {
@@ -128,7 +128,7 @@ fn registers_after_a_breakpoint() -> Outcome {
 
 fn registers_skip() -> Outcome {
     // ud2; int3: a handler moves the thread behind the instruction that fails.
-    let tiny = Mortal::new(&[0x0f, 0x0b, 0xcc, 0xeb, 0xfe])?;
+    let tiny = OwnedTestProcess::new(&[0x0f, 0x0b, 0xcc, 0xeb, 0xfe])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -142,7 +142,7 @@ fn registers_skip() -> Outcome {
 
 fn registers_values() -> Outcome {
     // ud2; mov [rsi], rax; int3
-    let tiny = Mortal::new(&[0x0f, 0x0b, 0x48, 0x89, 0x06, 0xcc])?;
+    let tiny = OwnedTestProcess::new(&[0x0f, 0x0b, 0x48, 0x89, 0x06, 0xcc])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let caught = catch_type(&channel, ZX_EXCP_UNDEFINED_INSTRUCTION)?;
@@ -162,7 +162,7 @@ fn registers_values() -> Outcome {
 }
 
 fn registers_not_outside() -> Outcome {
-    let tiny = Mortal::new(UNDEFINED)?;
+    let tiny = OwnedTestProcess::new(UNDEFINED)?;
     let channel = tiny.process.create_exception_channel(0)?;
     fails(tiny.thread.registers::<Registers>(), Status::BAD_STATE)?;
     tiny.start(None, 0)?;

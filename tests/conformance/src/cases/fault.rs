@@ -8,20 +8,20 @@ use zx::{AsHandleRef, MonotonicInstant, Signals, Vmo};
 
 use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
 use super::{cases, late, soon};
-use crate::caught::{catch_type, quiet};
+use crate::caught_exception::{catch_type, quiet};
 use crate::census::Counter;
 use crate::check::{Outcome, ensure, equal};
 use crate::prober::Prober;
-use crate::tiny::{KILLED, Tiny};
+use crate::test_process::{KILLED, TestProcess};
 
 cases! {
     "fault.around.stays_in_the_mapping" => around_stays_in_the_mapping,
     "fault.around.permissions" => around_permissions,
-    "fault.around.what_is_there" => around_what_is_there,
+    "fault.around.present_and_absent_pages" => around_present_and_absent_pages,
     "fault.read.commits_nothing" => read_commits_nothing,
     "fault.write.after_read" => write_after_read,
     "fault.shrunk.is_an_exception" => shrunk_is_an_exception,
-    "fault.shrunk.goes_on_when_grown" => shrunk_goes_on_when_grown,
+    "fault.shrunk.continues_when_grown" => shrunk_continues_when_grown,
     "fault.content.beyond_is_an_exception" => content_beyond,
     "fault.content.follows_the_content" => content_follows,
     "fault.guard.ends_a_stack" => guard_ends_a_stack,
@@ -74,7 +74,7 @@ fn around_permissions() -> Outcome {
 }
 
 /// Present and absent pages next to each other.
-fn around_what_is_there() -> Outcome {
+fn around_present_and_absent_pages() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(48)?;
     let vmo = vmo(48)?;
@@ -149,9 +149,9 @@ fn shrunk_is_an_exception() -> Outcome {
 }
 
 /// A thread that has faulted beyond the end continues at the same instruction when the VMO has grown.
-fn shrunk_goes_on_when_grown() -> Outcome {
+fn shrunk_continues_when_grown() -> Outcome {
     // mov [rsi], al; ud2
-    let tiny = Tiny::new(&[0x88, 0x06, 0x0f, 0x0b])?;
+    let tiny = TestProcess::new(&[0x88, 0x06, 0x0f, 0x0b])?;
     let channel = tiny.process.create_exception_channel(0)?;
     let vmo = resizable(1)?;
     let offset = 0x300_0000;
@@ -216,7 +216,7 @@ fn content_follows() -> Outcome {
 /// A stack that overflows reaches an unmapped page.
 fn guard_ends_a_stack() -> Outcome {
     // push rax; jmp to it
-    let tiny = Tiny::new(&[0x50, 0xeb, 0xfd])?;
+    let tiny = TestProcess::new(&[0x50, 0xeb, 0xfd])?;
     let channel = tiny.process.create_exception_channel(0)?;
     let bottom = tiny.stack + 8 - 0x4000;
     tiny.start(None, 0)?;
@@ -237,7 +237,7 @@ const SWEEP: &[u8] = &[
 
 /// A thread that faults all the time is suspended between two faults or in one, and continues at the same instruction.
 fn suspended_is_served_later() -> Outcome {
-    let tiny = Tiny::new(SWEEP)?;
+    let tiny = TestProcess::new(SWEEP)?;
     let vmo = Vmo::create(1 << 30, 0)?;
     let offset = 0x1000_0000;
     tiny.vmar.map(READ_WRITE | SPECIFIC, offset, &vmo, 0, 1 << 30)?;
@@ -274,7 +274,7 @@ fn suspended_is_served_later() -> Outcome {
 fn dying_ends() -> Outcome {
     let offset = 0x1000_0000;
     for turn in 0..20 {
-        let tiny = Tiny::new(SWEEP)?;
+        let tiny = TestProcess::new(SWEEP)?;
         let vmo = Vmo::create(1 << 30, 0)?;
         tiny.vmar.map(READ_WRITE | SPECIFIC, offset, &vmo, 0, 1 << 30)?;
         tiny.start(None, tiny.vmar.info()?.base + offset)?;
@@ -287,7 +287,7 @@ fn dying_ends() -> Outcome {
         equal(tiny.end()?, KILLED)?;
     }
     // The same for a process with a fault that no handler has answered.
-    let tiny = Tiny::new(SWEEP)?;
+    let tiny = TestProcess::new(SWEEP)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, tiny.vmar.info()?.base + offset)?;
     let caught = catch_type(&channel, ZX_EXCP_FATAL_PAGE_FAULT)?;

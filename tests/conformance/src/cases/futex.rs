@@ -29,7 +29,7 @@ cases! {
     "futex.requeue.moves" => requeue_moves,
     "futex.requeue.changed" => requeue_changed,
     "futex.requeue.same_address" => requeue_same_address,
-    "futex.get_owner.told" => get_owner_told,
+    "futex.get_owner.returns_the_owner" => get_owner_returns_the_owner,
     "futex.wait_wake.many_rounds" => many_rounds,
 }
 
@@ -193,7 +193,7 @@ fn requeue_same_address() -> Outcome {
     fails(zx::futex_requeue(&word, 1, 0, &word, 1, None), Status::INVALID_ARGS)
 }
 
-fn get_owner_told() -> Outcome {
+fn get_owner_returns_the_owner() -> Outcome {
     let word = Arc::new(AtomicU32::new(0));
     equal(zx::futex_get_owner(&word)?, 0)?;
     let me = zx::startup::thread_self().duplicate_handle(zx::Rights::SAME_RIGHTS)?;

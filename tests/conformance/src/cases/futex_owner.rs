@@ -94,7 +94,7 @@ fn wait_owner_not_started() -> Outcome {
 
 fn wait_owner_of_another_process() -> Outcome {
     let word = AtomicU32::new(0);
-    let spinning = crate::tiny::spinning()?;
+    let spinning = crate::test_process::spinning()?;
     fails(zx::futex_wait(&word, 0, Some(spinning.thread.as_handle_ref()), soon(10)), Status::INVALID_ARGS)?;
     spinning.process.kill().map_err(Into::into)
 }

@@ -10,7 +10,7 @@ cases! {
     "handle.close.ends_the_value" => close_ends_the_value,
     "handle.close.null_is_ok" => close_null_is_ok,
     "handle.close.twice" => close_twice,
-    "handle.close.value_comes_late" => close_value_comes_late,
+    "handle.close.value_reused_late" => close_value_reused_late,
     "handle.close_many.all" => close_many_all,
     "handle.close_many.closes_the_others" => close_many_closes_the_others,
     "handle.close_many.none" => close_many_none,
@@ -182,7 +182,7 @@ fn close_many_nulls() -> Outcome {
     far.iter().try_for_each(|end| equal(end.signals()?, zx::Signals::PEER_CLOSED))
 }
 
-fn close_value_comes_late() -> Outcome {
+fn close_value_reused_late() -> Outcome {
     let event = Event::create()?;
     let first = event.duplicate(Rights::SAME_RIGHTS)?.raw_handle();
     for round in 1..2048 {

@@ -15,7 +15,7 @@ cases! {
     "interrupt.create.virtual" => create_virtual,
     "interrupt.create.arguments" => create_arguments,
     "interrupt.create.resource" => create_resource,
-    "interrupt.wait.told_once" => wait_told_once,
+    "interrupt.wait.reported_once" => wait_reported_once,
     "interrupt.wait.no_timestamp" => wait_no_timestamp,
     "interrupt.wait.blocks" => wait_blocks,
     "interrupt.wait.one_thread" => wait_one_thread,
@@ -113,7 +113,7 @@ fn create_resource() -> Outcome {
 
 // --- wait ---
 
-fn wait_told_once() -> Outcome {
+fn wait_reported_once() -> Outcome {
     let interrupt = Interrupt::create_virtual()?;
     interrupt.trigger(at(12345))?;
     equal(interrupt.wait()?, at(12345))?;

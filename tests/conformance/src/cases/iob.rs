@@ -26,7 +26,7 @@ cases! {
     "iob.shared_region.sizes" => shared_region_sizes,
     "iob.shared_region.outlives_its_handle" => shared_region_outlives,
     "iob.shared_region.handle" => shared_region_handle,
-    "iob.info.tells" => info_tells,
+    "iob.info.fields" => info_fields,
     "iob.info.regions_swap_ends" => info_regions_swap_ends,
     "iob.info.memory_of_a_process" => info_memory_of_a_process,
     "iob.info.mapping_has_the_region" => info_mapping,
@@ -49,7 +49,7 @@ cases! {
     "iob.id.layout" => id_layout,
     "iob.id.full" => id_full,
     "iob.id.damaged" => id_damaged,
-    "iob.id.who_may" => id_who_may,
+    "iob.id.access" => id_access,
     "iob.id.bad_blob" => id_bad_blob,
     "iob.ring.records" => ring_records,
     "iob.ring.wraps" => ring_wraps,
@@ -58,7 +58,7 @@ cases! {
     "iob.ring.damaged" => ring_damaged,
     "iob.ring.tags_of_several" => ring_tags_of_several,
     "iob.ring.strobes" => ring_strobes,
-    "iob.ring.who_may" => ring_who_may,
+    "iob.ring.access" => ring_access,
     "iob.ring.bad_buffer" => ring_bad_buffer,
 }
 
@@ -258,7 +258,7 @@ fn shared_region_handle() -> Outcome {
     Ok(())
 }
 
-fn info_tells() -> Outcome {
+fn info_fields() -> Outcome {
     let (a, _b) = Iob::create(&[plain(MAP_READ, 1), plain(MAP_READ, 2)])?;
     let info: abi::zx_info_iob_t = a.info_record(abi::ZX_INFO_IOB)?;
     equal((info.options, info.region_count), (0, 2))?;
@@ -596,7 +596,7 @@ fn id_damaged() -> Outcome {
     equal(b.allocate_id(0, b"blob")?, 0)
 }
 
-fn id_who_may() -> Outcome {
+fn id_access() -> Outcome {
     let (a, b) = Iob::create(&[
         Iob::private_region(BOTH_MAP | OTHER_WRITE, PAGE as u64, IobDiscipline::IdAllocator),
         plain(BOTH_MAP | WRITE | OTHER_WRITE, 1),
@@ -744,7 +744,7 @@ fn ring_strobes() -> Outcome {
     fails(port.wait(MonotonicInstant::ZERO), Status::TIMED_OUT)
 }
 
-fn ring_who_may() -> Outcome {
+fn ring_access() -> Outcome {
     let (a, b, _shared) = ring(READER_WRITER, 3, 1)?;
     fails(a.writev(0, [b"record"]), Status::ACCESS_DENIED)?;
     fails(Iob::from(without(&b, Rights::WRITE)?).writev(0, [b"record"]), Status::ACCESS_DENIED)?;

@@ -9,7 +9,7 @@ use zx::{AsHandleRef, IoPorts, Resource};
 use super::{cases, raw, root_resource};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, OwnJob};
+use crate::test_process::{self, OwnJob};
 
 cases! {
     "ioports.request.arguments" => arguments,
@@ -121,10 +121,10 @@ fn strings() -> Outcome {
 
 fn not_granted() -> Outcome {
     // mov dx, 0x71; in al, dx; the form with an immediate port; out; with rep.
-    tiny::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
-    tiny::dies(&[0xe4, 0x71])?;
-    tiny::dies(&[0xe6, 0x80])?;
-    tiny::dies(&[0xf3, 0x6e])
+    test_process::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
+    test_process::dies(&[0xe4, 0x71])?;
+    test_process::dies(&[0xe6, 0x80])?;
+    test_process::dies(&[0xf3, 0x6e])
 }
 
 fn released() -> Outcome {
@@ -133,7 +133,7 @@ fn released() -> Outcome {
     let resource = puppet.give(root.duplicate_handle(zx::Rights::SAME_RIGHTS)?)?;
     let request = |what| puppet.call(what, &[resource, CLOCK.into(), 2]);
     // mov dx, di; in al, dx; ret
-    let code = tiny::code(&[0x66, 0x89, 0xfa, 0xec, 0xc3])?;
+    let code = test_process::code(&[0x66, 0x89, 0xfa, 0xec, 0xc3])?;
     let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
     let read = puppet.code_at(puppet.tiny.vmar.map(options, 0, &code, 0, 4096)?);
     equal(request(function!(zx_ioports_request))?, Status::OK)?;
@@ -143,13 +143,13 @@ fn released() -> Outcome {
     equal(request(function!(zx_ioports_release))?, Status::OK)?;
     puppet.post(read, &[CLOCK.into()])?;
     equal(puppet.result()?, None)?;
-    equal(puppet.tiny.end()?, tiny::EXCEPTION)
+    equal(puppet.tiny.end()?, test_process::EXCEPTION)
 }
 
 fn other_process() -> Outcome {
     // A permission of this process does not apply to others.
     let clock = clock()?;
-    tiny::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
+    test_process::dies(&[0x66, 0xba, 0x71, 0x00, 0xec])?;
     clock.write8(0, VALID);
     equal(clock.read8(1), 0x80)
 }

@@ -6,7 +6,7 @@ use zx::{AsHandleRef, Info, Job, Signals};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
+use crate::test_process::{self, KILLED, OwnJob, SPIN, TestProcess};
 
 cases! {
     "job.create.child_listed" => create_child_listed,
@@ -49,7 +49,7 @@ fn create_child_listed() -> Outcome {
     let child = parent.create_child()?;
     let mut koids = [0; 4];
     let size = parent.children(&mut koids)?;
-    equal((size.actual, koids[0]), (1, tiny::koid(&child)?))?;
+    equal((size.actual, koids[0]), (1, test_process::koid(&child)?))?;
     equal(child.basic_info()?.related_koid, parent.koid()?)?;
     // A grandchild is a child of its own parent only.
     let grandchild = child.create_child()?;
@@ -69,7 +69,7 @@ fn create_rights() -> Outcome {
 
 fn kill_ends_processes() -> Outcome {
     let job = job()?;
-    let processes = [Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?];
+    let processes = [TestProcess::in_job(&job, SPIN)?, TestProcess::in_job(&job, SPIN)?];
     processes.iter().try_for_each(|process| process.start(None, 0))?;
     job.kill()?;
     for process in processes {
@@ -82,7 +82,7 @@ fn kill_ends_jobs_below() -> Outcome {
     let top = job()?;
     let child = top.create_child()?;
     let below = child.create_child()?;
-    let processes = [Tiny::in_job(&top, SPIN)?, Tiny::in_job(&below, SPIN)?];
+    let processes = [TestProcess::in_job(&top, SPIN)?, TestProcess::in_job(&below, SPIN)?];
     processes.iter().try_for_each(|process| process.start(None, 0))?;
     top.kill()?;
     for process in processes {
@@ -114,8 +114,8 @@ fn kill_takes_no_more() -> Outcome {
 
 fn info_processes() -> Outcome {
     let job = job()?;
-    let processes = [Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?];
-    let mut expected = [tiny::koid(&processes[0].process)?, tiny::koid(&processes[1].process)?];
+    let processes = [TestProcess::in_job(&job, SPIN)?, TestProcess::in_job(&job, SPIN)?];
+    let mut expected = [test_process::koid(&processes[0].process)?, test_process::koid(&processes[1].process)?];
     let mut koids = [0; 2];
     let size = job.processes(&mut koids)?;
     expected.sort_unstable();
@@ -128,8 +128,8 @@ fn info_processes() -> Outcome {
 
 fn get_child_of_a_process() -> Outcome {
     let job = job()?;
-    let tiny = Tiny::in_job(&job, SPIN)?;
-    let koid = tiny::koid(&tiny.process)?;
+    let tiny = TestProcess::in_job(&job, SPIN)?;
+    let koid = test_process::koid(&tiny.process)?;
     let process = job.get_child(koid, Rights::SAME_RIGHTS)?;
     equal(process.koid()?, koid)?;
     fails(job.get_child(koid, Rights::from_bits_retain(1 << 30)), Status::ACCESS_DENIED)
@@ -195,7 +195,7 @@ fn create_signals() -> Outcome {
     equal(parent.signals()?, EMPTY)?;
     let child = parent.create_child()?;
     equal(parent.signals()?, Signals::JOB_NO_PROCESSES)?;
-    let process = Tiny::in_job(&parent, SPIN)?;
+    let process = TestProcess::in_job(&parent, SPIN)?;
     equal(parent.signals()?, Signals::NONE)?;
     drop(child);
     equal(parent.signals()?, Signals::JOB_NO_JOBS)?;
@@ -234,8 +234,8 @@ fn close_leaves_the_tree() -> Outcome {
 fn close_stays_with_children() -> Outcome {
     let parent = job()?;
     let child = parent.create_child()?;
-    let koid = tiny::koid(&child)?;
-    let process = Tiny::in_job(&child.create_child()?, SPIN)?;
+    let koid = test_process::koid(&child)?;
+    let process = TestProcess::in_job(&child.create_child()?, SPIN)?;
     drop(child);
     equal(children(&parent)?, 1)?;
     let child = Job::from(parent.get_child(koid, Rights::SAME_RIGHTS)?);
@@ -277,7 +277,7 @@ fn kill_chain() -> Outcome {
         chain.push(next);
     }
     // Each job has a process.
-    let processes = chain.iter().map(|job| Tiny::in_job(job, SPIN)).collect::<Result<Vec<_>, _>>()?;
+    let processes = chain.iter().map(|job| TestProcess::in_job(job, SPIN)).collect::<Result<Vec<_>, _>>()?;
     processes.iter().try_for_each(|process| process.start(None, 0))?;
     let first = chain.first().ok_or("no job")?;
     first.kill()?;
@@ -292,7 +292,7 @@ fn kill_chain() -> Outcome {
     // The same without handles to the jobs in between.
     let first = top.create_child()?;
     let last = first.create_child()?.create_child()?.create_child()?;
-    let process = Tiny::in_job(&last, SPIN)?;
+    let process = TestProcess::in_job(&last, SPIN)?;
     process.start(None, 0)?;
     first.kill()?;
     equal(last.wait_one(Signals::JOB_TERMINATED, late())?, DEAD)?;
@@ -308,13 +308,13 @@ fn kill_rights() -> Outcome {
 
 fn wait_until_the_end() -> Outcome {
     let job = job()?;
-    let process = Tiny::in_job(&job, SPIN)?;
+    let process = TestProcess::in_job(&job, SPIN)?;
     process.start(None, 0)?;
     // A signal that is set already ends the wait, and no other signal is reported.
     equal(job.wait_one(Signals::JOB_NO_JOBS, late())?, Signals::JOB_NO_JOBS)?;
     process.process.kill()?;
     equal(job.wait_one(Signals::JOB_NO_PROCESSES, late())?, EMPTY)?;
-    let process = Tiny::in_job(&job, SPIN)?;
+    let process = TestProcess::in_job(&job, SPIN)?;
     process.start(None, 0)?;
     let ends = Signals::JOB_TERMINATED | Signals::JOB_NO_PROCESSES;
     fails(job.wait_one(ends, soon(5)), Status::TIMED_OUT)?;
@@ -352,7 +352,7 @@ fn ended(job: &Job) -> Outcome {
 
 fn critical_ends_the_job() -> Outcome {
     let job = job()?;
-    let (critical, other) = (Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?);
+    let (critical, other) = (TestProcess::in_job(&job, SPIN)?, TestProcess::in_job(&job, SPIN)?);
     job.set_critical(0, &critical.process)?;
     critical.start(None, 0)?;
     other.start(None, 0)?;
@@ -367,8 +367,8 @@ fn critical_ends_the_tree() -> Outcome {
     let top = above.create_child()?;
     let (left, right) = (top.create_child()?, top.create_child()?);
     let critical = Puppet::new(&left)?;
-    let (in_right, in_top) = (Tiny::in_job(&right, SPIN)?, Tiny::in_job(&top, SPIN)?);
-    let beside = Tiny::in_job(&above, SPIN)?;
+    let (in_right, in_top) = (TestProcess::in_job(&right, SPIN)?, TestProcess::in_job(&top, SPIN)?);
+    let beside = TestProcess::in_job(&above, SPIN)?;
     top.set_critical(0, &critical.tiny.process)?;
     in_right.start(None, 0)?;
     critical.post(function!(zx_process_exit), &[7])?;
@@ -380,7 +380,8 @@ fn critical_ends_the_tree() -> Outcome {
 
 fn critical_many_processes() -> Outcome {
     let job = job()?;
-    let processes = [Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?, Tiny::in_job(&job, SPIN)?];
+    let processes =
+        [TestProcess::in_job(&job, SPIN)?, TestProcess::in_job(&job, SPIN)?, TestProcess::in_job(&job, SPIN)?];
     for process in &processes {
         job.set_critical(0, &process.process)?;
         process.start(None, 0)?;
@@ -409,7 +410,7 @@ fn critical_retcode_nonzero() -> Outcome {
 fn critical_already_bound() -> Outcome {
     let top = job()?;
     let below = top.create_child()?;
-    let process = Tiny::in_job(&below, SPIN)?.process;
+    let process = TestProcess::in_job(&below, SPIN)?.process;
     below.set_critical(0, &process)?;
     for job in [&below, &top] {
         fails(job.set_critical(0, &process), Status::ALREADY_BOUND)?;
@@ -423,7 +424,7 @@ fn critical_already_bound() -> Outcome {
 fn critical_not_above() -> Outcome {
     let (home, other) = (job()?, job()?);
     let below = home.create_child()?;
-    let process = Tiny::in_job(&home, SPIN)?.process;
+    let process = TestProcess::in_job(&home, SPIN)?.process;
     for job in [&other, &below] {
         fails(job.set_critical(0, &process), Status::INVALID_ARGS)?;
     }
@@ -433,7 +434,7 @@ fn critical_not_above() -> Outcome {
 
 fn critical_rights() -> Outcome {
     let job = job()?;
-    let process = Tiny::in_job(&job, SPIN)?.process;
+    let process = TestProcess::in_job(&job, SPIN)?.process;
     fails(Job::from(without(&*job, Rights::DESTROY)?).set_critical(0, &process), Status::ACCESS_DENIED)?;
     let deaf = zx::Process::from(without(&process, Rights::WAIT)?);
     fails(job.set_critical(0, &deaf), Status::ACCESS_DENIED)?;
@@ -447,6 +448,6 @@ fn critical_rights() -> Outcome {
 
 fn critical_options() -> Outcome {
     let job = job()?;
-    let process = Tiny::in_job(&job, SPIN)?.process;
+    let process = TestProcess::in_job(&job, SPIN)?.process;
     fails(job.set_critical(2, &process), Status::INVALID_ARGS)
 }

@@ -10,7 +10,7 @@ use zx::{AsHandleRef, Event, Job, Port, Signals, Vmo};
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::OwnJob;
+use crate::test_process::OwnJob;
 
 cases! {
     "job.count.property" => property,

@@ -4,10 +4,10 @@ use abi::{HAFNON_PROP_JOB_MEMORY_LIMIT as LIMIT, HAFNON_PROP_JOB_MEMORY_USED as 
 use zx::{AsHandleRef, Channel, Event, Handle, Job, Vmo};
 
 use super::{cases, late, without};
-use crate::caught::catch;
+use crate::caught_exception::catch;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{OwnJob, Tiny};
+use crate::test_process::{OwnJob, TestProcess};
 
 cases! {
     "job.memory.property" => property,
@@ -17,14 +17,14 @@ cases! {
     "job.memory.commit" => commit,
     "job.memory.write" => write,
     "job.memory.above" => above,
-    "job.memory.of_the_maker" => of_the_maker,
+    "job.memory.charged_to_the_creator" => charged_to_the_creator,
     "job.memory.copies" => copies,
     "job.memory.objects" => objects,
     "job.memory.messages" => messages,
     "job.memory.datagrams" => datagrams,
     "job.memory.processes" => processes,
     "job.memory.fault" => fault,
-    "job.memory.comes_back" => comes_back,
+    "job.memory.freed_memory_is_uncharged" => freed_memory_is_uncharged,
     "job.memory.below_what_is_used" => below_what_is_used,
 }
 
@@ -188,7 +188,7 @@ fn above() -> Outcome {
     gives(commit(16)?, Status::OK)
 }
 
-fn of_the_maker() -> Outcome {
+fn charged_to_the_creator() -> Outcome {
     // A job does not pay for objects of others. It pays for its own objects, whichever process uses or holds them.
     let limited = Limited::new(8 * PAGE)?;
     let ours = limited.puppet.give(Vmo::create(100 * PAGE, 0)?.into_handle())?;
@@ -306,7 +306,7 @@ fn fault() -> Outcome {
         0x48, 0x81, 0xc6, 0x00, 0x10, 0x00, 0x00, // add rsi, 4096
         0xeb, 0xf4, // jmp again
     ];
-    let tiny = Tiny::new(&touch)?;
+    let tiny = TestProcess::new(&touch)?;
     let read_write = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
     let address = tiny.vmar.map(read_write, 0, &here, 0, 100 * PAGE as usize)?;
     let channel = tiny.process.create_exception_channel(0)?;
@@ -327,7 +327,7 @@ fn fault() -> Outcome {
     tiny.end().map(drop)
 }
 
-fn comes_back() -> Outcome {
+fn freed_memory_is_uncharged() -> Outcome {
     let limited = Limited::new(1 << 20)?;
     let before = get(&limited.job, USED)?;
     for _ in 0..20 {

@@ -5,7 +5,7 @@ use libc_probe::mman::*;
 
 use super::cases;
 use crate::check::{Outcome, ensure, equal};
-use crate::tiny::{EXCEPTION, Tiny};
+use crate::test_process::{EXCEPTION, TestProcess};
 
 cases! {
     "memory_mapping.limits.kernel_half" => limits_kernel_half,
@@ -44,7 +44,7 @@ fn limits_kernel_half() -> Outcome {
     for address in addresses {
         for code in [[0x8a, 0x06, 0xeb, 0xfe], [0x88, 0x06, 0xeb, 0xfe], [0xff, 0xe6, 0xeb, 0xfe]] {
             // mov al, [rsi]; mov [rsi], al; jmp rsi
-            let tiny = Tiny::new(&code)?;
+            let tiny = TestProcess::new(&code)?;
             tiny.start(None, address)?;
             equal(tiny.end()?, EXCEPTION)?;
         }

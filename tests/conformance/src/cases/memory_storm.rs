@@ -2,7 +2,7 @@
 //! resize, unmap and map their memory, and kill them. Memory that belongs to one program alone must stay as the program
 //! left it.
 //!
-//! The programs are [`Tiny`] processes. Each visits random pages of its private memory, checks that they hold what it
+//! The programs are [`TestProcess`]es. Each visits random pages of its private memory, checks that they hold what it
 //! wrote last (or stops at an undefined instruction), and writes new values; each time it also writes into memory that
 //! all programs share. The attacks are chosen at random from fixed seeds; their timing relative to the programs is not
 //! fixed.
@@ -16,9 +16,9 @@ use zx::{AsHandleRef, Channel, Duration, MonotonicInstant, Signals, Vmo};
 
 use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
 use super::{cases, raw};
-use crate::caught::catch_until;
+use crate::caught_exception::catch_until;
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::{KILLED, Tiny};
+use crate::test_process::{KILLED, TestProcess};
 
 cases! {
     "memory_storm.clones.private_stays_private" => private_stays_private,
@@ -86,7 +86,7 @@ impl Dice {
 
 /// A program of the storm, as the thread that attacks it sees it.
 struct Stormer {
-    tiny: Tiny,
+    tiny: TestProcess,
     record: Vmo,
     private: Vmo,
 }
@@ -94,7 +94,7 @@ struct Stormer {
 impl Stormer {
     fn new(seed: u64, shared: &Vmo) -> Result<Self, Failure> {
         let (record, private) = (vmo(1)?, vmo(PAGES)?);
-        let tiny = Tiny::new(CODE)?;
+        let tiny = TestProcess::new(CODE)?;
         let place = |vmo: &Vmo, at, len| tiny.vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, at, vmo, 0, len);
         let at = place(&record, RECORD, PAGE)?;
         let words = [
@@ -167,12 +167,12 @@ fn first_words(vmo: &Vmo) -> Result<Vec<u64>, Failure> {
 }
 
 /// A clone that must not change.
-struct Kept {
+struct UnchangedClone {
     vmo: Vmo,
     words: Vec<u64>,
 }
 
-impl Kept {
+impl UnchangedClone {
     fn of(vmo: &Vmo) -> Result<Self, Failure> {
         let copy = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT, 0, LEN as u64)?;
         let words = first_words(&copy)?;
@@ -185,18 +185,24 @@ impl Kept {
 }
 
 /// One random attack on a program and on the shared memory.
-fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kept: &mut Vec<Kept>) -> Outcome {
+fn attack(
+    dice: &mut Dice,
+    stormer: &mut Stormer,
+    shared: &Vmo,
+    spare: &Vmo,
+    kept: &mut Vec<UnchangedClone>,
+) -> Outcome {
     let (page, pages) = (dice.below(PAGES), 1 + dice.below(PAGES));
     let (at, len) = ((page * PAGE) as u64, (pages.min(PAGES - page) * PAGE) as u64);
     let Stormer { tiny, private, .. } = &*stormer;
     let private_at = |page: usize| tiny.entry - 0x100_0000 + PRIVATE + page * PAGE;
     match dice.below(16) {
         // Clones are made while the program stores.
-        0..=2 => kept.push(Kept::of(private)?),
+        0..=2 => kept.push(UnchangedClone::of(private)?),
         3 => {
             let from = dice.below(kept.len().max(1));
             if let Some(copy) = kept.get(from) {
-                let copy = Kept::of(&copy.vmo)?;
+                let copy = UnchangedClone::of(&copy.vmo)?;
                 kept.push(copy);
             }
         }
@@ -244,7 +250,7 @@ fn attack(dice: &mut Dice, stormer: &mut Stormer, shared: &Vmo, spare: &Vmo, kep
         }
         _ => stormer.while_it_stands(|| {
             tiny.vmar.protect(READ, private_at(page), len as usize)?;
-            kept.push(Kept::of(private)?);
+            kept.push(UnchangedClone::of(private)?);
             Ok(tiny.vmar.protect(READ_WRITE, private_at(page), len as usize)?)
         })?,
     }
@@ -263,7 +269,7 @@ fn master(seed: u64, rounds: usize, shared: &Vmo) -> Outcome {
         done.and_then(|()| stormer.is_well()).map_err(|failure| format!("seed {seed}, round {round}: {failure}"))?;
     }
     stormer.goes_on()?;
-    kept.iter().try_for_each(Kept::has_stayed)?;
+    kept.iter().try_for_each(UnchangedClone::has_stayed)?;
     stormer.end()
 }
 
@@ -287,7 +293,7 @@ fn kill_in_the_midst() -> Outcome {
     in_threads(2, |seed| {
         for round in 0..25 {
             let stormer = Stormer::new(seed * 100 + round, &shared)?;
-            let copy = Kept::of(&stormer.private)?;
+            let copy = UnchangedClone::of(&stormer.private)?;
             while stormer.word(ROUNDS)? < 20 + round * 5 {
                 std::thread::yield_now();
             }
@@ -339,7 +345,7 @@ fn resize_under_mappings() -> Outcome {
         let result = (0..200).try_for_each(|_| {
             shared.set_size((dice.below(PAGES + 1) * PAGE) as u64)?;
             match dice.below(4) {
-                0 => kept.push(Kept::of(&shared)?),
+                0 => kept.push(UnchangedClone::of(&shared)?),
                 1 if !kept.is_empty() => kept.swap_remove(dice.below(kept.len())).has_stayed()?,
                 _ => std::thread::yield_now(),
             }

@@ -32,9 +32,9 @@ mod interrupt;
 mod iob;
 mod ioports;
 mod job;
+mod job_charges;
 mod job_count;
 mod job_memory;
-mod job_ways;
 mod ktrace;
 mod memory_mapping;
 mod memory_storm;
@@ -86,17 +86,17 @@ mod vmar_change;
 mod vmar_execute;
 mod vmar_op_range;
 mod vmar_place;
-mod vmar_portions;
+mod vmar_races;
 mod vmar_top;
 mod vmo;
 mod vmo_clone;
 mod vmo_clone_family;
+mod vmo_device;
 mod vmo_large;
 mod vmo_op;
 mod vmo_physical;
 mod vmo_rights;
 mod vmo_slice;
-mod vmo_special;
 mod vmo_zero;
 mod vproc;
 mod vproc_bind;
@@ -207,7 +207,7 @@ pub fn all() -> Vec<Case> {
         job::cases(),
         job_count::cases(),
         job_memory::cases(),
-        job_ways::cases(),
+        job_charges::cases(),
         memory_mapping::cases(),
         memory_storm::cases(),
         policy::cases(),
@@ -228,7 +228,7 @@ pub fn all() -> Vec<Case> {
         vmo_op::cases(),
         vmo_rights::cases(),
         vmo_slice::cases(),
-        vmo_special::cases(),
+        vmo_device::cases(),
         vmo_zero::cases(),
         vproc::cases(),
         vproc_bind::cases(),
@@ -243,7 +243,7 @@ pub fn all() -> Vec<Case> {
         vmar_op_range::cases(),
         vmar_top::cases(),
         vmar_place::cases(),
-        vmar_portions::cases(),
+        vmar_races::cases(),
         fault::cases(),
         fifo::cases(),
         ktrace::cases(),

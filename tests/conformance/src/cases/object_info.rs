@@ -17,7 +17,7 @@ use zx::{
 use super::{cases, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::Puppet;
-use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
+use crate::test_process::{self, KILLED, OwnJob, SPIN, TestProcess};
 
 cases! {
     "object.get_info.handle_valid.open" => handle_valid_open,
@@ -214,8 +214,8 @@ fn handle_stats_counts_by_type() -> Outcome {
 }
 
 /// A running process with one handle.
-fn with_handle(handle: Handle) -> Result<Tiny, Failure> {
-    let tiny = Tiny::new(SPIN)?;
+fn with_handle(handle: Handle) -> Result<TestProcess, Failure> {
+    let tiny = TestProcess::new(SPIN)?;
     tiny.start(Some(handle), 0)?;
     Ok(tiny)
 }
@@ -328,7 +328,7 @@ fn job_children_get_child() -> Outcome {
     // A child's child is not listed in the parent.
     let grandchild = children[0].create_child()?;
     let koids: Vec<u64> = all(&parent, abi::ZX_INFO_JOB_CHILDREN)?;
-    let expected = children.iter().map(tiny::koid).collect::<Result<BTreeSet<_>, _>>()?;
+    let expected = children.iter().map(test_process::koid).collect::<Result<BTreeSet<_>, _>>()?;
     equal(koids.len(), 3)?;
     equal(koids.iter().copied().collect(), expected)?;
     for koid in koids {
@@ -348,7 +348,7 @@ fn job_processes_get_child() -> Outcome {
     let parent = job()?;
     let processes = (0..3).map(|_| parent.create_process("child")).collect::<zx::Result<Vec<_>>>()?;
     let koids: Vec<u64> = all(&parent, abi::ZX_INFO_JOB_PROCESSES)?;
-    let expected = processes.iter().map(|child| tiny::koid(&child.0)).collect::<Result<BTreeSet<_>, _>>()?;
+    let expected = processes.iter().map(|child| test_process::koid(&child.0)).collect::<Result<BTreeSet<_>, _>>()?;
     equal(koids.len(), 3)?;
     equal(koids.iter().copied().collect(), expected)?;
     for koid in koids {
@@ -361,7 +361,7 @@ fn job_processes_get_child() -> Outcome {
 
 fn process_life() -> Outcome {
     let (started, exited) = (abi::ZX_INFO_PROCESS_FLAG_STARTED, abi::ZX_INFO_PROCESS_FLAG_EXITED);
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     equal(tiny.process.info()?.flags, 0)?;
     let before = MonotonicInstant::now().0;
     tiny.start(None, 0)?;
@@ -376,7 +376,7 @@ fn process_life() -> Outcome {
 }
 
 fn process_threads_running_only() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let threads = || all::<u64>(&tiny.process, abi::ZX_INFO_PROCESS_THREADS);
     equal(threads()?.len(), 0)?;
     fails(tiny.process.get_child(tiny.thread.koid()?, Rights::SAME_RIGHTS), Status::NOT_FOUND)?;
@@ -401,7 +401,7 @@ fn thread_one_processor() -> Outcome {
 }
 
 fn exception_report_checks() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let bare = without(&tiny.thread, Rights::INSPECT)?;
     let closed = Event::create()?.raw_handle();
     for topic in [abi::ZX_INFO_THREAD_EXCEPTION_REPORT, abi::ZX_INFO_THREAD_EXCEPTION_REPORT_V1] {
@@ -530,7 +530,7 @@ fn process_maps_mappings() -> Outcome {
 
 fn process_maps_permissions() -> Outcome {
     // Eight mappings with different permissions in a region of a running process.
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let execute = ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
     let kinds = [ZX_VM_PERM_READ, READ_WRITE, execute, READ_WRITE | execute];
     let can = ZX_VM_CAN_MAP_READ | ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_EXECUTE;
@@ -567,7 +567,7 @@ fn process_maps_unstarted() -> Outcome {
 }
 
 fn process_maps_dead() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     tiny.end()?;
     fails(tiny.process.get_info_records::<zx_info_maps_t>(abi::ZX_INFO_PROCESS_MAPS, &mut []), Status::BAD_STATE)?;
@@ -578,7 +578,7 @@ fn process_maps_dead() -> Outcome {
 }
 
 fn process_maps_older_versions() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let newest: Vec<zx_info_maps_t> = all(&tiny.process, abi::ZX_INFO_PROCESS_MAPS)?;
     for (topic, size) in [(abi::ZX_INFO_PROCESS_MAPS_V1, 96), (abi::ZX_INFO_PROCESS_MAPS_V2, 104)] {
         let mut bytes = vec![0; size * newest.len()];
@@ -693,7 +693,7 @@ fn process_vmos_by_handle_and_mapping() -> Outcome {
 }
 
 fn process_vmos_dead() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     fails(tiny.process.get_info_records::<zx_info_vmo_t>(abi::ZX_INFO_PROCESS_VMOS, &mut []), Status::BAD_STATE)
 }
@@ -812,14 +812,14 @@ fn task_stats_own() -> Outcome {
 }
 
 fn task_stats_unstarted() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let stats = task_stats(&tiny.process)?;
     ensure(stats.mem_mapped_bytes >= 5 * PAGE, "its code and stack are not counted")?;
     ensure(stats.mem_private_bytes >= PAGE, "its code is not in memory")
 }
 
 fn task_stats_dead() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     fails(tiny.process.task_stats(), Status::BAD_STATE)
 }

@@ -10,7 +10,7 @@ use zx::{AsHandleRef, Channel, Event, Handle, Port, Socket, Status, Stream, Time
 
 use super::{raw, root_resource, without};
 use crate::check::{Case, Failure, Outcome, ensure, equal, gives};
-use crate::tiny::{SPIN, Tiny};
+use crate::test_process::{SPIN, TestProcess};
 
 /// An object to query, and the objects that must live as long.
 struct Subject {
@@ -145,18 +145,18 @@ fn job() -> Result<Subject, Failure> {
 
 /// A process with two mappings that has not been started.
 fn process() -> Result<Subject, Failure> {
-    let Tiny { process, vmar, thread, .. } = Tiny::new(SPIN)?;
+    let TestProcess { process, vmar, thread, .. } = TestProcess::new(SPIN)?;
     subject(process, vec![vmar.into(), thread.into()])
 }
 
 fn thread() -> Result<Subject, Failure> {
-    let Tiny { process, vmar, thread, .. } = Tiny::new(SPIN)?;
+    let TestProcess { process, vmar, thread, .. } = TestProcess::new(SPIN)?;
     subject(thread, vec![vmar.into(), process.into()])
 }
 
 /// The root VMAR of such a process.
 fn vmar() -> Result<Subject, Failure> {
-    let Tiny { process, vmar, thread, .. } = Tiny::new(SPIN)?;
+    let TestProcess { process, vmar, thread, .. } = TestProcess::new(SPIN)?;
     subject(vmar, vec![thread.into(), process.into()])
 }
 

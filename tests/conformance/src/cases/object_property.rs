@@ -5,7 +5,7 @@ use zx::{AsHandleRef, Channel, Event, Handle, Job, Port, Process, Signals, Socke
 
 use super::{cases, raw, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{SPIN, Tiny};
+use crate::test_process::{SPIN, TestProcess};
 
 cases! {
     "object.property.name_of_each_type" => name_of_each_type,
@@ -322,7 +322,7 @@ fn vdso_base() -> Outcome {
     ensure((own..own + 0x10_0000).contains(&call), "its calls are not there")?;
     equal(usize::from(zx::probe::read(own as usize)), 0x7f)?;
     // A process without a vDSO has no address.
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     equal(tiny.process.get_property_u64(abi::ZX_PROP_PROCESS_VDSO_BASE_ADDRESS)?, 0)
 }
 
@@ -344,7 +344,7 @@ fn fs_base() -> Outcome {
 }
 
 fn fs_base_of_another() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     tiny.start(None, 0)?;
     fails(tiny.thread.get_property_u64(abi::ZX_PROP_REGISTER_FS), Status::ACCESS_DENIED)?;
     fails(set_fs(&tiny.thread, 0x1000), Status::ACCESS_DENIED)?;

@@ -8,10 +8,10 @@ use zx::{AsHandleRef, Info, Pager, Port, Vmo};
 
 use super::{cases, raw, without};
 use crate::check::{Outcome, equal, fails, gives};
-use crate::paged::How::{Called, Mapped};
-use crate::paged::{PAGE, Paged, Supplier, Visit, contents, words};
+use crate::pager_vmo::AccessKind::{Called, Mapped};
+use crate::pager_vmo::{Access, PAGE, Paged, Supplier, contents, words};
 use crate::puppet::{Puppet, function};
-use crate::tiny::OwnJob;
+use crate::test_process::OwnJob;
 
 cases! {
     "pager.create.refuses" => create_refuses,
@@ -169,14 +169,14 @@ fn supply_pages_moves() -> Outcome {
 /// them.
 fn supply_pages_uncommitted() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
-    let visit = Visit::read(Called, &vmo, 0, 4)?;
+    let access = Access::read(Called, &vmo, 0, 4)?;
     supplier.asked_to_read(&vmo, 0, 4)?;
     let aux = Vmo::create(4 * PAGE, 0)?;
     aux.write(&7_u64.to_le_bytes(), 2 * PAGE)?;
     supplier.pager.supply_pages(&vmo, 0, 4 * PAGE, &aux, 0)?;
-    visit.finds(&[0, 0, 7, 0])?;
-    Visit::write(Mapped, &vmo, 1, 1, 8)?.ends()?;
-    Visit::read(Mapped, &vmo, 0, 4)?.finds(&[0, 8, 7, 0])?;
+    access.finds(&[0, 0, 7, 0])?;
+    Access::write(Mapped, &vmo, 1, 1, 8)?.ends()?;
+    Access::read(Mapped, &vmo, 0, 4)?.finds(&[0, 8, 7, 0])?;
     equal(aux.info()?.committed_bytes, 0)?;
     supplier.unasked()
 }
@@ -280,28 +280,28 @@ fn other_process() -> Outcome {
     let their_pager = puppet.give(pager.into())?;
     let their_port = puppet.give(port.into())?;
     for (how, page) in [(Mapped, 0), (Called, 1)] {
-        let visit = Visit::read(how, &vmo, page, 1)?;
+        let access = Access::read(how, &vmo, page, 1)?;
         let packet = puppet.room(0)?;
         gives(puppet.call(function!(zx_port_wait), &[their_port, i64::MAX as u64, packet])?, Status::OK)?;
         equal(puppet.word(8)?, abi::ZX_PKT_TYPE_PAGE_REQUEST)?;
         let aux = Vmo::create(PAGE, 0)?;
-        aux.write(&crate::paged::content(page).to_le_bytes(), 0)?;
+        aux.write(&crate::pager_vmo::content(page).to_le_bytes(), 0)?;
         let aux = puppet.give(aux.into())?;
         let offset = u64::from(puppet.word(24)?);
         equal(offset, page * PAGE)?;
         let arguments = [their_pager, their_vmo, offset, PAGE, aux, 0];
         gives(puppet.call(function!(zx_pager_supply_pages), &arguments)?, Status::OK)?;
-        visit.finds(&contents(page, 1))?;
+        access.finds(&contents(page, 1))?;
     }
     // The pager ends with its process: threads that wait for pages continue.
-    let visits = [Visit::read(Mapped, &vmo, 2, 1)?, Visit::read(Called, &vmo, 3, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::read(Mapped, &vmo, 2, 1)?, Access::read(Called, &vmo, 3, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
     puppet.tiny.process.kill()?;
-    for visit in visits {
-        visit.fails(Status::BAD_STATE)?;
+    for access in accesses {
+        access.fails(Status::BAD_STATE)?;
     }
     let paged: &Paged = &vmo;
-    Visit::read(Called, paged, 2, 1)?.fails(Status::BAD_STATE)?;
+    Access::read(Called, paged, 2, 1)?.fails(Status::BAD_STATE)?;
     // Supplied pages stay.
-    Visit::read(Called, paged, 0, 1)?.finds(&contents(0, 1))
+    Access::read(Called, paged, 0, 1)?.finds(&contents(0, 1))
 }

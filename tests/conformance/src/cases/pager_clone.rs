@@ -10,8 +10,8 @@ use zx::Vmo;
 
 use super::cases;
 use crate::check::{Outcome, ensure, equal, fails};
-use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{MappedVisit, PAGE, Paged, Supplier, Visit, content, contents, words};
+use crate::pager_vmo::AccessKind::{self, Called, Mapped};
+use crate::pager_vmo::{Access, MappedAccess, PAGE, Paged, Supplier, content, contents, words};
 
 cases! {
     "pager.clone.read_from_clone_vmar" => || read_from_clone(Mapped),
@@ -27,7 +27,7 @@ cases! {
     "pager.clone.detached" => detached,
     "pager.clone.commit" => commit,
     "pager.clone.commit_split_supply" => commit_split_supply,
-    "pager.clone.commit_passes_over" => commit_passes_over,
+    "pager.clone.commit_skips_committed_pages" => commit_skips_committed_pages,
     "pager.clone.resized_meanwhile" => resized_meanwhile,
     "pager.clone.resized_under_a_mapping" => resized_under_a_mapping,
     "pager.clone.parent_resized" => parent_resized,
@@ -46,64 +46,64 @@ fn clone(vmo: &Vmo, pages: u64) -> zx::Result<Vmo> {
     vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, pages * PAGE)
 }
 
-fn read_from_clone(how: How) -> Outcome {
+fn read_from_clone(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
-    let visit = Visit::read(how, &clone, 0, 1)?;
+    let access = Access::read(how, &clone, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.finds(&[content(0)])?;
+    access.finds(&[content(0)])?;
     supplier.unasked()
 }
 
-fn read_from_parent(how: How) -> Outcome {
+fn read_from_parent(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
+    let access = Access::read(how, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.finds(&[content(0)])?;
-    Visit::read(how, &clone, 0, 1)?.finds(&[content(0)])?;
+    access.finds(&[content(0)])?;
+    Access::read(how, &clone, 0, 1)?.finds(&[content(0)])?;
     supplier.unasked()
 }
 
-fn read_at_once(how: How) -> Outcome {
+fn read_at_once(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
-    let visits = [Visit::read(how, &vmo, 0, 1)?, Visit::read(how, &clone, 0, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::read(how, &vmo, 0, 1)?, Access::read(how, &clone, 0, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.unasked()?;
     supplier.supply(&vmo, 0, 1)?;
-    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    accesses.into_iter().try_for_each(|access| access.finds(&[content(0)]))?;
     supplier.unasked()
 }
 
-fn several_read_at_once(how: How) -> Outcome {
+fn several_read_at_once(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clones = [clone(&vmo, 1)?, clone(&vmo, 1)?, clone(&vmo, 1)?];
-    let mut visits = Vec::new();
+    let mut accesses = Vec::new();
     for clone in &clones {
-        visits.push(Visit::read(how, clone, 0, 1)?);
+        accesses.push(Access::read(how, clone, 0, 1)?);
     }
-    visits.iter().try_for_each(Visit::waits)?;
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.unasked()?;
     supplier.supply(&vmo, 0, 1)?;
-    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    accesses.into_iter().try_for_each(|access| access.finds(&[content(0)]))?;
     supplier.unasked()
 }
 
 /// The written page is copied, so the pager must supply it first; the VMO's own page stays as it is.
-fn write(how: How) -> Outcome {
+fn write(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let clone = clone(&vmo, 1)?;
-    let visit = Visit::write(how, &clone, 0, 1, 55)?;
+    let access = Access::write(how, &clone, 0, 1, 55)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (contents(0, 1), vec![55]))?;
     equal((vmo.info()?.committed_bytes, clone.info()?.committed_bytes), (PAGE, PAGE))?;
     // The rest of the page was copied as well.
@@ -119,16 +119,16 @@ fn detached() -> Outcome {
     supplier.supply(&vmo, 0, 2)?;
     clone.write(&55_u64.to_le_bytes(), 0)?;
     equal(words(&clone, 0, 2)?, vec![55, content(1)])?;
-    let visit = Visit::read(Mapped, &clone, 2, 1)?;
+    let access = Access::read(Mapped, &clone, 2, 1)?;
     supplier.asked_to_read(&vmo, 2, 1)?;
     supplier.pager.detach_vmo(&vmo)?;
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     supplier.completed(&vmo)?;
     // The clone keeps its own page; the VMO's pages are not available any more.
     for how in [Mapped, Called] {
-        Visit::read(how, &clone, 0, 1)?.finds(&[55])?;
-        Visit::read(how, &clone, 1, 1)?.fails(Status::BAD_STATE)?;
-        Visit::read(how, &clone, 2, 1)?.fails(Status::BAD_STATE)?;
+        Access::read(how, &clone, 0, 1)?.finds(&[55])?;
+        Access::read(how, &clone, 1, 1)?.fails(Status::BAD_STATE)?;
+        Access::read(how, &clone, 2, 1)?.fails(Status::BAD_STATE)?;
     }
     supplier.unasked()
 }
@@ -136,11 +136,11 @@ fn detached() -> Outcome {
 fn commit() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
     let clone = clone(&vmo, 32)?;
-    let visit = Visit::commit(&clone, 0, 32)?;
+    let access = Access::commit(&clone, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 32)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 32)?;
-    visit.ends()?;
+    access.ends()?;
     equal(clone.info()?.committed_bytes, 32 * PAGE)?;
     equal(words(&clone, 0, 32)?, contents(0, 32))?;
     supplier.unasked()
@@ -149,30 +149,30 @@ fn commit() -> Outcome {
 fn commit_split_supply() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
     let clone = clone(&vmo, 32)?;
-    let visit = Visit::commit(&clone, 0, 32)?;
+    let access = Access::commit(&clone, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 32)?;
     supplier.supply(&vmo, 0, 16)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     supplier.supply(&vmo, 16, 16)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&clone, 0, 32)?, contents(0, 32))?;
     supplier.unasked()
 }
 
 /// The server requests neither the pages that the parent has nor those that were read through the clone; at the end the
 /// clone has all pages.
-fn commit_passes_over() -> Outcome {
+fn commit_skips_committed_pages() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
     let clone = clone(&vmo, 4)?;
     supplier.supply(&vmo, 1, 2)?;
-    Visit::read(Mapped, &clone, 1, 1)?.finds(&[content(1)])?;
-    let visit = Visit::commit(&clone, 0, 4)?;
+    Access::read(Mapped, &clone, 1, 1)?.finds(&[content(1)])?;
+    let access = Access::commit(&clone, 0, 4)?;
     for page in [0, 3] {
         supplier.asked_to_read(&vmo, page, 1)?;
-        visit.waits()?;
+        access.waits()?;
         supplier.supply(&vmo, page, 1)?;
     }
-    visit.ends()?;
+    access.ends()?;
     equal((clone.info()?.committed_bytes, words(&clone, 0, 4)?), (4 * PAGE, contents(0, 4)))?;
     supplier.unasked()
 }
@@ -183,19 +183,19 @@ fn resized_under_a_mapping() -> Outcome {
     supplier.supply(&vmo, 0, 2)?;
     let cut = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE | ZX_VMO_CHILD_RESIZABLE, 0, 2 * PAGE)?;
     equal(words(&cut, 0, 2)?, contents(0, 2))?;
-    let visits = [None, Some(5)].map(|value| MappedVisit::prepare(&cut, 0, 1, value));
+    let accesses = [None, Some(5)].map(|value| MappedAccess::prepare(&cut, 0, 1, value));
     cut.set_size(0)?;
-    for visit in visits {
-        let visit = visit?;
-        visit.start()?;
-        Visit::Mapped(visit).fails(Status::OUT_OF_RANGE)?;
+    for access in accesses {
+        let access = access?;
+        access.start()?;
+        Access::Mapped(access).fails(Status::OUT_OF_RANGE)?;
     }
     let whole = clone(&vmo, 2)?;
-    let [reads, writes] = [None, Some(5)].map(|value| MappedVisit::prepare(&whole, 0, 2, value));
+    let [reads, writes] = [None, Some(5)].map(|value| MappedAccess::prepare(&whole, 0, 2, value));
     vmo.set_size(0)?;
-    for (visit, expected) in [(reads?, [0, 0]), (writes?, [5, 5])] {
-        visit.start()?;
-        Visit::Mapped(visit).ends()?;
+    for (access, expected) in [(reads?, [0, 0]), (writes?, [5, 5])] {
+        access.start()?;
+        Access::Mapped(access).ends()?;
         equal(words(&whole, 0, 2)?, expected.to_vec())?;
     }
     supplier.unasked()
@@ -204,12 +204,12 @@ fn resized_under_a_mapping() -> Outcome {
 fn resized_meanwhile() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let clone = vmo.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE | ZX_VMO_CHILD_RESIZABLE, 0, 2 * PAGE)?;
-    let visit = Visit::commit(&clone, 0, 2)?;
+    let access = Access::commit(&clone, 0, 2)?;
     supplier.asked_to_read(&vmo, 0, 2)?;
-    visit.waits()?;
+    access.waits()?;
     clone.set_size(0)?;
     supplier.supply(&vmo, 0, 2)?;
-    visit.ends()?;
+    access.ends()?;
     equal(clone.info()?.committed_bytes, 0)?;
     supplier.unasked()
 }
@@ -218,13 +218,13 @@ fn resized_meanwhile() -> Outcome {
 fn parent_resized() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(2, ZX_VMO_RESIZABLE)?;
     let clone = clone(&vmo, 2)?;
-    let visit = Visit::read(Mapped, &clone, 0, 1)?;
+    let access = Access::read(Mapped, &clone, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     vmo.set_size(PAGE)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.finds(&[content(0)])?;
+    access.finds(&[content(0)])?;
     equal(words(&clone, 0, 2)?, vec![content(0), 0])?;
     supplier.unasked()
 }
@@ -235,14 +235,14 @@ fn parent_shrinks_and_grows() -> Outcome {
     let clone = clone(&vmo, 3)?;
     supplier.supply(&vmo, 0, 3)?;
     equal(words(&clone, 0, 3)?, contents(0, 3))?;
-    let visit = crate::paged::MappedVisit::prepare(&clone, 0, 3, None)?;
+    let access = crate::pager_vmo::MappedAccess::prepare(&clone, 0, 3, None)?;
     vmo.set_size(PAGE)?;
     equal(words(&clone, 0, 3)?, vec![content(0), 0, 0])?;
     vmo.set_size(3 * PAGE)?;
     vmo.write(&9_u64.to_le_bytes(), 2 * PAGE)?;
     equal(words(&clone, 0, 3)?, vec![content(0), 0, 0])?;
-    visit.start()?;
-    Visit::Mapped(visit).finds(&[content(0), 0, 0])?;
+    access.start()?;
+    Access::Mapped(access).finds(&[content(0), 0, 0])?;
     supplier.unasked()?;
     // The same for clones that begin at other pages, seen through a mapping throughout. The columns: pages of the VMO,
     // the clone's first page, the clone's number of pages, the page to check, and the number of pages to which the VMO
@@ -281,9 +281,9 @@ fn zero_page_written() -> Outcome {
     supplier.pager.supply_pages(&vmo, 0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
     let clone = clone(&vmo, 1)?;
     equal(words(&clone, 0, 1)?, vec![0])?;
-    Visit::write(Mapped, &clone, 0, 1, 55)?.ends()?;
+    Access::write(Mapped, &clone, 0, 1, 55)?.ends()?;
     equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (vec![0], vec![55]))?;
-    Visit::write(Mapped, &vmo, 0, 1, 66)?.ends()?;
+    Access::write(Mapped, &vmo, 0, 1, 66)?.ends()?;
     equal((words(&vmo, 0, 1)?, words(&clone, 0, 1)?), (vec![66], vec![55]))?;
     supplier.unasked()
 }
@@ -318,15 +318,15 @@ fn slices() -> Outcome {
     let inner = slice.create_child(ZX_VMO_CHILD_SLICE, PAGE, 2 * PAGE)?;
     let clone = inner.create_child(ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, PAGE, PAGE)?;
     for (how, vmo_of, page, at) in [(Mapped, &slice, 0, 2), (Called, &inner, 0, 3), (Mapped, &clone, 0, 4)] {
-        let visit = Visit::read(how, vmo_of, page, 1)?;
+        let access = Access::read(how, vmo_of, page, 1)?;
         supplier.asked_to_read(&vmo, at, 1)?;
         supplier.supply(&vmo, at, 1)?;
-        visit.finds(&[content(at)])?;
+        access.finds(&[content(at)])?;
     }
-    let visit = Visit::commit(&slice, 0, 4)?;
+    let access = Access::commit(&slice, 0, 4)?;
     supplier.asked_to_read(&vmo, 5, 1)?;
     supplier.supply(&vmo, 5, 1)?;
-    visit.ends()?;
+    access.ends()?;
     // A write to a slice changes the VMO; a write to a clone does not.
     slice.write(&1_u64.to_le_bytes(), 2 * PAGE)?;
     clone.write(&2_u64.to_le_bytes(), 0)?;
@@ -339,10 +339,10 @@ fn slices() -> Outcome {
 fn reference() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     let reference = vmo.create_child(ZX_VMO_CHILD_REFERENCE, 0, 0)?;
-    let visit = Visit::read(Called, &reference, 1, 1)?;
+    let access = Access::read(Called, &reference, 1, 1)?;
     supplier.asked_to_read(&vmo, 1, 1)?;
     supplier.supply(&vmo, 1, 1)?;
-    visit.finds(&[content(1)])?;
+    access.finds(&[content(1)])?;
     equal(words(&vmo, 1, 1)?, contents(1, 1))
 }
 
@@ -371,10 +371,10 @@ fn map_range() -> Outcome {
     mapping.read(0, &mut word)?;
     equal(u64::from_le_bytes(word), content(0))?;
     supplier.unasked()?;
-    let visit = Visit::read(Mapped, &vmo, 1, 1)?;
+    let access = Access::read(Mapped, &vmo, 1, 1)?;
     supplier.asked_to_read(&vmo, 1, 1)?;
     supplier.supply(&vmo, 1, 1)?;
-    visit.finds(&[content(1)])?;
+    access.finds(&[content(1)])?;
     mapping.read(PAGE as usize, &mut word)?;
     equal(u64::from_le_bytes(word), content(1))?;
     supplier.unasked()

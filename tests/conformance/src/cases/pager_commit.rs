@@ -5,7 +5,7 @@ use zx::AsHandleRef;
 
 use super::{cases, late};
 use crate::check::{Outcome, fails};
-use crate::paged::{PAGE, Supplier, Visit, contents, words};
+use crate::pager_vmo::{Access, PAGE, Supplier, contents, words};
 
 cases! {
     "pager.commit.one_page" => one_page,
@@ -18,50 +18,50 @@ cases! {
     "pager.commit.redundant_supply" => redundant_supply,
     "pager.commit.resized" => resized,
     "pager.commit.suspended" => suspended,
-    "pager.commit.passes_over_what_is_there" => passes_over,
+    "pager.commit.skips_committed_pages" => passes_over,
     "pager.commit.prefetch" => prefetch,
     "pager.commit.decommit" => decommit,
 }
 
 fn one_page() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::commit(&vmo, 0, 1)?;
+    let access = Access::commit(&vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
 /// All pages of a range are requested at once, however many there are.
 fn whole_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(555)?;
-    let visit = Visit::commit(&vmo, 0, 555)?;
+    let access = Access::commit(&vmo, 0, 555)?;
     supplier.asked_to_read(&vmo, 0, 555)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 555)?;
-    visit.ends()?;
+    access.ends()?;
     crate::check::equal(words(&vmo, 0, 555)?, contents(0, 555))?;
     supplier.unasked()
 }
 
 fn split_supply() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let visit = Visit::commit(&vmo, 0, 32)?;
+    let access = Access::commit(&vmo, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 32)?;
     supplier.supply(&vmo, 0, 16)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     supplier.supply(&vmo, 16, 16)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
 /// A request ends where an outstanding one begins, and pages that were requested already are not requested again.
 fn overlapping_commits() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let inner = Visit::commit(&vmo, 8, 16)?;
+    let inner = Access::commit(&vmo, 8, 16)?;
     supplier.asked_to_read(&vmo, 8, 16)?;
-    let outer = Visit::commit(&vmo, 0, 32)?;
+    let outer = Access::commit(&vmo, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 8)?;
     supplier.supply(&vmo, 0, 8)?;
     outer.waits()?;
@@ -77,9 +77,9 @@ fn overlapping_commits() -> Outcome {
 
 fn overlapping_commits_one_supply() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let first = Visit::commit(&vmo, 0, 16)?;
+    let first = Access::commit(&vmo, 0, 16)?;
     supplier.asked_to_read(&vmo, 0, 16)?;
-    let second = Visit::commit(&vmo, 8, 16)?;
+    let second = Access::commit(&vmo, 8, 16)?;
     second.waits()?;
     supplier.unasked()?;
     supplier.supply(&vmo, 0, 24)?;
@@ -88,33 +88,33 @@ fn overlapping_commits_one_supply() -> Outcome {
     supplier.unasked()?;
     // Commits of seven pages each, commits of five pages each across them, and supplies of three pages each.
     let (supplier, vmo) = Supplier::with(7 * 5 * 3)?;
-    let mut visits = Vec::new();
+    let mut accesses = Vec::new();
     for n in 0..15 {
-        visits.push(Visit::commit(&vmo, n * 7, 7)?);
+        accesses.push(Access::commit(&vmo, n * 7, 7)?);
         supplier.asked_to_read(&vmo, n * 7, 7)?;
     }
     for n in 0..21 {
-        let visit = Visit::commit(&vmo, n * 5, 5)?;
-        visit.waits()?;
-        visits.push(visit);
+        let access = Access::commit(&vmo, n * 5, 5)?;
+        access.waits()?;
+        accesses.push(access);
     }
     supplier.unasked()?;
     for n in 0..35 {
         supplier.supply(&vmo, n * 3, 3)?;
     }
-    visits.into_iter().try_for_each(Visit::ends)?;
+    accesses.into_iter().try_for_each(Access::ends)?;
     supplier.unasked()
 }
 
 fn page_by_page() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let visit = Visit::commit(&vmo, 0, 32)?;
+    let access = Access::commit(&vmo, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 32)?;
     for page in (0..32).rev() {
-        visit.still_waits()?;
+        access.still_waits()?;
         supplier.supply(&vmo, page, 1)?;
     }
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
@@ -122,16 +122,16 @@ fn many_commits_one_supply() -> Outcome {
     // Supplied at once, and in pieces, some of which serve two commits.
     for supplies in [1, 7] {
         let (supplier, vmo) = Supplier::with(35)?;
-        let mut visits = Vec::new();
+        let mut accesses = Vec::new();
         for n in 0..5 {
-            visits.push(Visit::commit(&vmo, n * 7, 7)?);
+            accesses.push(Access::commit(&vmo, n * 7, 7)?);
             supplier.asked_to_read(&vmo, n * 7, 7)?;
         }
         let count = 35 / supplies;
         for n in 0..supplies {
             supplier.supply(&vmo, n * count, count)?;
         }
-        visits.into_iter().try_for_each(Visit::ends)?;
+        accesses.into_iter().try_for_each(Access::ends)?;
         supplier.unasked()?;
     }
     Ok(())
@@ -140,73 +140,73 @@ fn many_commits_one_supply() -> Outcome {
 /// Pages that are supplied twice count once.
 fn redundant_supply() -> Outcome {
     let (supplier, vmo) = Supplier::with(8)?;
-    let visit = Visit::commit(&vmo, 0, 8)?;
+    let access = Access::commit(&vmo, 0, 8)?;
     supplier.asked_to_read(&vmo, 0, 8)?;
     for count in 1..=8 {
-        visit.still_waits()?;
+        access.still_waits()?;
         supplier.supply(&vmo, 0, count)?;
     }
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
 /// A part of the committed range is cut off meanwhile: the rest is present, which completes the commit.
 fn resized() -> Outcome {
     let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
-    let visit = Visit::commit(&vmo, 0, 3)?;
+    let access = Access::commit(&vmo, 0, 3)?;
     supplier.asked_to_read(&vmo, 0, 3)?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     vmo.set_size(PAGE)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()?;
     // A page that was supplied and then cut off does not count instead of a missing page.
     let (supplier, vmo) = Supplier::with_options(3, ZX_VMO_RESIZABLE)?;
-    let visit = Visit::commit(&vmo, 0, 3)?;
+    let access = Access::commit(&vmo, 0, 3)?;
     supplier.asked_to_read(&vmo, 0, 3)?;
     supplier.supply(&vmo, 2, 1)?;
     vmo.set_size(PAGE)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     crate::check::equal(words(&vmo, 0, 1)?, contents(0, 1))?;
     supplier.unasked()
 }
 
 fn suspended() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::commit(&vmo, 0, 1)?;
+    let access = Access::commit(&vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    let token = visit.with_thread(|thread| {
+    let token = access.with_thread(|thread| {
         let token = thread.suspend()?;
         thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
         Ok::<_, Status>(token)
     })??;
     drop(token);
-    visit.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+    access.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
     supplier.supply(&vmo, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
 fn passes_over() -> Outcome {
     let (supplier, vmo) = Supplier::with(8)?;
     supplier.supply(&vmo, 3, 2)?;
-    let visit = Visit::commit(&vmo, 0, 8)?;
+    let access = Access::commit(&vmo, 0, 8)?;
     supplier.asked_to_read(&vmo, 0, 3)?;
     supplier.supply(&vmo, 0, 3)?;
     supplier.asked_to_read(&vmo, 5, 3)?;
     supplier.supply(&vmo, 5, 3)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()
 }
 
 fn prefetch() -> Outcome {
     let (supplier, vmo) = Supplier::with(8)?;
-    let visit = Visit::op(&vmo, ZX_VMO_OP_PREFETCH, 2, 4)?;
+    let access = Access::op(&vmo, ZX_VMO_OP_PREFETCH, 2, 4)?;
     supplier.asked_to_read(&vmo, 2, 4)?;
     supplier.supply(&vmo, 2, 4)?;
-    visit.ends()?;
+    access.ends()?;
     crate::check::equal(words(&vmo, 2, 4)?, contents(2, 4))?;
     supplier.unasked()
 }

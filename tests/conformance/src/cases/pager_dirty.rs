@@ -11,8 +11,8 @@ use zx::{AsHandleRef, Stream};
 
 use super::cases;
 use crate::check::{Failure, Outcome, equal, fails};
-use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{PAGE, Paged, Supplier, Visit, content, words};
+use crate::pager_vmo::AccessKind::{self, Called, Mapped};
+use crate::pager_vmo::{Access, PAGE, Paged, Supplier, content, words};
 
 cases! {
     "pager.dirty.write_vmar" => || write(Mapped),
@@ -84,50 +84,50 @@ fn supplied(pages: u64, options: u32) -> Result<(Supplier, Paged), Failure> {
     Ok((supplier, vmo))
 }
 
-fn write(how: How) -> Outcome {
+fn write(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(4, 0)?;
     dirty(&supplier, &vmo, &[])?;
     // The page is read before it is written, so it is mapped clean.
-    Visit::read(how, &vmo, 1, 1)?.ends()?;
-    Visit::write(how, &vmo, 1, 2, 55)?.ends()?;
+    Access::read(how, &vmo, 1, 1)?.ends()?;
+    Access::write(how, &vmo, 1, 2, 55)?.ends()?;
     dirty(&supplier, &vmo, &[(1, 2, false)])?;
     equal(words(&vmo, 0, 4)?, vec![content(0), 55, 55, content(3)])?;
     supplier.unasked()
 }
 
-fn absent_page(how: How) -> Outcome {
+fn absent_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::write(how, &vmo, 0, 1, 55)?;
+    let access = Access::write(how, &vmo, 0, 1, 55)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     dirty(&supplier, &vmo, &[(0, 1, false)])?;
     equal(words(&vmo, 0, 1)?, vec![55])?;
     supplier.unasked()
 }
 
-fn trapped(how: How) -> Outcome {
+fn trapped(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(2, ZX_VMO_TRAP_DIRTY)?;
-    let visit = Visit::write(how, &vmo, 1, 1, 55)?;
+    let access = Access::write(how, &vmo, 1, 1, 55)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 1, 1)?;
-    visit.waits()?;
+    access.waits()?;
     dirty(&supplier, &vmo, &[])?;
     equal(words(&vmo, 1, 1)?, vec![content(1)])?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 1, 1)?;
-    visit.ends()?;
+    access.ends()?;
     dirty(&supplier, &vmo, &[(1, 1, false)])?;
     equal(words(&vmo, 1, 1)?, vec![55])?;
     supplier.unasked()
 }
 
-fn trapped_absent_page(how: How) -> Outcome {
+fn trapped_absent_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with_options(1, ZX_VMO_TRAP_DIRTY)?;
-    let visit = Visit::write(how, &vmo, 0, 1, 55)?;
+    let access = Access::write(how, &vmo, 0, 1, 55)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply(&vmo, 0, 1)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&vmo, 0, 1)?, vec![55])?;
     supplier.unasked()
 }
@@ -136,14 +136,14 @@ fn trapped_absent_page(how: How) -> Outcome {
 fn trapped_range() -> Outcome {
     let (supplier, vmo) = supplied(8, ZX_VMO_TRAP_DIRTY)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 5, 1)?;
-    let visit = Visit::write(Called, &vmo, 1, 6, 55)?;
+    let access = Access::write(Called, &vmo, 1, 6, 55)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 1, 4)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 1, 2)?;
-    visit.still_waits()?;
+    access.still_waits()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 3, 2)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 6, 1)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 6, 1)?;
-    visit.ends()?;
+    access.ends()?;
     dirty(&supplier, &vmo, &[(1, 6, false)])?;
     supplier.unasked()
 }
@@ -151,24 +151,24 @@ fn trapped_range() -> Outcome {
 /// Several threads that write the same page cause one request; a dirty page causes none.
 fn trapped_once() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_TRAP_DIRTY)?;
-    let visits = [Visit::write(Mapped, &vmo, 0, 1, 55)?, Visit::write(Called, &vmo, 0, 1, 55)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::write(Mapped, &vmo, 0, 1, 55)?, Access::write(Called, &vmo, 0, 1, 55)?];
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
     supplier.unasked()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 0, 1)?;
-    visits.into_iter().try_for_each(Visit::ends)?;
-    Visit::write(Mapped, &vmo, 0, 1, 66)?.ends()?;
-    Visit::write(Called, &vmo, 0, 1, 77)?.ends()?;
+    accesses.into_iter().try_for_each(Access::ends)?;
+    Access::write(Mapped, &vmo, 0, 1, 66)?.ends()?;
+    Access::write(Called, &vmo, 0, 1, 77)?.ends()?;
     equal(words(&vmo, 0, 1)?, vec![77])?;
     supplier.unasked()
 }
 
-fn refused(how: How) -> Outcome {
+fn refused(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_TRAP_DIRTY)?;
-    let visit = Visit::write(how, &vmo, 0, 1, 55)?;
+    let access = Access::write(how, &vmo, 0, 1, 55)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
     supplier.fail(&vmo, 0, 1, Status::NO_SPACE)?;
-    visit.fails(Status::NO_SPACE)?;
+    access.fails(Status::NO_SPACE)?;
     // The page can still be read.
     equal(words(&vmo, 0, 1)?, vec![content(0)])?;
     dirty(&supplier, &vmo, &[])?;
@@ -177,10 +177,10 @@ fn refused(how: How) -> Outcome {
 
 fn detached_meanwhile() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_TRAP_DIRTY)?;
-    let visit = Visit::write(Mapped, &vmo, 0, 1, 55)?;
+    let access = Access::write(Mapped, &vmo, 0, 1, 55)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
     supplier.pager.detach_vmo(&vmo)?;
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     supplier.completed(&vmo)
 }
 
@@ -217,9 +217,9 @@ fn kept_when_detached() -> Outcome {
     supplier.completed(&vmo)?;
     dirty(&supplier, &vmo, &[(1, 1, false), (3, 1, true)])?;
     for how in [Mapped, Called] {
-        Visit::read(how, &vmo, 1, 1)?.finds(&[55])?;
-        Visit::read(how, &vmo, 3, 1)?.finds(&[0])?;
-        Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
+        Access::read(how, &vmo, 1, 1)?.finds(&[55])?;
+        Access::read(how, &vmo, 3, 1)?.finds(&[0])?;
+        Access::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
     }
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_BEGIN, 0, 4)?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 0, 4)?;
@@ -229,8 +229,8 @@ fn kept_when_detached() -> Outcome {
 fn not_by_clones() -> Outcome {
     let (supplier, vmo) = supplied(2, ZX_VMO_TRAP_DIRTY)?;
     let clone = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, 2 * PAGE)?;
-    Visit::write(Mapped, &clone, 0, 1, 55)?.ends()?;
-    Visit::write(Called, &clone, 1, 1, 55)?.ends()?;
+    Access::write(Mapped, &clone, 0, 1, 55)?.ends()?;
+    Access::write(Called, &clone, 1, 1, 55)?.ends()?;
     dirty(&supplier, &vmo, &[])?;
     equal(supplier.pager.query_vmo_stats(&vmo, 0)?.modified, 0)?;
     supplier.unasked()
@@ -267,7 +267,7 @@ fn writeback_cleans() -> Outcome {
 }
 
 /// A page that is written during its writeback is dirty afterwards.
-fn written_meanwhile(how: How) -> Outcome {
+fn written_meanwhile(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(2, 0)?;
     let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
     let region = zx::startup::vmar_root_self();
@@ -287,16 +287,16 @@ fn written_meanwhile(how: How) -> Outcome {
     supplier.unasked()
 }
 
-fn trapped_meanwhile(how: How) -> Outcome {
+fn trapped_meanwhile(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_TRAP_DIRTY)?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 0, 1)?;
-    Visit::write(how, &vmo, 0, 1, 55)?.ends()?;
+    Access::write(how, &vmo, 0, 1, 55)?.ends()?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_BEGIN, 0, 1)?;
-    let visit = Visit::write(how, &vmo, 0, 1, 66)?;
+    let access = Access::write(how, &vmo, 0, 1, 66)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 0, 1)?;
-    visit.ends()?;
+    access.ends()?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 0, 1)?;
     dirty(&supplier, &vmo, &[(0, 1, false)])?;
     equal(words(&vmo, 0, 1)?, vec![66])?;
@@ -327,25 +327,25 @@ fn grown() -> Outcome {
     vmo.set_size(6 * PAGE)?;
     dirty(&supplier, &vmo, &[(1, 5, true)])?;
     for how in [Mapped, Called] {
-        Visit::read(how, &vmo, 0, 6)?.finds(&[content(0), 0, 0, 0, 0, 0])?;
+        Access::read(how, &vmo, 0, 6)?.finds(&[content(0), 0, 0, 0, 0, 0])?;
     }
     equal(vmo.info()?.committed_bytes, PAGE)?;
-    Visit::write(Mapped, &vmo, 2, 1, 55)?.ends()?;
-    Visit::write(Called, &vmo, 4, 1, 66)?.ends()?;
+    Access::write(Mapped, &vmo, 2, 1, 55)?.ends()?;
+    Access::write(Called, &vmo, 4, 1, 66)?.ends()?;
     dirty(&supplier, &vmo, &[(1, 1, true), (2, 1, false), (3, 1, true), (4, 1, false), (5, 1, true)])?;
     equal(words(&vmo, 0, 6)?, vec![content(0), 0, 55, 0, 66, 0])?;
     supplier.unasked()
 }
 
 /// A page that is only known to be zero needs memory when it is written; the pager gets a request for that.
-fn grown_trapped(how: How) -> Outcome {
+fn grown_trapped(how: AccessKind) -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
     vmo.set_size(4 * PAGE)?;
-    let visit = Visit::write(how, &vmo, 2, 1, 55)?;
+    let access = Access::write(how, &vmo, 2, 1, 55)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 2, 1)?;
-    visit.waits()?;
+    access.waits()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 2, 1)?;
-    visit.ends()?;
+    access.ends()?;
     dirty(&supplier, &vmo, &[(1, 1, true), (2, 1, false), (3, 1, true)])?;
     equal(words(&vmo, 0, 4)?, vec![content(0), 0, 55, 0])?;
     supplier.unasked()
@@ -355,11 +355,11 @@ fn grown_trapped(how: How) -> Outcome {
 fn grown_by_a_stream() -> Outcome {
     let (supplier, vmo) = supplied(1, ZX_VMO_RESIZABLE | ZX_VMO_TRAP_DIRTY)?;
     let stream = Stream::create(ZX_STREAM_MODE_WRITE, &vmo, PAGE)?;
-    let visit = Visit::call(move || stream.write(&[7; 8]).map(|count| vec![count as u64]));
+    let access = Access::call(move || stream.write(&[7; 8]).map(|count| vec![count as u64]));
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 1, 1)?;
-    visit.waits()?;
+    access.waits()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 1, 1)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&vmo, 0, 2)?, vec![content(0), u64::from_le_bytes([7; 8])])?;
     supplier.unasked()
 }
@@ -373,10 +373,10 @@ fn zero_written_back() -> Outcome {
     dirty(&supplier, &vmo, &[(1, 2, true)])?;
     op(&supplier, &vmo, ZX_PAGER_OP_WRITEBACK_END, 1, 2)?;
     dirty(&supplier, &vmo, &[])?;
-    let visit = Visit::read(Called, &vmo, 1, 1)?;
+    let access = Access::read(Called, &vmo, 1, 1)?;
     supplier.asked_to_read(&vmo, 1, 1)?;
     supplier.supply(&vmo, 1, 1)?;
-    visit.finds(&[content(1)])?;
+    access.finds(&[content(1)])?;
     supplier.unasked()
 }
 
@@ -406,22 +406,22 @@ fn zero_by_op() -> Outcome {
     vmo.op_range(ZX_VMO_OP_ZERO, 3 * PAGE, PAGE)?;
     equal(words(&vmo, 3, 1)?, vec![0])?;
     equal(ranges(&supplier, &vmo)?.iter().map(|range| range.1).sum::<u64>(), 3)?;
-    let other = crate::paged::another(&vmo)?;
-    let visit = Visit::call(move || other.op_range(ZX_VMO_OP_ZERO, 4 * PAGE, 4).map(|()| Vec::new()));
+    let other = crate::pager_vmo::another(&vmo)?;
+    let access = Access::call(move || other.op_range(ZX_VMO_OP_ZERO, 4 * PAGE, 4).map(|()| Vec::new()));
     supplier.asked_to_read(&vmo, 4, 1)?;
     supplier.supply(&vmo, 4, 1)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&vmo, 4, 1)?, vec![content(4) >> 32 << 32])?;
     supplier.unasked()
 }
 
 fn zero_by_op_trapped() -> Outcome {
     let (supplier, vmo) = supplied(4, ZX_VMO_TRAP_DIRTY)?;
-    let visit = Visit::op(&vmo, ZX_VMO_OP_ZERO, 1, 2)?;
+    let access = Access::op(&vmo, ZX_VMO_OP_ZERO, 1, 2)?;
     supplier.asked(&vmo, ZX_PAGER_VMO_DIRTY, 1, 2)?;
-    visit.waits()?;
+    access.waits()?;
     op(&supplier, &vmo, ZX_PAGER_OP_DIRTY, 1, 2)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&vmo, 0, 4)?, vec![content(0), 0, 0, content(3)])?;
     equal(ranges(&supplier, &vmo)?.iter().map(|range| range.1).sum::<u64>(), 2)?;
     supplier.unasked()
@@ -492,7 +492,7 @@ fn query_stats() -> Outcome {
     // Another write to the same page, which is dirty already: by a call, and through a mapping.
     vmo.write(&[2], 0)?;
     equal(modified(ZX_PAGER_RESET_VMO_STATS)?, ZX_PAGER_VMO_STATS_MODIFIED)?;
-    Visit::write(Mapped, &vmo, 0, 1, 55)?.ends()?;
+    Access::write(Mapped, &vmo, 0, 1, 55)?.ends()?;
     equal(modified(ZX_PAGER_RESET_VMO_STATS)?, ZX_PAGER_VMO_STATS_MODIFIED)?;
     vmo.set_size(PAGE)?;
     equal(modified(ZX_PAGER_RESET_VMO_STATS)?, ZX_PAGER_VMO_STATS_MODIFIED)?;

@@ -5,10 +5,10 @@ use zx::{AsHandleRef, Vmo};
 
 use super::{cases, late};
 use crate::check::{Outcome, ensure, equal, fails};
-use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{PAGE, Supplier, Visit, content, contents, words};
+use crate::pager_vmo::AccessKind::{self, Called, Mapped};
+use crate::pager_vmo::{Access, PAGE, Supplier, content, contents, words};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{KILLED, OwnJob};
+use crate::test_process::{KILLED, OwnJob};
 
 cases! {
     "pager.end.resized_vmar" => || resized(Mapped),
@@ -40,70 +40,70 @@ cases! {
     "pager.end.exception_of_a_call" => exception_of_a_call,
 }
 
-fn resized(how: How) -> Outcome {
+fn resized(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with_options(1, ZX_VMO_RESIZABLE)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
+    let access = Access::read(how, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     vmo.set_size(0)?;
-    visit.fails(Status::OUT_OF_RANGE)?;
+    access.fails(Status::OUT_OF_RANGE)?;
     supplier.unasked()
 }
 
-fn suspended(how: How) -> Outcome {
+fn suspended(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     // In the first round the thread resumes before its page arrives; in the second one the page arrives first.
     for (page, supply_first) in [(0, false), (1, true)] {
-        let visit = Visit::read(how, &vmo, page, 1)?;
+        let access = Access::read(how, &vmo, page, 1)?;
         supplier.asked_to_read(&vmo, page, 1)?;
-        visit.waits()?;
-        let token = visit.with_thread(|thread| {
+        access.waits()?;
+        let token = access.with_thread(|thread| {
             let token = thread.suspend()?;
             thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
             Ok::<_, Status>(token)
         })??;
-        equal(visit.with_thread(|thread| thread.info().map(|info| info.state))??, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        equal(access.with_thread(|thread| thread.info().map(|info| info.state))??, abi::ZX_THREAD_STATE_SUSPENDED)?;
         if supply_first {
             supplier.supply(&vmo, page, 1)?;
-            ensure(!visit.has_ended()?, "it went on while it was suspended")?;
+            ensure(!access.has_ended()?, "it went on while it was suspended")?;
             drop(token);
         } else {
             drop(token);
-            visit.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
-            visit.waits()?;
+            access.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+            access.waits()?;
             supplier.unasked()?;
             supplier.supply(&vmo, page, 1)?;
         }
-        visit.finds(&[content(page)])?;
+        access.finds(&[content(page)])?;
     }
     supplier.unasked()
 }
 
-fn pager_closed(how: How, asked: bool) -> Outcome {
+fn pager_closed(how: AccessKind, asked: bool) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
-    visit.waits()?;
+    let access = Access::read(how, &vmo, 0, 1)?;
+    access.waits()?;
     if asked {
         supplier.asked_to_read(&vmo, 0, 1)?;
     }
     let Supplier { pager, port } = supplier;
     drop(pager);
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     // No further packet arrives, not even `COMPLETE`.
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
 }
 
-fn detached(how: How, asked: bool) -> Outcome {
+fn detached(how: AccessKind, asked: bool) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
-    visit.waits()?;
+    let access = Access::read(how, &vmo, 0, 1)?;
+    access.waits()?;
     if asked {
         supplier.asked_to_read(&vmo, 0, 1)?;
     }
     supplier.pager.detach_vmo(&vmo)?;
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     supplier.completed(&vmo)?;
-    Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
+    Access::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
     supplier.unasked()
 }
 
@@ -111,19 +111,19 @@ fn detached(how: How, asked: bool) -> Outcome {
 fn closed_pager() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 1, 1)?;
-    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    let access = Access::read(Mapped, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     let Supplier { pager, port } = supplier;
     drop(pager);
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     for how in [Mapped, Called] {
-        Visit::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
-        Visit::read(how, &vmo, 1, 1)?.finds(&[content(1)])?;
+        Access::read(how, &vmo, 0, 1)?.fails(Status::BAD_STATE)?;
+        Access::read(how, &vmo, 1, 1)?.finds(&[content(1)])?;
     }
     equal(vmo.info()?.committed_bytes, PAGE)?;
     let clone = vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, 2 * PAGE)?;
-    Visit::write(Mapped, &clone, 1, 1, 9)?.ends()?;
-    Visit::read(Mapped, &clone, 0, 1)?.fails(Status::BAD_STATE)?;
+    Access::write(Mapped, &clone, 1, 1, 9)?.ends()?;
+    Access::read(Mapped, &clone, 0, 1)?.fails(Status::BAD_STATE)?;
     equal((words(&clone, 1, 1)?, words(&vmo, 1, 1)?), (vec![9], contents(1, 1)))?;
     drop((vmo, clone));
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)
@@ -137,7 +137,7 @@ fn detached_then_closed() -> Outcome {
     drop(pager);
     // A packet that was not dequeued is removed with the pager.
     fails(port.wait(zx::MonotonicInstant::INFINITE_PAST), Status::TIMED_OUT)?;
-    Visit::read(Called, &vmo, 0, 1)?.fails(Status::BAD_STATE)
+    Access::read(Called, &vmo, 0, 1)?.fails(Status::BAD_STATE)
 }
 
 fn detach_completes() -> Outcome {
@@ -152,12 +152,12 @@ fn detach_completes() -> Outcome {
 
 fn close_completes() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let copy = crate::paged::another(&vmo)?;
+    let copy = crate::pager_vmo::another(&vmo)?;
     let key = vmo.key;
     drop(vmo);
     supplier.unasked()?;
     drop(copy);
-    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+    supplier.completed(&crate::pager_vmo::Paged { vmo: Vmo::create(0, 0)?, key })
 }
 
 fn mapping_keeps_vmo() -> Outcome {
@@ -172,7 +172,7 @@ fn mapping_keeps_vmo() -> Outcome {
     mapping.read(0, &mut word)?;
     equal(u64::from_le_bytes(word), content(0))?;
     drop(mapping);
-    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+    supplier.completed(&crate::pager_vmo::Paged { vmo: Vmo::create(0, 0)?, key })
 }
 
 /// The VMO's last handle is closed while a call waits. The page can no longer be supplied, so the call fails.
@@ -180,34 +180,34 @@ fn vmo_closed_meanwhile() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
     let key = vmo.key;
     let raw = zx::Handle::from(vmo.vmo).into_raw();
-    let visit = Visit::call(move || {
+    let access = Access::call(move || {
         let mut word = [0_u8; 8];
         match super::raw!(zx_vmo_read, raw, word.as_mut_ptr(), 0, 8) {
             Status::OK => Ok(vec![u64::from_le_bytes(word)]),
             status => Err(status),
         }
     });
-    visit.waits()?;
+    access.waits()?;
     drop(zx::Handle::from_raw(raw));
-    visit.fails(Status::BAD_HANDLE)?;
-    supplier.completed(&crate::paged::Paged { vmo: Vmo::create(0, 0)?, key })
+    access.fails(Status::BAD_HANDLE)?;
+    supplier.completed(&crate::pager_vmo::Paged { vmo: Vmo::create(0, 0)?, key })
 }
 
 /// Without its port a pager sends no requests; supplied pages are still accepted.
 fn port_closed() -> Outcome {
     let (supplier, vmo) = Supplier::with(3)?;
-    let first = Visit::read(Called, &vmo, 0, 1)?;
+    let first = Access::read(Called, &vmo, 0, 1)?;
     first.waits()?;
     let Supplier { pager, port } = supplier;
     drop(port);
-    let second = Visit::read(Mapped, &vmo, 1, 1)?;
+    let second = Access::read(Mapped, &vmo, 1, 1)?;
     second.waits()?;
     first.still_waits()?;
     let supplier = Supplier { pager, port: zx::Port::create()? };
     supplier.supply(&vmo, 0, 2)?;
     first.finds(&[content(0)])?;
     second.finds(&[content(1)])?;
-    let third = Visit::read(Called, &vmo, 2, 1)?;
+    let third = Access::read(Called, &vmo, 2, 1)?;
     third.waits()?;
     supplier.pager.detach_vmo(&vmo)?;
     third.fails(Status::BAD_STATE)?;
@@ -216,10 +216,10 @@ fn port_closed() -> Outcome {
 
 fn thread_killed() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    let access = Access::read(Mapped, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
-    let Visit::Mapped(mapped) = visit else { return Err("not mapped".into()) };
+    access.waits()?;
+    let Access::Mapped(mapped) = access else { return Err("not mapped".into()) };
     mapped.process().process.kill()?;
     equal(mapped.process().end()?, KILLED)?;
     supplier.supply(&vmo, 0, 1)?;
@@ -243,11 +243,11 @@ fn caller_killed() -> Outcome {
 
 fn killed_before_asked() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    let visits = [Visit::read(Mapped, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::read(Mapped, &vmo, 0, 1)?, Access::read(Mapped, &vmo, 1, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
     // The first packet is in the port, and the other request waits behind it.
-    for visit in visits {
-        let Visit::Mapped(mapped) = visit else { return Err("not mapped".into()) };
+    for access in accesses {
+        let Access::Mapped(mapped) = access else { return Err("not mapped".into()) };
         mapped.process().process.kill()?;
         mapped.process().end()?;
     }
@@ -256,9 +256,9 @@ fn killed_before_asked() -> Outcome {
 
 fn killed_among_others() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visits = [Visit::read(Mapped, &vmo, 0, 1)?, Visit::read(Called, &vmo, 0, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
-    let [Visit::Mapped(first), second] = visits else { return Err("not mapped".into()) };
+    let accesses = [Access::read(Mapped, &vmo, 0, 1)?, Access::read(Called, &vmo, 0, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
+    let [Access::Mapped(first), second] = accesses else { return Err("not mapped".into()) };
     first.process().process.kill()?;
     first.process().end()?;
     second.still_waits()?;
@@ -270,55 +270,55 @@ fn killed_among_others() -> Outcome {
 
 fn unmapped() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
+    let access = Access::read(Mapped, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
-    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    access.waits()?;
+    let Access::Mapped(mapped) = &access else { return Err("not mapped".into()) };
     mapped.process().vmar.unmap(mapped.base as usize, PAGE as usize)?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.fails(Status::NOT_FOUND)
+    access.fails(Status::NOT_FOUND)
 }
 
 fn mapped_anew() -> Outcome {
     let (supplier, vmo) = Supplier::with(8)?;
-    let visit = Visit::read(Mapped, &vmo, 3, 2)?;
+    let access = Access::read(Mapped, &vmo, 3, 2)?;
     supplier.asked_to_read(&vmo, 3, 1)?;
-    visit.waits()?;
-    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    access.waits()?;
+    let Access::Mapped(mapped) = &access else { return Err("not mapped".into()) };
     let (vmar, base) = (&mapped.process().vmar, vmar_offset(mapped)?);
     let other = Vmo::create(8 * PAGE, 0)?;
     other.write(&77_u64.to_le_bytes(), 3 * PAGE)?;
     other.write(&78_u64.to_le_bytes(), 4 * PAGE)?;
     vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, base, &other, 0, 8 * PAGE as usize)?;
     supplier.supply(&vmo, 3, 1)?;
-    visit.finds(&[77, 78])?;
+    access.finds(&[77, 78])?;
     supplier.unasked()?;
     // The new mapping at the same address can have a pager as well, which then gets a request.
     let (old, new) = (supplier.vmo(2, 1, 0)?, supplier.vmo(3, 1, 0)?);
-    let visit = Visit::read(Mapped, &old, 0, 1)?;
+    let access = Access::read(Mapped, &old, 0, 1)?;
     supplier.asked_to_read(&old, 0, 1)?;
-    visit.waits()?;
-    let Visit::Mapped(mapped) = &visit else { return Err("not mapped".into()) };
+    access.waits()?;
+    let Access::Mapped(mapped) = &access else { return Err("not mapped".into()) };
     let (vmar, base) = (&mapped.process().vmar, vmar_offset(mapped)?);
     vmar.map(ZX_VM_PERM_READ | ZX_VM_SPECIFIC_OVERWRITE, base, &new, 0, PAGE as usize)?;
     supplier.supply_as(&old, 0, &[66])?;
     supplier.asked_to_read(&new, 0, 1)?;
     supplier.supply_as(&new, 0, &[67])?;
-    visit.finds(&[67])?;
+    access.finds(&[67])?;
     supplier.unasked()
 }
 
-/// Offset of a visit's mapping in its process's root VMAR.
-fn vmar_offset(visit: &crate::paged::MappedVisit) -> Result<usize, crate::check::Failure> {
-    Ok(visit.base as usize - visit.process().vmar.info()?.base)
+/// Offset of an access's mapping in its process's root VMAR.
+fn vmar_offset(access: &crate::pager_vmo::MappedAccess) -> Result<usize, crate::check::Failure> {
+    Ok(access.base as usize - access.process().vmar.info()?.base)
 }
 
 /// A debugger redirects a thread that waits for a page: no thread waits for that page any more.
 fn sent_elsewhere() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    let visit = Visit::read(Mapped, &vmo, 0, 1)?;
-    visit.waits()?;
-    visit.with_thread(|thread| {
+    let access = Access::read(Mapped, &vmo, 0, 1)?;
+    access.waits()?;
+    access.with_thread(|thread| {
         let token = thread.suspend()?;
         thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
         let mut registers = thread.registers::<abi::zx_thread_state_general_regs_t>()?;
@@ -329,7 +329,7 @@ fn sent_elsewhere() -> Outcome {
         drop(token);
         Ok::<_, Status>(())
     })??;
-    visit.finds(&[4711])?;
+    access.finds(&[4711])?;
     supplier.unasked()
 }
 
@@ -337,8 +337,8 @@ fn sent_elsewhere() -> Outcome {
 /// the call would only write its result there.
 fn exception_of_a_call() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    let other = crate::paged::another(&vmo)?;
-    let visit = Visit::call(move || {
+    let other = crate::pager_vmo::another(&vmo)?;
+    let access = Access::call(move || {
         let permissions = ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let region = zx::startup::vmar_root_self();
         let mapping = region.map_here(permissions, &other, 0, PAGE as usize)?;
@@ -349,5 +349,5 @@ fn exception_of_a_call() -> Outcome {
     });
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.fail(&vmo, 0, 1, Status::IO_DATA_INTEGRITY)?;
-    visit.fails(Status::IO_DATA_INTEGRITY)
+    access.fails(Status::IO_DATA_INTEGRITY)
 }

@@ -4,8 +4,8 @@ use abi::Status;
 
 use super::cases;
 use crate::check::{Outcome, equal, fails};
-use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{Supplier, Visit, content, words};
+use crate::pager_vmo::AccessKind::{self, Called, Mapped};
+use crate::pager_vmo::{Access, Supplier, content, words};
 
 cases! {
     "pager.fail.single_page_vmar" => || single_page(Mapped),
@@ -21,41 +21,41 @@ cases! {
     "pager.fail.before_asked" => before_asked,
 }
 
-fn single_page(how: How) -> Outcome {
+fn single_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
+    let access = Access::read(how, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.fail(&vmo, 0, 1, Status::IO)?;
-    visit.fails(Status::IO)?;
+    access.fails(Status::IO)?;
     supplier.unasked()
 }
 
 fn exact_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(11)?;
-    let visit = Visit::commit(&vmo, 0, 11)?;
+    let access = Access::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.fail(&vmo, 0, 11, Status::IO)?;
-    visit.fails(Status::IO)?;
+    access.fails(Status::IO)?;
     supplier.unasked()
 }
 
 fn several_commits() -> Outcome {
     let (supplier, vmo) = Supplier::with(11)?;
-    let visits = [Visit::commit(&vmo, 0, 5)?, Visit::commit(&vmo, 0, 5)?, Visit::commit(&vmo, 5, 6)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::commit(&vmo, 0, 5)?, Access::commit(&vmo, 0, 5)?, Access::commit(&vmo, 5, 6)?];
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.fail(&vmo, 0, 11, Status::IO)?;
-    visits.into_iter().try_for_each(|visit| visit.fails(Status::IO))?;
+    accesses.into_iter().try_for_each(|access| access.fails(Status::IO))?;
     supplier.unasked()
 }
 
 /// A request fails as a whole, and so do all accesses that wait for some of its pages.
 fn part_of_a_range() -> Outcome {
     let (supplier, vmo) = Supplier::with(20)?;
-    let first = Visit::commit(&vmo, 2, 8)?;
+    let first = Access::commit(&vmo, 2, 8)?;
     supplier.asked_to_read(&vmo, 2, 8)?;
-    let second = Visit::commit(&vmo, 5, 10)?;
+    let second = Access::commit(&vmo, 5, 10)?;
     second.waits()?;
-    let third = Visit::commit(&vmo, 16, 4)?;
+    let third = Access::commit(&vmo, 16, 4)?;
     supplier.asked_to_read(&vmo, 16, 4)?;
     supplier.fail(&vmo, 9, 4, Status::IO)?;
     first.fails(Status::IO)?;
@@ -68,36 +68,36 @@ fn part_of_a_range() -> Outcome {
 
 fn twice() -> Outcome {
     let (supplier, vmo) = Supplier::with(11)?;
-    let visit = Visit::commit(&vmo, 0, 11)?;
+    let access = Access::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     for page in 0..11 {
         supplier.fail(&vmo, page, 1, Status::IO)?;
     }
-    visit.fails(Status::IO)?;
+    access.fails(Status::IO)?;
     supplier.unasked()
 }
 
 fn after_detach() -> Outcome {
     let (supplier, vmo) = Supplier::with(11)?;
-    let visit = Visit::commit(&vmo, 0, 11)?;
+    let access = Access::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.pager.detach_vmo(&vmo)?;
-    visit.fails(Status::BAD_STATE)?;
+    access.fails(Status::BAD_STATE)?;
     fails(supplier.fail(&vmo, 0, 11, Status::IO), Status::BAD_STATE)?;
     supplier.completed(&vmo)
 }
 
 fn then_supplied() -> Outcome {
     let (supplier, vmo) = Supplier::with(11)?;
-    let visit = Visit::commit(&vmo, 0, 11)?;
+    let access = Access::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.fail(&vmo, 0, 11, Status::IO)?;
-    visit.fails(Status::IO)?;
+    access.fails(Status::IO)?;
     // The failure is not remembered: the next access sends a new request.
-    let visit = Visit::commit(&vmo, 0, 11)?;
+    let access = Access::commit(&vmo, 0, 11)?;
     supplier.asked_to_read(&vmo, 0, 11)?;
     supplier.supply(&vmo, 0, 11)?;
-    visit.ends()?;
+    access.ends()?;
     equal(words(&vmo, 10, 1)?, vec![content(10)])?;
     supplier.unasked()
 }
@@ -105,7 +105,7 @@ fn then_supplied() -> Outcome {
 fn one_of_several_vmos() -> Outcome {
     let supplier = Supplier::new()?;
     let vmos = [supplier.vmo(1, 11, 0)?, supplier.vmo(2, 11, 0)?];
-    let [first, second] = [Visit::commit(&vmos[0], 0, 11)?, Visit::commit(&vmos[1], 0, 11)?];
+    let [first, second] = [Access::commit(&vmos[0], 0, 11)?, Access::commit(&vmos[1], 0, 11)?];
     first.waits()?;
     second.waits()?;
     supplier.fail(&vmos[0], 0, 11, Status::IO)?;
@@ -122,10 +122,10 @@ fn error_codes() -> Outcome {
     let codes = [Status::IO, Status::IO_DATA_INTEGRITY, Status::BAD_STATE, Status::NO_SPACE, Status::BUFFER_TOO_SMALL];
     for how in [Mapped, Called] {
         for code in codes {
-            let visit = Visit::read(how, &vmo, 0, 1)?;
+            let access = Access::read(how, &vmo, 0, 1)?;
             supplier.asked_to_read(&vmo, 0, 1)?;
             supplier.fail(&vmo, 0, 1, code)?;
-            visit.fails(code)?;
+            access.fails(code)?;
         }
     }
     for code in [Status::OK, Status::INTERNAL, Status::NO_MEMORY, Status::CANCELED, Status(7), Status(-5000)] {
@@ -139,9 +139,9 @@ fn error_codes() -> Outcome {
 /// A request that fails before its packet is dequeued is withdrawn.
 fn before_asked() -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    let visits = [Visit::read(Called, &vmo, 0, 1)?, Visit::read(Mapped, &vmo, 1, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::read(Called, &vmo, 0, 1)?, Access::read(Mapped, &vmo, 1, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.fail(&vmo, 0, 2, Status::IO)?;
-    visits.into_iter().try_for_each(|visit| visit.fails(Status::IO))?;
+    accesses.into_iter().try_for_each(|access| access.fails(Status::IO))?;
     supplier.unasked()
 }

@@ -6,8 +6,8 @@ use zx::{AsHandleRef, Vmo};
 
 use super::cases;
 use crate::check::{Outcome, equal};
-use crate::paged::How::{self, Called, Mapped};
-use crate::paged::{PAGE, Paged, Supplier, Visit, content, contents};
+use crate::pager_vmo::AccessKind::{self, Called, Mapped};
+use crate::pager_vmo::{Access, PAGE, Paged, Supplier, content, contents};
 
 cases! {
     "pager.read.single_page_vmar" => || single_page(Mapped),
@@ -43,49 +43,49 @@ cases! {
     "pager.deliver.answer" => deliver_answer,
 }
 
-fn single_page(how: How) -> Outcome {
+fn single_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
+    let access = Access::read(how, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     supplier.supply(&vmo, 0, 1)?;
-    visit.finds(&[content(0)])?;
+    access.finds(&[content(0)])?;
     supplier.unasked()
 }
 
-fn uncommitted_page(how: How) -> Outcome {
+fn uncommitted_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let visit = Visit::read(how, &vmo, 0, 1)?;
+    let access = Access::read(how, &vmo, 0, 1)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.pager.supply_pages(&vmo, 0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
-    visit.finds(&[0])?;
+    access.finds(&[0])?;
     supplier.unasked()
 }
 
-fn presupplied(how: How) -> Outcome {
+fn presupplied(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
     supplier.supply(&vmo, 0, 2)?;
-    Visit::read(how, &vmo, 0, 2)?.finds(&contents(0, 2))?;
+    Access::read(how, &vmo, 0, 2)?.finds(&contents(0, 2))?;
     supplier.unasked()
 }
 
 /// A request that is met before its packet is dequeued is withdrawn.
-fn supplied_before_asked(how: How) -> Outcome {
+fn supplied_before_asked(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(2)?;
-    let visits = [Visit::read(how, &vmo, 0, 1)?, Visit::read(how, &vmo, 1, 1)?];
-    visits.iter().try_for_each(Visit::waits)?;
+    let accesses = [Access::read(how, &vmo, 0, 1)?, Access::read(how, &vmo, 1, 1)?];
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.supply(&vmo, 0, 2)?;
-    for (page, visit) in (0..).zip(visits) {
-        visit.finds(&[content(page)])?;
+    for (page, access) in (0..).zip(accesses) {
+        access.finds(&[content(page)])?;
     }
     supplier.unasked()?;
     // The next packet is the next request, not the withdrawn one.
     let (supplier, vmo) = Supplier::with(2)?;
-    let first = Visit::read(how, &vmo, 0, 1)?;
+    let first = Access::read(how, &vmo, 0, 1)?;
     first.waits()?;
     supplier.supply(&vmo, 0, 1)?;
     first.finds(&[content(0)])?;
-    let second = Visit::read(how, &vmo, 1, 1)?;
+    let second = Access::read(how, &vmo, 1, 1)?;
     second.waits()?;
     supplier.asked_to_read(&vmo, 1, 1)?;
     supplier.supply(&vmo, 1, 1)?;
@@ -95,61 +95,61 @@ fn supplied_before_asked(how: How) -> Outcome {
 
 fn sequence_mapped() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let visit = Visit::read(Mapped, &vmo, 0, 32)?;
+    let access = Access::read(Mapped, &vmo, 0, 32)?;
     for page in 0..32 {
         supplier.asked_to_read(&vmo, page, 1)?;
         supplier.unasked()?;
         supplier.supply(&vmo, page, 1)?;
     }
-    visit.finds(&contents(0, 32))
+    access.finds(&contents(0, 32))
 }
 
 fn sequence_called() -> Outcome {
     let (supplier, vmo) = Supplier::with(32)?;
-    let visit = Visit::read(Called, &vmo, 0, 32)?;
+    let access = Access::read(Called, &vmo, 0, 32)?;
     supplier.asked_to_read(&vmo, 0, 32)?;
     for page in 0..32 {
-        visit.still_waits()?;
+        access.still_waits()?;
         supplier.supply(&vmo, page, 1)?;
     }
-    visit.finds(&contents(0, 32))?;
+    access.finds(&contents(0, 32))?;
     supplier.unasked()
 }
 
-/// Visits that read one page each, in the order of the pages.
-fn visits(how: How, vmo: &Paged, count: u64) -> Result<Vec<Visit>, crate::check::Failure> {
-    let mut visits = Vec::new();
+/// Accesses that read one page each, in the order of the pages.
+fn accesses(how: AccessKind, vmo: &Paged, count: u64) -> Result<Vec<Access>, crate::check::Failure> {
+    let mut accesses = Vec::new();
     for page in 0..count {
-        let visit = Visit::read(how, vmo, page, 1)?;
-        visit.waits()?;
-        visits.push(visit);
+        let access = Access::read(how, vmo, page, 1)?;
+        access.waits()?;
+        accesses.push(access);
     }
-    Ok(visits)
+    Ok(accesses)
 }
 
-fn many_pages(how: How) -> Outcome {
+fn many_pages(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(8)?;
-    let visits = visits(how, &vmo, 8)?;
+    let accesses = accesses(how, &vmo, 8)?;
     // One packet at a time, in the order of the requests.
-    for (page, visit) in (0..).zip(visits) {
+    for (page, access) in (0..).zip(accesses) {
         supplier.asked_to_read(&vmo, page, 1)?;
         supplier.supply(&vmo, page, 1)?;
-        visit.finds(&[content(page)])?;
+        access.finds(&[content(page)])?;
     }
     supplier.unasked()
 }
 
-fn one_page(how: How) -> Outcome {
+fn one_page(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let mut visits = Vec::new();
+    let mut accesses = Vec::new();
     for _ in 0..8 {
-        visits.push(Visit::read(how, &vmo, 0, 1)?);
+        accesses.push(Access::read(how, &vmo, 0, 1)?);
     }
-    visits.iter().try_for_each(Visit::waits)?;
+    accesses.iter().try_for_each(Access::waits)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.unasked()?;
     supplier.supply(&vmo, 0, 1)?;
-    visits.into_iter().try_for_each(|visit| visit.finds(&[content(0)]))?;
+    accesses.into_iter().try_for_each(|access| access.finds(&[content(0)]))?;
     supplier.unasked()
 }
 
@@ -158,18 +158,18 @@ const ODD: [u64; 5] = [2, 3, 5, 7, 13];
 
 /// Pages that are accessed one by one are supplied in groups; the source pages are either at the start of their VMO or
 /// at the same offsets as the target.
-fn bulk(how: How, lengths: &[u64], same_place: bool) -> Outcome {
+fn bulk(how: AccessKind, lengths: &[u64], same_place: bool) -> Outcome {
     let (supplier, vmo) = Supplier::with(lengths.iter().sum())?;
     let mut first = 0;
     for &count in lengths {
-        let mut visits = Vec::new();
+        let mut accesses = Vec::new();
         for page in first..first + count {
-            visits.push((page, Visit::read(how, &vmo, page, 1)?));
+            accesses.push((page, Access::read(how, &vmo, page, 1)?));
             supplier.asked_to_read(&vmo, page, 1)?;
         }
         supplier.supply_from(&vmo, first, count, if same_place { first } else { 0 })?;
-        for (page, visit) in visits {
-            visit.finds(&[content(page)])?;
+        for (page, access) in accesses {
+            access.finds(&[content(page)])?;
         }
         first += count;
     }
@@ -177,20 +177,20 @@ fn bulk(how: How, lengths: &[u64], same_place: bool) -> Outcome {
 }
 
 /// A present page is not replaced, and the pages around it are supplied all the same.
-fn overlapping_supply(how: How) -> Outcome {
+fn overlapping_supply(how: AccessKind) -> Outcome {
     let (supplier, vmo) = Supplier::with(3)?;
     supplier.supply_as(&vmo, 1, &[101])?;
-    let visit = Visit::read(how, &vmo, 0, 3)?;
+    let access = Access::read(how, &vmo, 0, 3)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply_as(&vmo, 0, &[200, 201, 202])?;
-    visit.finds(&[200, 101, 202])?;
+    access.finds(&[200, 101, 202])?;
     supplier.unasked()
 }
 
-fn many_requests(how: How) -> Outcome {
+fn many_requests(how: AccessKind) -> Outcome {
     const COUNT: u64 = 40;
     let (supplier, vmo) = Supplier::with(COUNT)?;
-    let visits = visits(how, &vmo, COUNT)?;
+    let accesses = accesses(how, &vmo, COUNT)?;
     for page in 0..COUNT {
         supplier.asked_to_read(&vmo, page, 1)?;
     }
@@ -198,8 +198,8 @@ fn many_requests(how: How) -> Outcome {
     for page in (0..COUNT).rev() {
         supplier.supply(&vmo, page, 1)?;
     }
-    for (page, visit) in (0..).zip(visits) {
-        visit.finds(&[content(page)])?;
+    for (page, access) in (0..).zip(accesses) {
+        access.finds(&[content(page)])?;
     }
     supplier.unasked()
 }
@@ -208,10 +208,10 @@ fn successive_vmos() -> Outcome {
     let supplier = Supplier::new()?;
     for key in 0..16 {
         let vmo = supplier.vmo(key, 1, 0)?;
-        let visit = Visit::read(if key % 2 == 0 { Mapped } else { Called }, &vmo, 0, 1)?;
+        let access = Access::read(if key % 2 == 0 { Mapped } else { Called }, &vmo, 0, 1)?;
         supplier.asked_to_read(&vmo, 0, 1)?;
         supplier.supply(&vmo, 0, 1)?;
-        visit.finds(&[content(0)])?;
+        access.finds(&[content(0)])?;
         let key = vmo.key;
         drop(vmo);
         supplier.completed(&Paged { vmo: Vmo::create(0, 0)?, key })?;
@@ -224,17 +224,17 @@ fn several_vmos() -> Outcome {
     let mut all = Vec::new();
     for key in 0..8 {
         let vmo = supplier.vmo(key, 1, 0)?;
-        let visit = Visit::read(Called, &vmo, 0, 1)?;
-        visit.waits()?;
-        all.push((vmo, visit));
+        let access = Access::read(Called, &vmo, 0, 1)?;
+        access.waits()?;
+        all.push((vmo, access));
     }
     // Each VMO has a packet of its own, so all packets are in the port now.
     for (vmo, _) in &all {
         supplier.asked_to_read(vmo, 0, 1)?;
     }
-    for (vmo, visit) in all {
+    for (vmo, access) in all {
         supplier.supply_as(&vmo, 0, &[vmo.key])?;
-        visit.finds(&[vmo.key])?;
+        access.finds(&[vmo.key])?;
     }
     Ok(())
 }
@@ -242,10 +242,10 @@ fn several_vmos() -> Outcome {
 /// A call's own buffer can be memory of a pager; the call takes effect only once.
 fn buffer_of_a_call() -> Outcome {
     let (supplier, vmo) = Supplier::with(4)?;
-    let other = crate::paged::another(&vmo)?;
+    let other = crate::pager_vmo::another(&vmo)?;
     let (ours, theirs) = zx::Channel::create()?;
     let (event, reader) = (zx::Event::create()?, zx::Port::create()?);
-    let visit = Visit::call(move || {
+    let access = Access::call(move || {
         let region = zx::startup::vmar_root_self();
         let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let mapping = region.map_here(permissions, &other, 0, 4 * PAGE as usize)?;
@@ -266,7 +266,7 @@ fn buffer_of_a_call() -> Outcome {
     supplier.asked_to_read(&vmo, 2, 1)?;
     supplier.supply(&vmo, 2, 1)?;
     let timed_out = abi::Status::TIMED_OUT.0 as u64;
-    visit.finds(&[0, timed_out])?;
+    access.finds(&[0, timed_out])?;
     let (mut bytes, mut handles) = ([0; 16], [None, None]);
     let size = ours.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
     equal((size.bytes, size.handles), (8, 1))?;
@@ -276,15 +276,15 @@ fn buffer_of_a_call() -> Outcome {
 /// Code can be supplied, too.
 fn instructions() -> Outcome {
     let (supplier, vmo) = Supplier::with(1)?;
-    let code = crate::paged::another(&vmo)?.replace_as_executable(None)?;
-    let tiny = crate::caught::Mortal::new(crate::tiny::SPIN)?;
+    let code = crate::pager_vmo::another(&vmo)?.replace_as_executable(None)?;
+    let tiny = crate::caught_exception::OwnedTestProcess::new(crate::test_process::SPIN)?;
     let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
     let entry = tiny.vmar.map(permissions, 0, &code, 0, PAGE as usize)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.process.start(&tiny.thread, entry, tiny.stack, zx::Event::create()?.into(), 0)?;
     supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply_as(&vmo, 0, &[u64::from_le_bytes([0x0f, 0x0b, 0, 0, 0, 0, 0, 0])])?;
-    crate::caught::catch_type(&channel, abi::ZX_EXCP_UNDEFINED_INSTRUCTION)?;
+    crate::caught_exception::catch_type(&channel, abi::ZX_EXCP_UNDEFINED_INSTRUCTION)?;
     Ok(())
 }
 
@@ -308,8 +308,8 @@ fn delivered(
     ends: impl FnOnce() -> Outcome,
 ) -> Result<Vec<u8>, crate::check::Failure> {
     let (supplier, vmo) = trapped()?;
-    let other = crate::paged::another(&vmo)?;
-    let visit = Visit::call(move || {
+    let other = crate::pager_vmo::another(&vmo)?;
+    let access = Access::call(move || {
         let region = zx::startup::vmar_root_self();
         let permissions = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let mapping = region.map_here(permissions, &other, 0, PAGE as usize)?;
@@ -319,7 +319,7 @@ fn delivered(
         }
     });
     let limit = super::late();
-    while visit.with_thread(|thread| thread.info().map(|info| info.state))?? != state {
+    while access.with_thread(|thread| thread.info().map(|info| info.state))?? != state {
         crate::check::ensure(zx::MonotonicInstant::now() < limit, "the call does not wait")?;
         zx::nanosleep(super::soon(1))?;
     }
@@ -327,9 +327,9 @@ fn delivered(
     op(&supplier, &vmo, abi::ZX_PAGER_OP_WRITEBACK_END)?;
     ends()?;
     supplier.asked(&vmo, abi::ZX_PAGER_VMO_DIRTY, 0, 1)?;
-    visit.waits()?;
+    access.waits()?;
     op(&supplier, &vmo, abi::ZX_PAGER_OP_DIRTY)?;
-    visit.ends()?;
+    access.ends()?;
     supplier.unasked()?;
     let mut bytes = vec![0; 64];
     vmo.read(&mut bytes, 0)?;

@@ -10,10 +10,10 @@ use abi::{
 use zx::{AsHandleRef, Job, Vmo};
 
 use super::{cases, raw, without};
-use crate::caught::catch_type;
+use crate::caught_exception::catch_type;
 use crate::check::{Failure, Outcome, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{OwnJob, SPIN, Tiny};
+use crate::test_process::{OwnJob, SPIN, TestProcess};
 
 cases! {
     "job.set_policy.topic" => topic,
@@ -122,7 +122,7 @@ fn with_children() -> Outcome {
     fails(job.set_policy(ZX_JOB_POL_RELATIVE, &entries), Status::BAD_STATE)?;
     drop(child);
     job.set_policy(ZX_JOB_POL_RELATIVE, &entries)?;
-    let process = Tiny::in_job(&job, SPIN)?;
+    let process = TestProcess::in_job(&job, SPIN)?;
     fails(job.set_policy(ZX_JOB_POL_RELATIVE, &entries), Status::BAD_STATE)?;
     process.process.kill()?;
     process.end()?;
@@ -412,7 +412,7 @@ fn slack_with_children() -> Outcome {
     let child = job.create_child()?;
     fails(job.set_timer_slack(&slack(0, 0)), Status::BAD_STATE)?;
     drop(child);
-    let process = Tiny::in_job(&job, SPIN)?;
+    let process = TestProcess::in_job(&job, SPIN)?;
     fails(job.set_timer_slack(&slack(0, 0)), Status::BAD_STATE)?;
     process.process.kill()?;
     process.end()?;

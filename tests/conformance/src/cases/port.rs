@@ -11,7 +11,7 @@ use crate::check::{Outcome, ensure, equal, fails, gives};
 
 cases! {
     "port.create.options" => create_options,
-    "port.queue.comes_out" => queue_comes_out,
+    "port.queue.delivered" => queue_delivered,
     "port.queue.order" => queue_order,
     "port.queue.rights" => queue_rights,
     "port.wait.times_out" => wait_times_out,
@@ -41,7 +41,7 @@ fn create_options() -> Outcome {
     gives(raw!(zx_port_create, 0x8000_u32, &raw mut out), Status::INVALID_ARGS)
 }
 
-fn queue_comes_out() -> Outcome {
+fn queue_delivered() -> Outcome {
     let port = Port::create()?;
     let mut sent = user_packet(7, [1, 2, 3, u64::MAX]);
     sent.status = -5;

@@ -10,7 +10,7 @@ use zx::{AsHandleRef, Channel, Event, Handle, HandleRef, MonotonicInstant, Port,
 
 use super::asleep::{native, until};
 use super::{cases, late, raw, soon, user_packet};
-use crate::caught::against_policy;
+use crate::caught_exception::against_policy;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 
 cases! {
@@ -334,7 +334,7 @@ fn async_many_observers() -> Outcome {
 fn async_thread_signals() -> Outcome {
     // Packets report a thread's states: it runs, is suspended, runs again, and terminates.
     let port = Port::create()?;
-    let spinning = crate::tiny::spinning()?;
+    let spinning = crate::test_process::spinning()?;
     let thread = &spinning.thread;
     thread.wait_async(&port, 1, Signals::THREAD_RUNNING, 0)?;
     equal(port.wait(late())?.key, 1)?;

@@ -9,7 +9,7 @@ use zx::{AsHandleRef, Channel, Info, Rights, Signals};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, KILLED, OwnJob, SPIN, Tiny};
+use crate::test_process::{self, KILLED, OwnJob, SPIN, TestProcess};
 
 cases! {
     "process.create.not_started" => create_not_started,
@@ -74,7 +74,7 @@ pub fn command(arguments: &[&str]) -> Command {
 }
 
 fn create_not_started() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let info = tiny.process.info()?;
     equal((info.flags, info.return_code), (0, 0))?;
     equal(tiny.process.signals()? & Signals::TASK_TERMINATED, Signals::NONE)
@@ -95,14 +95,14 @@ fn create_options() -> Outcome {
 }
 
 fn create_root_vmar() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let (theirs, ours) = (tiny.vmar.info()?, zx::startup::vmar_root_self().info()?);
     equal((theirs.base, theirs.len), (ours.base, ours.len))?;
     ensure(theirs.base > 0 && theirs.len > 1 << 40, "the address space is small")
 }
 
 fn start_runs() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let info = tiny.process.info()?;
     ensure(info.flags & abi::ZX_INFO_PROCESS_FLAG_STARTED != 0, "it is not started")?;
     tiny.process.kill()?;
@@ -110,14 +110,14 @@ fn start_runs() -> Outcome {
 }
 
 fn start_twice() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let result = tiny.start(None, 0);
     tiny.process.kill()?;
     ensure(result.is_err(), "it started again")
 }
 
 fn start_thread_of_another() -> Outcome {
-    let (one, other) = (Tiny::new(SPIN)?, Tiny::new(SPIN)?);
+    let (one, other) = (TestProcess::new(SPIN)?, TestProcess::new(SPIN)?);
     let words = [one.process.raw_handle(), other.thread.raw_handle()];
     let status = raw!(zx_process_start, words[0], words[1], one.entry, one.stack, 0, 0);
     gives(status, Status::ACCESS_DENIED)
@@ -126,7 +126,7 @@ fn start_thread_of_another() -> Outcome {
 fn start_moves_the_handle() -> Outcome {
     let (ours, theirs) = Channel::create()?;
     let raw = theirs.raw_handle();
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     tiny.start(Some(theirs.into_handle()), 0)?;
     fails(zx::HandleRef::from_raw(raw).check_valid(), Status::BAD_HANDLE)?;
     equal(ours.signals()?, Signals::WRITABLE)?;
@@ -155,21 +155,21 @@ fn kill_running() -> Outcome {
 }
 
 fn kill_not_started() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)?;
     ensure(tiny.start(None, 0).is_err(), "a dead process started")
 }
 
 fn kill_twice() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     tiny.end()?;
     tiny.process.kill().map_err(Into::into)
 }
 
 fn kill_rights() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let weak = zx::Process::from(without(&tiny.process, Rights::DESTROY)?);
     fails(weak.kill(), Status::ACCESS_DENIED)
 }
@@ -186,7 +186,7 @@ fn kill_closes_handles() -> Outcome {
 }
 
 fn info_flags() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     tiny.end()?;
     let flags = tiny.process.info()?.flags;
@@ -196,7 +196,7 @@ fn info_flags() -> Outcome {
 
 fn info_start_time() -> Outcome {
     let before = zx::MonotonicInstant::now();
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let after = zx::MonotonicInstant::now();
     let start = zx::MonotonicInstant(tiny.process.info()?.start_time);
     tiny.process.kill()?;
@@ -204,15 +204,15 @@ fn info_start_time() -> Outcome {
 }
 
 fn info_threads() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let mut koids = [0; 4];
     let size = tiny.process.get_info_koids(abi::ZX_INFO_PROCESS_THREADS, &mut koids)?;
     tiny.process.kill()?;
-    equal((size.actual, size.avail, koids[0]), (1, 1, tiny::koid(&tiny.thread)?))
+    equal((size.actual, size.avail, koids[0]), (1, 1, test_process::koid(&tiny.thread)?))
 }
 
 fn memory_read_and_write() -> Outcome {
-    let tiny = Tiny::new(&[0xeb, 0xfe, 1, 2, 3])?;
+    let tiny = TestProcess::new(&[0xeb, 0xfe, 1, 2, 3])?;
     let mut bytes = [0; 5];
     equal(tiny.process.read_memory(tiny.entry, &mut bytes)?, 5)?;
     equal(bytes, [0xeb, 0xfe, 1, 2, 3])?;
@@ -237,7 +237,7 @@ fn memory_read_and_write() -> Outcome {
 }
 
 fn memory_not_mapped() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     // An empty region of the other process, and a region of this process that is mapped only in part.
     let can = abi::ZX_VM_CAN_MAP_READ | abi::ZX_VM_CAN_MAP_WRITE | abi::ZX_VM_CAN_MAP_SPECIFIC;
     let (_empty, empty) = tiny.vmar.allocate(can, 0, 4096)?;
@@ -264,7 +264,7 @@ fn memory_not_mapped() -> Outcome {
 }
 
 fn memory_rights() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let blind = zx::Process::from(without(&tiny.process, Rights::READ)?);
     fails(blind.read_memory(tiny.entry, &mut [0; 8]), Status::ACCESS_DENIED)?;
     let mute = zx::Process::from(without(&tiny.process, Rights::WRITE)?);
@@ -288,7 +288,7 @@ fn pipes_echo() -> Outcome {
 
 fn many_one_after_another() -> Outcome {
     for _ in 0..200 {
-        tiny::dies(&[0x0f, 0x0b])?;
+        test_process::dies(&[0x0f, 0x0b])?;
     }
     fails(zx::Event::create()?.wait_one(Signals::USER_0, soon(1)), Status::TIMED_OUT)
 }
@@ -315,7 +315,7 @@ fn create_name_is_cut() -> Outcome {
 }
 
 fn create_root_vmar_stays() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     fails(tiny.vmar.destroy(), Status::NOT_SUPPORTED)?;
     fails(zx::startup::vmar_root_self().destroy(), Status::NOT_SUPPORTED)?;
     // `ZX_INFO_PROCESS_MAPS` lists its content: the address space, the root VMAR, code and stack.
@@ -341,7 +341,7 @@ fn start_makes_calls() -> Outcome {
 }
 
 fn start_no_handle() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let token = tiny.thread.suspend()?;
     tiny.start(None, 7)?;
     tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
@@ -354,7 +354,7 @@ fn start_no_handle() -> Outcome {
 
 fn start_no_handle_makes_calls() -> Outcome {
     // `jmp rsi`: the process begins with the call that ends it; its missing handle is the return code.
-    let tiny = Tiny::new(&[0xff, 0xe6])?;
+    let tiny = TestProcess::new(&[0xff, 0xe6])?;
     let exit = function!(zx_process_exit).wrapping_add(tiny.map_vdso()?);
     tiny.start(None, exit as usize)?;
     equal(tiny.process.wait_one(Signals::TASK_TERMINATED, late())?, Signals::TASK_TERMINATED)?;
@@ -369,7 +369,7 @@ fn consumes(words: [u64; 4], argument: zx::Handle, expected: Status) -> Outcome 
 }
 
 fn start_refused() -> Outcome {
-    let (tiny, other) = (Tiny::new(SPIN)?, Tiny::new(SPIN)?);
+    let (tiny, other) = (TestProcess::new(SPIN)?, TestProcess::new(SPIN)?);
     let (channel, _peer) = Channel::create()?;
     let (process, thread) = (u64::from(tiny.process.raw_handle()), u64::from(tiny.thread.raw_handle()));
     let (entry, stack) = (tiny.entry as u64, tiny.stack as u64);
@@ -404,7 +404,7 @@ fn start_refused() -> Outcome {
 }
 
 fn start_rights() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let words =
         |process: u32, thread: u32| [u64::from(process), u64::from(thread), tiny.entry as u64, tiny.stack as u64];
     let event = || Ok::<_, Failure>(zx::Event::create()?.into_handle());
@@ -419,7 +419,7 @@ fn start_rights() -> Outcome {
 
 fn kill_by_its_thread() -> Outcome {
     // A thread cannot be killed: its process continues. A process ends when its only thread exits.
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     gives(raw!(zx_task_kill, tiny.thread.raw_handle()), Status::WRONG_TYPE)?;
     fails(tiny.process.wait_one(Signals::TASK_TERMINATED, soon(10)), Status::TIMED_OUT)?;
     tiny.process.kill()?;
@@ -492,7 +492,7 @@ fn kill_while_created() -> Outcome {
                 Ok::<_, Failure>(std::thread::spawn(move || {
                     let mut made = Vec::new();
                     for _ in 0..100 {
-                        let Ok(tiny) = Tiny::in_job(&job, SPIN) else { break };
+                        let Ok(tiny) = TestProcess::in_job(&job, SPIN) else { break };
                         let started = tiny.start(None, 0).is_ok();
                         made.push(tiny);
                         if !started {
@@ -520,8 +520,8 @@ fn kill_while_created() -> Outcome {
 const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
 
 /// A process that counts in memory that it shares with this one.
-fn counting() -> Result<(Tiny, zx::Vmo), Failure> {
-    let tiny = Tiny::new(COUNT)?;
+fn counting() -> Result<(TestProcess, zx::Vmo), Failure> {
+    let tiny = TestProcess::new(COUNT)?;
     let memory = zx::Vmo::create(4096, 0)?;
     let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
     let address = tiny.vmar.map(perm, 0, &memory, 0, 4096)?;
@@ -548,8 +548,8 @@ fn counts(memory: &zx::Vmo) -> Outcome {
 fn handles_of_the_process_closed() -> Outcome {
     let job = job()?;
     let (tiny, memory) = counting()?;
-    let koid = tiny::koid(&tiny.process)?;
-    let Tiny { process, thread, vmar, .. } = tiny;
+    let koid = test_process::koid(&tiny.process)?;
+    let TestProcess { process, thread, vmar, .. } = tiny;
     drop((process, vmar));
     counts(&memory)?;
     equal(thread.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
@@ -566,8 +566,8 @@ fn handles_of_the_process_closed() -> Outcome {
 
 fn handles_of_the_thread_closed() -> Outcome {
     let (tiny, memory) = counting()?;
-    let koid = tiny::koid(&tiny.thread)?;
-    let Tiny { process, thread, .. } = tiny;
+    let koid = test_process::koid(&tiny.thread)?;
+    let TestProcess { process, thread, .. } = tiny;
     drop(thread);
     counts(&memory)?;
     equal(process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
@@ -621,7 +621,7 @@ fn property_hw_trace_context_id() -> Outcome {
         fails(process.set_property(property, &[0; 8]), Status::INVALID_ARGS)
     };
     refused(&zx::startup::process_self())?;
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     refused(&tiny.process)?;
     tiny.start(None, 0)?;
     refused(&tiny.process)?;
@@ -651,7 +651,7 @@ fn memory_vdso() -> Outcome {
 }
 
 fn memory_arguments() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let (process, entry) = (tiny.process.raw_handle(), tiny.entry);
     let (mut buffer, mut actual) = ([0_u8; 8], 77_usize);
     let bytes = buffer.as_mut_ptr() as u64;
@@ -675,7 +675,7 @@ fn memory_arguments() -> Outcome {
 }
 
 fn memory_up_to_the_end() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let end = tiny.entry + 4096;
     let mut bytes = [0; 64];
     equal(tiny.process.read_memory(end - 10, &mut bytes)?, 10)?;
@@ -687,7 +687,7 @@ fn memory_up_to_the_end() -> Outcome {
 }
 
 fn memory_dead() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     tiny.process.kill()?;
     tiny.end()?;
     fails(tiny.process.read_memory(tiny.entry, &mut [0; 8]), Status::BAD_STATE)?;

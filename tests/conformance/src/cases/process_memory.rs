@@ -3,7 +3,7 @@
 use super::process::child;
 use super::{cases, late, soon};
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::Tiny;
+use crate::test_process::TestProcess;
 
 cases! {
     "process.memory.code_is_ones_own" => code_is_ones_own,
@@ -47,7 +47,7 @@ fn random_pattern() -> Outcome {
     code.extend([0x48, 0x83, 0xc6, 8]); // add rsi, 8
     code.extend([0xff, 0xc9, 0x75, 0xd7]); // dec ecx; jnz to the first mov rdx
     code.extend([0xeb, 0xfe]);
-    let tiny = Tiny::new(&code)?;
+    let tiny = TestProcess::new(&code)?;
     let memory = tiny.stack + 8 - 0x4000;
     tiny.start(None, memory)?;
     let read = |at: usize, len: usize| -> Result<Vec<u8>, Failure> {

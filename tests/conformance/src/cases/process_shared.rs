@@ -15,9 +15,9 @@ use zx::{AsHandleRef, Event, EventPair, Handle, Info, MonotonicInstant, Process,
 
 use super::restricted::{PAGE, READ_WRITE, ROOT};
 use super::{cases, raw, restricted_shared, without};
-use crate::caught::catch_type;
+use crate::caught_exception::catch_type;
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{KILLED, OwnJob, koid};
+use crate::test_process::{KILLED, OwnJob, koid};
 
 cases! {
     "process.create_shared.arguments" => arguments,

@@ -12,7 +12,7 @@ use super::asleep::joined;
 use super::{cases, raw, root_resource, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::{self, OwnJob, SPIN, Tiny};
+use crate::test_process::{self, OwnJob, SPIN, TestProcess};
 
 cases! {
     "profile.create.bad_handle" => create_bad_handle,
@@ -146,7 +146,7 @@ fn create_priority(number: i32) -> Outcome {
     for more in [0, ZX_PROFILE_INFO_FLAG_NO_INHERIT, ZX_PROFILE_INFO_FLAG_CPU_MASK] {
         let mut info = priority(number);
         info.flags |= more;
-        tiny::koid(&create(&info)??)?;
+        test_process::koid(&create(&info)??)?;
     }
     Ok(())
 }
@@ -273,7 +273,7 @@ fn cpu_mask_applied() -> Outcome {
 }
 
 fn cpu_mask_kept() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     equal(processors(&tiny.thread)?, words(1))?;
     tiny.thread.set_profile(&create(&mask(6))??, 0)?;
     equal(processors(&tiny.thread)?, words(6))?;
@@ -299,7 +299,7 @@ fn set_thread() -> Outcome {
 
 fn set_states() -> Outcome {
     let profile = create(&priority(ZX_PRIORITY_LOW))??;
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     tiny.thread.set_profile(&profile, 0)?;
     tiny.start(None, 0)?;
     tiny.thread.set_profile(&profile, 0)?;
@@ -345,8 +345,8 @@ fn set_vmar() -> Outcome {
 const COUNT: &[u8] = &[0xff, 0x06, 0xeb, 0xfc];
 
 fn higher_runs_first() -> Outcome {
-    let counting = |number: i32| -> Result<(Tiny, Vmo), Failure> {
-        let tiny = Tiny::new(COUNT)?;
+    let counting = |number: i32| -> Result<(TestProcess, Vmo), Failure> {
+        let tiny = TestProcess::new(COUNT)?;
         let page = Vmo::create(4096, 0)?;
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let address = tiny.vmar.map(options, 0, &page, 0, 4096)?;

@@ -16,7 +16,7 @@ use zx::{
 
 use super::{cases, root_resource};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::code;
+use crate::test_process::code;
 
 cases! {
     "restricted.bind.arguments" => bind_arguments,

@@ -17,8 +17,8 @@ use super::process::command;
 use super::restricted::{Code, PAGE, READ_WRITE, ROOT, SYSCALLS, Shared, after_call, bind, enters, state, this};
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::paged::{Supplier, content};
-use crate::tiny::SPIN;
+use crate::pager_vmo::{Supplier, content};
+use crate::test_process::SPIN;
 
 cases! {
     "restricted.kick.arguments" => kick_arguments,

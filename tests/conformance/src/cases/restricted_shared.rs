@@ -13,7 +13,7 @@ use super::cases;
 use super::process_shared::{Member, inside};
 use super::restricted::{PAGE, READ_WRITE, ROOT, SYSCALLS, after_call, bind, enters, state, this};
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::{SPIN, code};
+use crate::test_process::{SPIN, code};
 
 cases! {
     "restricted.shared.basic" => || inside("basic"),

@@ -12,7 +12,7 @@ use crate::check::{Outcome, equal};
 
 cases! {
     "restricted.fp.shared" => shared,
-    "restricted.fp.ways_back" => ways_back,
+    "restricted.fp.all_returns" => all_returns,
     "restricted.fp.threads" => threads,
     "restricted.fp.read_state" => read_state,
 }
@@ -58,7 +58,7 @@ fn shared() -> Outcome {
 }
 
 /// The registers survive each way back: a system call, an exception, a served fault, and another bound state.
-fn ways_back() -> Outcome {
+fn all_returns() -> Outcome {
     // `mov [rdi], rdi`, whose fault is served, comes in between.
     let faults = [SEES, &[0x48, 0x89, 0x3f], &UNDEFINED].concat();
     let code = Code::new(&faults)?;

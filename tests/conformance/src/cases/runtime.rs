@@ -14,12 +14,12 @@ use super::vproc::{CODE, Domain, FLAGS};
 
 use super::{cases, late, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
-use crate::tiny::{self, KILLED, SPIN, Tiny};
+use crate::test_process::{self, KILLED, SPIN, TestProcess};
 
 cases! {
-    "runtime.thread.grows" => thread_grows,
+    "runtime.thread.increases" => thread_increases,
     "runtime.thread.in_time" => thread_in_time,
-    "runtime.thread.stands" => thread_stands,
+    "runtime.thread.stopped" => thread_stopped,
     "runtime.thread.stats" => thread_stats,
     "runtime.thread.virtual_processor" => thread_virtual_processor,
     "runtime.thread.restricted" => thread_restricted,
@@ -53,13 +53,13 @@ fn job() -> Result<Job, Failure> {
     Ok(zx::startup::job_default().ok_or("there is no job")?.create_child()?)
 }
 
-fn end(tiny: &Tiny) -> Outcome {
+fn end(tiny: &TestProcess) -> Outcome {
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)
 }
 
-fn thread_grows() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+fn thread_increases() -> Outcome {
+    let tiny = TestProcess::new(SPIN)?;
     equal(cpu(&tiny.thread)?, 0)?;
     let start = zx::MonotonicInstant::now();
     tiny.start(None, 0)?;
@@ -78,7 +78,7 @@ fn thread_grows() -> Outcome {
 /// A thread's run time does not exceed the elapsed time. The case runs for 500 ms, long enough to show that a step is
 /// not longer than documented.
 fn thread_in_time() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let start = zx::MonotonicInstant::now();
     tiny.start(None, 0)?;
     thread::sleep(std::time::Duration::from_millis(500));
@@ -90,8 +90,8 @@ fn thread_in_time() -> Outcome {
     end(&tiny)
 }
 
-fn thread_stands() -> Outcome {
-    let tiny = tiny::spinning()?;
+fn thread_stopped() -> Outcome {
+    let tiny = test_process::spinning()?;
     grows(&tiny.thread, 0)?;
     let token = tiny.thread.suspend()?;
     tiny.thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
@@ -157,7 +157,7 @@ fn thread_restricted() -> Outcome {
 }
 
 fn thread_stats() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     equal(tiny.thread.stats()?.total_runtime, 0)?;
     tiny.start(None, 0)?;
     let ran = grows(&tiny.thread, 0)?;
@@ -167,7 +167,7 @@ fn thread_stats() -> Outcome {
 }
 
 fn thread_last_processor() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     equal(tiny.thread.stats()?.last_scheduled_cpu, abi::ZX_INFO_INVALID_CPU)?;
     tiny.start(None, 0)?;
     grows(&tiny.thread, 0)?;
@@ -177,7 +177,7 @@ fn thread_last_processor() -> Outcome {
 }
 
 fn process_sum() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let second = tiny.process.create_thread("second")?;
     second.start(tiny.entry, tiny.stack, 0, 0)?;
     grows(&tiny.thread, 0)?;
@@ -196,7 +196,7 @@ fn job_sum() -> Outcome {
     let top = job()?;
     let below = top.create_child()?;
     equal((cpu(&top)?, cpu(&below)?), (0, 0))?;
-    let (first, second) = (Tiny::in_job(&top, SPIN)?, Tiny::in_job(&below, SPIN)?);
+    let (first, second) = (TestProcess::in_job(&top, SPIN)?, TestProcess::in_job(&below, SPIN)?);
     first.start(None, 0)?;
     second.start(None, 0)?;
     grows(&first.process, 0)?;
@@ -223,7 +223,7 @@ fn job_kernel() -> Outcome {
     const TIME: u64 = 20_000_000;
     // One process computes and makes no calls, while this one makes long calls.
     let quiet = job()?;
-    let tiny = Tiny::in_job(&quiet, SPIN)?;
+    let tiny = TestProcess::in_job(&quiet, SPIN)?;
     tiny.start(None, 0)?;
     grows(&tiny.process, 0)?;
     let job = zx::startup::job_default().ok_or("there is no job")?;
@@ -241,7 +241,7 @@ fn job_kernel() -> Outcome {
 }
 
 fn task_rights() -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let job = job()?;
     fails(Thread::from(without(&tiny.thread, Rights::INSPECT)?).runtime(), Status::ACCESS_DENIED)?;
     fails(Thread::from(without(&tiny.thread, Rights::INSPECT)?).stats(), Status::ACCESS_DENIED)?;

@@ -11,7 +11,7 @@ use libc_probe::stack::{overflow, stack_pointer, thread_pointer, unsafe_stack_po
 use super::asleep::joined;
 use super::cases;
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::EXCEPTION;
+use crate::test_process::EXCEPTION;
 
 cases! {
     "stack.parts.main" => parts_main,

@@ -14,11 +14,11 @@ cases! {
     "stream.create.rights_of_the_vmo" => create_rights_of_the_vmo,
     "stream.create.rights_given" => create_rights_given,
     "stream.create.keeps_the_vmo" => create_keeps_the_vmo,
-    "stream.info.tells" => info_tells,
+    "stream.info.fields" => info_fields,
     "stream.seek.from_each_origin" => seek_from_each_origin,
     "stream.seek.out_of_bounds" => seek_out_of_bounds,
     "stream.seek.rights" => seek_rights,
-    "stream.seek.nowhere_to_tell" => seek_nowhere_to_tell,
+    "stream.seek.no_result_pointer" => seek_no_result_pointer,
     "stream.read.moves" => read_moves,
     "stream.read.several_buffers" => read_several_buffers,
     "stream.read.ends_with_the_content" => read_ends_with_the_content,
@@ -43,7 +43,7 @@ cases! {
     "stream.write.gap_is_zero" => write_gap_is_zero,
     "stream.write.gap_of_a_large_vmo" => write_gap_of_a_large_vmo,
     "stream.write.resize_needs_the_right" => write_resize_needs_the_right,
-    "stream.write.fails_whole" => write_fails_whole,
+    "stream.write.all_or_nothing" => write_all_or_nothing,
     "stream.append.mode" => append_mode,
     "stream.append.option" => append_option,
     "stream.append.property" => append_property,
@@ -133,7 +133,7 @@ fn create_keeps_the_vmo() -> Outcome {
     equal(text(&stream, 3)?, "abc".to_owned())
 }
 
-fn info_tells() -> Outcome {
+fn info_fields() -> Outcome {
     let (vmo, _) = alphabet()?;
     let stream = Stream::create(READ | ZX_STREAM_MODE_APPEND, &vmo, 100)?;
     let info = stream.info()?;
@@ -180,7 +180,7 @@ fn seek_rights() -> Outcome {
     equal(position(&stream)?, 2)
 }
 
-fn seek_nowhere_to_tell() -> Outcome {
+fn seek_no_result_pointer() -> Outcome {
     let (_vmo, stream) = alphabet()?;
     gives(raw!(zx_stream_seek, stream.raw_handle(), 0, 7, 0), Status::OK)?;
     equal(position(&stream)?, 7)?;
@@ -518,7 +518,7 @@ fn write_resize_needs_the_right() -> Outcome {
     equal(vmo.get_size()?, PAGE)
 }
 
-fn write_fails_whole() -> Outcome {
+fn write_all_or_nothing() -> Outcome {
     // A write that would extend the VMO but fails to read its bytes changes nothing.
     let vmo = Vmo::create(PAGE, ZX_VMO_RESIZABLE)?;
     vmo.set_stream_size(5)?;

@@ -11,7 +11,7 @@ use zx::{AsHandleRef, Info, Rights, Signals, Thread};
 use super::asleep::{Caller, until};
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, KILLED, SPIN, Tiny};
+use crate::test_process::{self, KILLED, SPIN, TestProcess};
 
 cases! {
     "suspend_token.create.errors" => create_errors,
@@ -58,7 +58,7 @@ const COUNT: &[u8] = &[0x48, 0xff, 0x06, 0xeb, 0xfb];
 
 /// A process whose threads count, each in its own word.
 struct Counting {
-    tiny: Tiny,
+    tiny: TestProcess,
     /// All threads except the first.
     threads: Vec<Thread>,
 }
@@ -66,7 +66,7 @@ struct Counting {
 impl Counting {
     /// Creates the process without starting it.
     fn new() -> Result<Self, Failure> {
-        Ok(Self { tiny: Tiny::new(COUNT)?, threads: Vec::new() })
+        Ok(Self { tiny: TestProcess::new(COUNT)?, threads: Vec::new() })
     }
 
     fn started() -> Result<Self, Failure> {
@@ -704,7 +704,7 @@ fn process_before_any_thread() -> Outcome {
             }
             Ok(())
         };
-        let tiny = Tiny::prepared(&job, COUNT, suspend)?;
+        let tiny = TestProcess::prepared(&job, COUNT, suspend)?;
         let counting = Counting { tiny, threads: Vec::new() };
         counting.start()?;
         while let Some(token) = held.pop() {
@@ -724,7 +724,7 @@ fn process_faulting_thread() -> Outcome {
         let mut counting = Counting::started()?;
         let thread = counting.add()?;
         // An undefined instruction ends the thread and its process.
-        let code = tiny::code(&[0x0f, 0x0b])?;
+        let code = test_process::code(&[0x0f, 0x0b])?;
         let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
         let entry = counting.tiny.vmar.map(perm, 0, &code, 0, 4096)?;
         counting.thread(thread).start(entry, counting.tiny.stack, 0, 0)?;
@@ -735,10 +735,10 @@ fn process_faulting_thread() -> Outcome {
             }
             Err(status) => equal(status, Status::BAD_STATE)?,
         }
-        equal(counting.tiny.end()?, tiny::EXCEPTION)?;
+        equal(counting.tiny.end()?, test_process::EXCEPTION)?;
     }
     // A process that is never started ends like any other.
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let _token = tiny.process.suspend()?;
     tiny.process.kill()?;
     equal(tiny.end()?, KILLED)

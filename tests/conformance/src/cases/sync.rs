@@ -11,7 +11,7 @@ use zx::{AsHandleRef, Duration, Info, MonotonicInstant};
 use super::asleep::{joined, native, until_on_futex};
 use super::{cases, late, raw, soon};
 use crate::check::{Outcome, ensure, equal, gives};
-use crate::tiny::EXCEPTION;
+use crate::test_process::EXCEPTION;
 
 cases! {
     "sync.mutex.contention" => mutex_contention,
@@ -26,8 +26,8 @@ cases! {
     "sync.completion.init" => completion_init,
     "sync.completion.one_waits" => completion_one_waits,
     "sync.completion.many_wait" => completion_many_wait,
-    "sync.completion.one_comes_late" => completion_one_comes_late,
-    "sync.completion.many_come_late" => completion_many_come_late,
+    "sync.completion.one_late_waiter" => completion_one_late_waiter,
+    "sync.completion.many_late_waiters" => completion_many_late_waiters,
     "sync.completion.resets" => completion_resets,
     "sync.completion.many_resets" => completion_many_resets,
     "sync.completion.reset_at_once" => completion_reset_at_once,
@@ -366,11 +366,11 @@ fn signal_and_wait(count: u32) -> Outcome {
     Ok(())
 }
 
-fn completion_one_comes_late() -> Outcome {
+fn completion_one_late_waiter() -> Outcome {
     signal_and_wait(1)
 }
 
-fn completion_many_come_late() -> Outcome {
+fn completion_many_late_waiters() -> Outcome {
     signal_and_wait(MANY)
 }
 

@@ -11,10 +11,10 @@ use zx::{AsHandleRef, Channel, Event, MonotonicInstant, Signals, Vmo};
 use super::{cases, raw};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny::OwnJob;
+use crate::test_process::OwnJob;
 
 cases! {
-    "system.memory.eater_beside_worker" => eater_beside_worker,
+    "system.memory.hog_beside_worker" => hog_beside_worker,
     "system.memory.levels" => levels,
     "system.memory.discards_oldest_first" => discards_oldest_first,
     "system.memory.discards_before_refusal" => discards_before_refusal,
@@ -25,19 +25,19 @@ const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 /// A process that allocates memory.
-struct Eater {
+struct MemoryHog {
     puppet: Puppet,
     vmo: u64,
     eaten: u64,
 }
 
-impl Eater {
-    fn new() -> Result<Eater, Failure> {
+impl MemoryHog {
+    fn new() -> Result<MemoryHog, Failure> {
         let puppet = Puppet::of(OwnJob::new()?)?;
         let size = zx::system_get_physmem().next_multiple_of(PAGE);
         gives(puppet.call(function!(zx_vmo_create), &[size, 0, puppet.room(64)?])?, Status::OK)?;
         let vmo = u64::from(puppet.word(64)?);
-        Ok(Eater { puppet, vmo, eaten: 0 })
+        Ok(MemoryHog { puppet, vmo, eaten: 0 })
     }
 
     /// Allocates `bytes` more.
@@ -89,7 +89,7 @@ fn events() -> Result<[Event; 5], Failure> {
     ])
 }
 
-fn eater_beside_worker() -> Outcome {
+fn hog_beside_worker() -> Outcome {
     // The worker allocates everything that it needs in advance.
     let vmo = Vmo::create(MIB, 0)?;
     let pattern: Vec<u8> = (0..MIB as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -111,7 +111,7 @@ fn eater_beside_worker() -> Outcome {
         ensure(back[..PAGE as usize] == pattern[at..at + PAGE as usize], "a page has changed")?;
         Ok(vmo.write(&pattern[at..at + 100], at as u64)?)
     };
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     eater.eat_all(&mut work)?;
     // Memory is exhausted each time, and the worker continues to work.
     for _ in 0..300 {
@@ -132,7 +132,7 @@ fn eater_beside_worker() -> Outcome {
 fn levels() -> Outcome {
     let events = events()?;
     equal(signalled(&events)?, 0)?;
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     let mut seen = vec![0];
     eater.eat_all(|| {
         let level = signalled(&events)?;
@@ -179,7 +179,7 @@ fn discards_oldest_first() -> Outcome {
     first.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     second.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
     let committed = |vmo: &Vmo| Ok::<u64, Failure>(vmo.info()?.committed_bytes);
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     while committed(&first)? != 0 {
         equal((committed(&first)?, committed(&second)?), (size, size))?;
         gives(eater.eat(MIB)?, Status::OK)?;
@@ -204,7 +204,7 @@ fn discards_before_refusal() -> Outcome {
     let size = 16 * MIB;
     let vmo = discardable(size, 7)?;
     vmo.op_range(ZX_VMO_OP_UNLOCK, 0, size)?;
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     eater.eat_all(|| Ok(()))?;
     let with = eater.eaten;
     equal(vmo.info()?.committed_bytes, 0)?;
@@ -212,7 +212,7 @@ fn discards_before_refusal() -> Outcome {
     equal(lock(&vmo)?, size)?;
     // Locked memory is never discarded.
     vmo.write(&[9; 100], size - 100)?;
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     eater.eat_all(|| Ok(()))?;
     let mut bytes = [0; 100];
     vmo.read(&mut bytes, size - 100)?;
@@ -221,7 +221,7 @@ fn discards_before_refusal() -> Outcome {
     drop(vmo);
     // The amount that an eater gets when nothing is discardable. This is measured last: memory that the server takes
     // for its records, in chunks of 2 MiB, stays with the server, and with more objects it may need 2 MiB more.
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     eater.eat_all(|| Ok(()))?;
     ensure(with + MIB > eater.eaten, &format!("{with} of {} bytes", eater.eaten))
 }
@@ -232,7 +232,7 @@ fn objects_until_none() -> Outcome {
     let (one, two) = Channel::create()?;
     one.write(b"on", [])?;
     let event = Event::create()?;
-    let mut eater = Eater::new()?;
+    let mut eater = MemoryHog::new()?;
     eater.eat_all(|| Ok(()))?;
     let out = eater.puppet.room(64)?;
     let mut made = 0;

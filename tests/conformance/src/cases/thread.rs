@@ -9,7 +9,7 @@ use super::asleep::until;
 use super::{cases, late, raw, without};
 use crate::check::{Outcome, ensure, equal, fails, gives};
 use crate::puppet::{Puppet, function};
-use crate::tiny;
+use crate::test_process;
 
 cases! {
     "thread.create.new" => create_new,
@@ -60,7 +60,7 @@ fn create_name_is_cut() -> Outcome {
 /// A thread of this process that stores the number 42 where its first argument points and calls its second one.
 fn start_runs_and_exits() -> Outcome {
     // mov dword [rdi], 42; call rsi
-    let code = tiny::code(&[0xc7, 0x07, 42, 0, 0, 0, 0xff, 0xd6])?;
+    let code = test_process::code(&[0xc7, 0x07, 42, 0, 0, 0, 0xff, 0xd6])?;
     let vmar = zx::startup::vmar_root_self();
     let code = vmar.map_here(abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE, &code, 0, 4096)?;
     let memory = Vmo::create(8192, 0)?;
@@ -81,7 +81,7 @@ fn start_twice() -> Outcome {
 }
 
 fn start_bad_entry() -> Outcome {
-    let process = tiny::Tiny::new(tiny::SPIN)?;
+    let process = test_process::TestProcess::new(test_process::SPIN)?;
     for entry in [0x0000_8000_0000_0000_u64, 0xffff_8000_0000_0000, u64::MAX] {
         let handles = [process.process.raw_handle(), process.thread.raw_handle()];
         let status = raw!(zx_process_start, handles[0], handles[1], entry, process.stack, 0, 0);
@@ -150,7 +150,7 @@ fn create_name_empty() -> Outcome {
 }
 
 fn create_refused() -> Outcome {
-    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let tiny = test_process::TestProcess::new(test_process::SPIN)?;
     let mut out = 0_u32;
     let name = b"x".as_ptr();
     gives(raw!(zx_thread_create, 0, name, 1, 0, &raw mut out), Status::BAD_HANDLE)?;
@@ -164,7 +164,7 @@ fn create_refused() -> Outcome {
 }
 
 fn start_rights() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let thread = tiny.process.create_thread("second")?;
     let weak = zx::Thread::from(without(&thread, zx::Rights::MANAGE_THREAD)?);
     fails(weak.start(tiny.entry, tiny.stack, 0, 0), Status::ACCESS_DENIED)?;
@@ -174,38 +174,38 @@ fn start_rights() -> Outcome {
     thread.start(tiny.entry, tiny.stack, 0, 0)?;
     fails(thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
     tiny.process.kill()?;
-    equal(tiny.end()?, tiny::KILLED)
+    equal(tiny.end()?, test_process::KILLED)
 }
 
 fn start_zero_entry() -> Outcome {
     // 0 is a valid start address; the thread faults if nothing is mapped there.
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let thread = tiny.process.create_thread("second")?;
     thread.start(0, tiny.stack, 0, 0)?;
-    equal(tiny.end()?, tiny::EXCEPTION)?;
+    equal(tiny.end()?, test_process::EXCEPTION)?;
     // The same for the first thread, without a stack, and with the thread's own handle as the argument.
-    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let tiny = test_process::TestProcess::new(test_process::SPIN)?;
     let process = tiny.process.raw_handle();
     let thread = tiny.thread.duplicate(zx::Rights::SAME_RIGHTS)?.into_handle().into_raw();
     gives(raw!(zx_process_start, process, thread, 0, 0, thread, 0), Status::OK)?;
-    equal(tiny.end()?, tiny::EXCEPTION)?;
+    equal(tiny.end()?, test_process::EXCEPTION)?;
     fails(zx::HandleRef::from_raw(thread).check_valid(), Status::BAD_HANDLE)
 }
 
 fn start_of_an_unstarted_process() -> Outcome {
     // Only `process_start` starts the first thread.
-    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let tiny = test_process::TestProcess::new(test_process::SPIN)?;
     fails(tiny.thread.start(tiny.entry, tiny.stack, 0, 0), Status::BAD_STATE)?;
     fails(tiny.thread.start(1, 1, 1, 1), Status::BAD_STATE)?;
     equal(tiny.thread.info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     equal(tiny.process.info()?.flags, 0)?;
     tiny.start(None, 0)?;
     tiny.process.kill()?;
-    equal(tiny.end()?, tiny::KILLED)
+    equal(tiny.end()?, test_process::KILLED)
 }
 
 fn start_of_a_dead_process() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let thread = tiny.process.create_thread("second")?;
     tiny.process.kill()?;
     tiny.end()?;
@@ -214,7 +214,7 @@ fn start_of_a_dead_process() -> Outcome {
 }
 
 fn start_addresses() -> Outcome {
-    let tiny = tiny::spinning()?;
+    let tiny = test_process::spinning()?;
     let thread = tiny.process.create_thread("second")?.into_handle();
     let raw = thread.raw_handle();
     for address in [1_u64 << 47, 0xffff_7fff_ffff_ffff, 0xffff_8000_0000_0000, u64::MAX] {
@@ -224,7 +224,7 @@ fn start_addresses() -> Outcome {
     }
     equal(zx::Thread::from(thread).info()?.state, abi::ZX_THREAD_STATE_NEW)?;
     tiny.process.kill()?;
-    equal(tiny.end()?, tiny::KILLED)
+    equal(tiny.end()?, test_process::KILLED)
 }
 
 fn exit_last_of_a_process() -> Outcome {
@@ -240,7 +240,7 @@ fn exit_last_of_a_process() -> Outcome {
     fails(puppet.tiny.process.wait_one(Signals::TASK_TERMINATED, super::soon(10)), Status::TIMED_OUT)?;
     equal(other.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
     puppet.tiny.process.kill()?;
-    equal(puppet.tiny.end()?, tiny::KILLED)?;
+    equal(puppet.tiny.end()?, test_process::KILLED)?;
     drop(token);
     let puppet = Puppet::new(&job)?;
     puppet.post(function!(zx_thread_exit), &[])?;
@@ -249,11 +249,11 @@ fn exit_last_of_a_process() -> Outcome {
 
 fn handles_closed() -> Outcome {
     // inc qword [rsi]; jmp back: a thread continues to count after its handle is closed.
-    let tiny = tiny::Tiny::new(&[0x48, 0xff, 0x06, 0xeb, 0xfb])?;
+    let tiny = test_process::TestProcess::new(&[0x48, 0xff, 0x06, 0xeb, 0xfb])?;
     let word = tiny.stack - 64;
     tiny.start(None, word)?;
     let thread = tiny.process.create_thread("detached")?;
-    let koid = tiny::koid(&thread)?;
+    let koid = test_process::koid(&thread)?;
     thread.start(tiny.entry, tiny.stack, 0, word - 64)?;
     drop(thread);
     let count = || {
@@ -269,19 +269,19 @@ fn handles_closed() -> Outcome {
     // The process still lists the thread.
     equal(tiny.process.thread(koid)?.info()?.state, abi::ZX_THREAD_STATE_RUNNING)?;
     tiny.process.kill()?;
-    equal(tiny.end()?, tiny::KILLED)
+    equal(tiny.end()?, test_process::KILLED)
 }
 
 fn handles_closed_unstarted() -> Outcome {
     // A thread that was never started is destroyed with its last handle.
-    let tiny = tiny::Tiny::new(tiny::SPIN)?;
-    let koid = tiny::koid(&tiny.process.create_thread("never")?)?;
+    let tiny = test_process::TestProcess::new(test_process::SPIN)?;
+    let koid = test_process::koid(&tiny.process.create_thread("never")?)?;
     fails(tiny.process.thread(koid), Status::NOT_FOUND)
 }
 
 fn info_affinity() -> Outcome {
     // The mask has the one processor, for running threads and for others.
-    let tiny = tiny::Tiny::new(tiny::SPIN)?;
+    let tiny = test_process::TestProcess::new(test_process::SPIN)?;
     let mut mask = [0; 8];
     mask[0] = 1;
     equal(tiny.thread.info()?.cpu_affinity_mask.mask, mask)?;

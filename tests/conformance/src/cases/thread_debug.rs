@@ -10,9 +10,9 @@ use abi::{
 use zx::{AsHandleRef, Channel, MonotonicInstant, Signals, Suspend, Thread};
 
 use super::{cases, late, raw, soon, without};
-use crate::caught::{Caught, Mortal, catch_type, catch_until, quiet};
+use crate::caught_exception::{CaughtException, OwnedTestProcess, catch_type, catch_until, quiet};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, SPIN, call};
+use crate::test_process::{self, SPIN, call};
 
 cases! {
     "thread.debug.initial" => initial,
@@ -33,7 +33,7 @@ cases! {
     "thread.debug.per_thread" => per_thread,
     "thread.debug.per_process" => per_process,
     "thread.debug.faults" => faults,
-    "thread.debug.newcomers" => newcomers,
+    "thread.debug.new_threads" => new_threads,
     "thread.debug.stack_segment" => stack_segment,
 }
 
@@ -70,7 +70,7 @@ const NONE: zx_thread_state_debug_regs_t = zx_thread_state_debug_regs_t { dr: [0
 
 /// A process whose thread is suspended before its first instruction. Its exceptions come to `channel`.
 struct Subject {
-    tiny: Mortal,
+    tiny: OwnedTestProcess,
     channel: Channel,
     token: Option<Suspend>,
     /// Memory that the thread has the address of in `rsi`.
@@ -79,7 +79,7 @@ struct Subject {
 
 impl Subject {
     fn new(code: &[u8]) -> Result<Self, Failure> {
-        let tiny = Mortal::new(code)?;
+        let tiny = OwnedTestProcess::new(code)?;
         let channel = tiny.process.create_exception_channel(0)?;
         // Inside the stack, below everything that is pushed.
         let memory = (tiny.stack - 0x2000) & !0xfff;
@@ -131,7 +131,7 @@ impl Subject {
 
     /// The next exception must be a breakpoint's, with the thread at this offset of its code and with this DR6.
     #[track_caller]
-    fn hits(&self, offset: usize, status: u64) -> Result<Caught, Failure> {
+    fn hits(&self, offset: usize, status: u64) -> Result<CaughtException, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_HW_BREAKPOINT)?;
         equal((self.general()?.rip, self.debug()?.dr6), ((self.tiny.entry + offset) as u64, DR6 | status))?;
         let report = self.thread().exception_report()?;
@@ -528,7 +528,7 @@ fn per_process() -> Outcome {
     Ok(())
 }
 
-fn newcomers() -> Outcome {
+fn new_threads() -> Outcome {
     // A thread with breakpoints ends in every possible way; later threads have no breakpoints.
     for turn in 0..12 {
         let subject = Subject::with(COUNTS, |subject| {
@@ -597,7 +597,7 @@ fn stack_segment() -> Outcome {
         }
         ensure(subject.word(64)? >= 50, &format!("{behind:x?}: it came to {} turns, {hits} hits", subject.word(64)?))?;
         subject.tiny.process.kill()?;
-        equal(subject.tiny.end()?, tiny::KILLED)?;
+        equal(subject.tiny.end()?, test_process::KILLED)?;
     }
     // The state is as before.
     execute()

@@ -9,14 +9,14 @@ use zx::{AsHandleRef, Event, Info, Rights, Signals, Suspend, Thread};
 
 use super::{cases, late, raw, soon, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{self, SPIN, Tiny};
+use crate::test_process::{self, SPIN, TestProcess};
 
 cases! {
     "thread.read_state.general" => read_general,
     "thread.read_state.fp" => read_fp,
     "thread.read_state.vector" => read_vector,
     "thread.read_state.fp_at_start" => read_fp_at_start,
-    "thread.read_state.not_standing" => read_not_standing,
+    "thread.read_state.not_stopped" => read_not_stopped,
     "thread.read_state.in_a_call" => read_in_a_call,
     "thread.read_state.arguments" => read_arguments,
     "thread.write_state.general" => write_general,
@@ -33,7 +33,7 @@ cases! {
     "thread.write_state.single_step" => write_single_step,
     "thread.write_state.out_of_a_call" => write_out_of_a_call,
     "thread.write_state.stays_in_a_call" => write_stays_in_a_call,
-    "thread.write_state.not_standing" => write_not_standing,
+    "thread.write_state.not_stopped" => write_not_stopped,
     "thread.write_state.arguments" => write_arguments,
     "thread.flags.nested_task" => flags_nested_task,
     "thread.flags.alignment_check" => flags_alignment_check,
@@ -56,7 +56,7 @@ const PUSH: usize = 0x600;
 
 /// A process whose thread can be stopped with known registers.
 struct Subject {
-    tiny: Tiny,
+    tiny: TestProcess,
     /// Address of its memory; [`place`] has the layout.
     memory: usize,
 }
@@ -69,7 +69,7 @@ impl Subject {
         put(LOAD, &load());
         put(STORE, &store());
         put(PUSH, &push());
-        let tiny = Tiny::new(&code)?;
+        let tiny = TestProcess::new(&code)?;
         // Inside the stack, well below everything that the thread pushes.
         let memory = (tiny.stack - 0x3000) & !0xfff;
         Ok(Self { tiny, memory })
@@ -77,9 +77,9 @@ impl Subject {
 
     fn start(offset: usize) -> Result<Self, Failure> {
         let this = Self::new()?;
-        let entry = Tiny { entry: this.tiny.entry + offset, ..this.tiny };
+        let entry = TestProcess { entry: this.tiny.entry + offset, ..this.tiny };
         entry.start(None, this.memory)?;
-        Ok(Self { tiny: Tiny { entry: entry.entry - offset, ..entry }, memory: this.memory })
+        Ok(Self { tiny: TestProcess { entry: entry.entry - offset, ..entry }, memory: this.memory })
     }
 
     fn thread(&self) -> &Thread {
@@ -139,7 +139,7 @@ impl Subject {
 
     fn end(&self) -> Outcome {
         self.tiny.process.kill()?;
-        equal(self.tiny.end()?, tiny::KILLED)
+        equal(self.tiny.end()?, test_process::KILLED)
     }
 }
 
@@ -513,7 +513,7 @@ fn write_addresses() -> Outcome {
     let last = zx_thread_state_general_regs_t { rip: (1 << 47) - 1, ..subject.general()? };
     subject.thread().set_registers(&last)?;
     drop(token);
-    equal(subject.tiny.end()?, tiny::EXCEPTION)
+    equal(subject.tiny.end()?, test_process::EXCEPTION)
 }
 
 fn write_addresses_in_call() -> Outcome {
@@ -579,7 +579,7 @@ fn write_single_step() -> Outcome {
     let token = subject.suspend()?;
     subject.thread().write_state(kind, &1_u32.to_le_bytes())?;
     drop(token);
-    equal(subject.tiny.end()?, tiny::EXCEPTION)
+    equal(subject.tiny.end()?, test_process::EXCEPTION)
 }
 
 // --- a thread in a call ---
@@ -655,7 +655,7 @@ impl Caller {
 
         let vmar = zx::startup::vmar_root_self();
         let perm = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_EXECUTE;
-        let code = vmar.map(perm, 0, &tiny::code(&page)?, 0, 4096)?;
+        let code = vmar.map(perm, 0, &test_process::code(&page)?, 0, 4096)?;
         let memory = zx::Vmo::create(8192, 0)?;
         let address = vmar.map(abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE, 0, &memory, 0, 8192)?;
         memory.write(&handles[0].to_le_bytes(), 0)?;
@@ -803,7 +803,7 @@ const KINDS: [(u32, usize); 7] = [
 ];
 
 fn not_standing(state: impl Fn(&Thread, u32, &mut [u8]) -> zx::Result<()>) -> Outcome {
-    let tiny = Tiny::new(SPIN)?;
+    let tiny = TestProcess::new(SPIN)?;
     let refused = || {
         for (kind, size) in KINDS {
             fails(state(&tiny.thread, kind, &mut vec![0; size]), Status::BAD_STATE)?;
@@ -824,11 +824,11 @@ fn not_standing(state: impl Fn(&Thread, u32, &mut [u8]) -> zx::Result<()>) -> Ou
     fails(state(&current, abi::ZX_THREAD_STATE_GENERAL_REGS, &mut [0; 160]), Status::BAD_STATE)
 }
 
-fn read_not_standing() -> Outcome {
+fn read_not_stopped() -> Outcome {
     not_standing(|thread, kind, bytes| thread.read_state(kind, bytes))
 }
 
-fn write_not_standing() -> Outcome {
+fn write_not_stopped() -> Outcome {
     not_standing(|thread, kind, bytes| thread.write_state(kind, bytes))
 }
 
@@ -896,13 +896,13 @@ fn flags_nested_task() -> Outcome {
     // NT makes `iret` fault while it is set. A thread with NT enters the kernel, which then returns to another thread
     // that it had interrupted: NT must not be set any more.
     // pushf; or dword [rsp], 0x4000; popf; mov ebx, 50; again: mov rdx, -7; syscall; dec ebx; jnz again; ud2
-    let other = tiny::spinning()?;
-    tiny::dies(&[
+    let other = test_process::spinning()?;
+    test_process::dies(&[
         0x9c, 0x81, 0x0c, 0x24, 0, 0x40, 0, 0, 0x9d, 0xbb, 50, 0, 0, 0, 0x48, 0xc7, 0xc2, 0xf9, 0xff, 0xff, 0xff, 0x0f,
         0x05, 0xff, 0xcb, 0x75, 0xf3, 0x0f, 0x0b,
     ])?;
     other.process.kill()?;
-    equal(other.end()?, tiny::KILLED)
+    equal(other.end()?, test_process::KILLED)
 }
 
 fn flags_alignment_check() -> Outcome {

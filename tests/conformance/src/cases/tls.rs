@@ -249,15 +249,15 @@ fn alignment_thread() -> Outcome {
 
 fn destructors_run() -> Outcome {
     /// Reports that its destructor runs, and accesses another variable then.
-    struct Goes(Cell<Option<std::sync::mpsc::Sender<u64>>>);
-    impl Drop for Goes {
+    struct DropReporter(Cell<Option<std::sync::mpsc::Sender<u64>>>);
+    impl Drop for DropReporter {
         fn drop(&mut self) {
             if let Some(sender) = self.0.take() {
                 let _ = sender.send(LONG.get());
             }
         }
     }
-    thread_local!(static GOES: Goes = const { Goes(Cell::new(None)) });
+    thread_local!(static GOES: DropReporter = const { DropReporter(Cell::new(None)) });
     let (sender, receiver) = std::sync::mpsc::channel();
     let thread = thread::spawn(move || {
         LONG.set(77);

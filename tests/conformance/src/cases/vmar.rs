@@ -5,7 +5,7 @@ use zx::{AsHandleRef, Vmar, Vmo};
 
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
-use crate::tiny;
+use crate::test_process;
 
 cases! {
     "vmar.map.shares_the_object" => map_shares_the_object,
@@ -26,7 +26,7 @@ cases! {
     "vmar.map.upper_limit_unaligned" => map_upper_limit_unaligned,
     "vmar.map.nothing" => map_nothing,
     "vmar.map.range_of_the_second_part" => map_range_of_the_second_part,
-    "vmar.map.bad_result_keeps_what_was_there" => map_bad_result_keeps,
+    "vmar.map.bad_result_keeps_old_mappings" => map_bad_result_keeps,
     "vmar.allocate.nothing" => allocate_nothing,
     "vmar.unmap.whole" => unmap_whole,
     "vmar.unmap.middle" => unmap_middle,
@@ -266,15 +266,15 @@ fn destroy_region_is_dead() -> Outcome {
     fails(vmar.destroy(), Status::BAD_STATE)
 }
 
-/// Runs `code` in a tiny process with a page at a known address, mapped with these options.
+/// Runs `code` in a test process with a page at a known address, mapped with these options.
 fn with_page(options: Option<u32>, code: &[u8]) -> Outcome {
-    let tiny = tiny::Tiny::new(code)?;
+    let tiny = test_process::TestProcess::new(code)?;
     if let Some(options) = options {
         tiny.vmar.map(options | abi::ZX_VM_SPECIFIC, 0x300_0000, &vmo(1)?, 0, PAGE)?;
     }
     let base = tiny.vmar.info()?.base;
     tiny.start(None, base + 0x300_0000)?;
-    equal(tiny.end()?, tiny::EXCEPTION)
+    equal(tiny.end()?, test_process::EXCEPTION)
 }
 
 fn read_only_write_ends() -> Outcome {

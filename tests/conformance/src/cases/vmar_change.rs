@@ -16,9 +16,9 @@ cases! {
     "vmar.map.nothing_allowed" => map_nothing_allowed,
     "vmar.map.allow_faults" => map_allow_faults,
     "vmar.map.discardable" => map_discardable,
-    "vmar.map.over_others" => map_over_others,
-    "vmar.map.over_a_region" => map_over_a_region,
-    "vmar.map.over_destroyed" => map_over_destroyed,
+    "vmar.map.overwrite_mappings" => map_overwrite_mappings,
+    "vmar.map.overwrite_a_region" => map_overwrite_a_region,
+    "vmar.map.overwrite_destroyed" => map_overwrite_destroyed,
     "vmar.map.overlaps" => map_overlaps,
     "vmar.map.rights_dropped" => map_rights_dropped,
     "vmar.nested.permissions" => nested_permissions,
@@ -167,7 +167,7 @@ fn map_discardable() -> Outcome {
     equal(vmar.map(READ_WRITE | SPECIFIC | abi::ZX_VM_ALLOW_FAULTS, 0, &vmo, 0, PAGE)?, base)
 }
 
-fn map_over_others() -> Outcome {
+fn map_overwrite_mappings() -> Outcome {
     let prober = Prober::new()?;
     let (vmar, base) = prober.region(8)?;
     let (one, two) = (numbered(8)?, numbered(8)?);
@@ -202,7 +202,7 @@ fn map_over_others() -> Outcome {
 }
 
 /// A region is never replaced, neither in part nor as a whole.
-fn map_over_a_region() -> Outcome {
+fn map_overwrite_a_region() -> Outcome {
     let (vmar, _) = region(8)?;
     let (_child, _) = vmar.allocate(CAN | SPECIFIC, 2 * PAGE, 2 * PAGE)?;
     vmar.map(READ | SPECIFIC, 0, &vmo(2)?, 0, 2 * PAGE)?;
@@ -213,7 +213,7 @@ fn map_over_a_region() -> Outcome {
 }
 
 /// The range of a destroyed region is free for its parent; the region itself can no longer use it.
-fn map_over_destroyed() -> Outcome {
+fn map_overwrite_destroyed() -> Outcome {
     let (vmar, base) = region(8)?;
     let (outer, _) = vmar.allocate(CAN | SPECIFIC, 0, 4 * PAGE)?;
     let (inner, _) = outer.allocate(CAN | SPECIFIC, PAGE, 2 * PAGE)?;

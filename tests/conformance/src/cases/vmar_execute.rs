@@ -12,7 +12,7 @@ use zx::{AsHandleRef, Channel, Exit, Vmar, Vmo};
 use super::vmar::{PAGE, READ, READ_WRITE};
 use super::vproc::{Domain, SYSCALLS, processor, run};
 use super::{cases, process_shared};
-use crate::caught::{Caught, Mortal, catch_type};
+use crate::caught_exception::{CaughtException, OwnedTestProcess, catch_type};
 use crate::check::{Failure, Outcome, equal};
 
 cases! {
@@ -33,7 +33,7 @@ cases! {
 }
 
 const READ_EXECUTE: u32 = READ | ZX_VM_PERM_EXECUTE;
-/// Where cases map non-executable memory in a tiny process: at a multiple of 2 MiB.
+/// Where cases map non-executable memory in a test process: at a multiple of 2 MiB.
 const FIELD: usize = 0x400_0000;
 const LARGE: usize = 2 << 20;
 /// `int3`: shows that the processor has executed it.
@@ -54,7 +54,7 @@ fn memory(size: usize) -> Result<Vmo, Failure> {
 
 /// A process that jumps to an address.
 struct Jumper {
-    tiny: Mortal,
+    tiny: OwnedTestProcess,
     channel: Channel,
     place: usize,
 }
@@ -62,7 +62,7 @@ struct Jumper {
 impl Jumper {
     /// Maps the VMO in the field; the process runs `code` with the address in `rsi`.
     fn new(code: &[u8], vmo: &Vmo, options: u32, len: usize, offset: usize) -> Result<Self, Failure> {
-        let tiny = Mortal::new(code)?;
+        let tiny = OwnedTestProcess::new(code)?;
         let channel = tiny.process.create_exception_channel(0)?;
         let place = tiny.vmar.map(options | ZX_VM_SPECIFIC, FIELD, vmo, 0, len)? + offset;
         tiny.start(None, place)?;
@@ -81,7 +81,7 @@ impl Jumper {
         Ok(self.tiny.thread.registers()?)
     }
 
-    fn goes_on(&self, caught: Caught, rip: usize) -> Outcome {
+    fn goes_on(&self, caught: CaughtException, rip: usize) -> Outcome {
         let mut registers = self.registers()?;
         registers.rip = rip as u64;
         self.tiny.thread.set_registers(&registers)?;
@@ -89,7 +89,7 @@ impl Jumper {
     }
 
     /// The processor refuses to execute the code at the address.
-    fn refused(&self) -> Result<Caught, Failure> {
+    fn refused(&self) -> Result<CaughtException, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_FATAL_PAGE_FAULT)?;
         let report = self.tiny.thread.exception_report()?;
         let arch = report.context.arch;
@@ -100,7 +100,7 @@ impl Jumper {
     }
 
     /// The process has executed the `int3`.
-    fn executed(&self) -> Result<Caught, Failure> {
+    fn executed(&self) -> Result<CaughtException, Failure> {
         let caught = catch_type(&self.channel, ZX_EXCP_SW_BREAKPOINT)?;
         equal(self.registers()?.rip, self.place as u64 + 1)?;
         Ok(caught)
@@ -111,7 +111,7 @@ impl Jumper {
     }
 
     /// Makes the process jump to the address again.
-    fn again(&self, caught: Caught) -> Outcome {
+    fn again(&self, caught: CaughtException) -> Outcome {
         self.goes_on(caught, self.place)
     }
 }
@@ -151,7 +151,7 @@ fn zeroes() -> Outcome {
 
 fn stack() -> Outcome {
     // mov byte [rsp - 16], 0xcc; lea rsi, [rsp - 16]; jmp rsi
-    let tiny = Mortal::new(&[0xc6, 0x44, 0x24, 0xf0, BREAKPOINT, 0x48, 0x8d, 0x74, 0x24, 0xf0, 0xff, 0xe6])?;
+    let tiny = OwnedTestProcess::new(&[0xc6, 0x44, 0x24, 0xf0, BREAKPOINT, 0x48, 0x8d, 0x74, 0x24, 0xf0, 0xff, 0xe6])?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, 0)?;
     let _caught = catch_type(&channel, ZX_EXCP_FATAL_PAGE_FAULT)?;
@@ -164,7 +164,7 @@ fn across() -> Outcome {
     let vmo = memory(2 * PAGE)?;
     // ud2; mov eax, 0x11111111, whose last byte lies in the second page
     vmo.write(&[0x0f, 0x0b, 0xb8, 0x11, 0x11, 0x11, 0x11, BREAKPOINT], PAGE as u64 - 6)?;
-    let tiny = Mortal::new(READS)?;
+    let tiny = OwnedTestProcess::new(READS)?;
     let channel = tiny.process.create_exception_channel(0)?;
     let first = tiny.vmar.map(READ_EXECUTE | ZX_VM_SPECIFIC, FIELD, &vmo, 0, PAGE)?;
     let second = tiny.vmar.map(READ_WRITE | ZX_VM_SPECIFIC, FIELD + PAGE, &vmo, PAGE as u64, PAGE)?;

@@ -6,7 +6,7 @@ use zx::{AsHandleRef, Vmar, Vmo};
 use super::vmar::{PAGE, READ, READ_WRITE, region, vmo};
 use super::{cases, raw, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::Tiny;
+use crate::test_process::TestProcess;
 
 cases! {
     "vmar.allocate.alignment" => allocate_alignment,
@@ -26,7 +26,7 @@ cases! {
     "vmar.map.upper_limit" => map_upper_limit,
     "vmar.map.upper_limit_of_a_region_that_chooses" => map_upper_limit_denied,
     "vmar.map.anywhere_at_an_offset" => map_anywhere_at_an_offset,
-    "vmar.map.drawn_by_lot" => map_drawn_by_lot,
+    "vmar.map.random_address" => map_random_address,
     "vmar.map.fills_a_region" => map_fills_a_region,
     "vmar.root.address_limits" => root_address_limits,
     "vmar.arguments.edges" => arguments_edges,
@@ -257,7 +257,7 @@ fn map_anywhere_at_an_offset() -> Outcome {
 }
 
 /// Addresses are random: they differ between address spaces and between mappings of one address space.
-fn map_drawn_by_lot() -> Outcome {
+fn map_random_address() -> Outcome {
     let vmo = vmo(1)?;
     let job = zx::startup::job_default().ok_or("there is no default job")?;
     let (mut firsts, mut steps) = (Vec::new(), Vec::new());
@@ -291,7 +291,7 @@ fn map_fills_a_region() -> Outcome {
 
 /// The first and the last page of an address space can be mapped, those beyond cannot.
 fn root_address_limits() -> Outcome {
-    let tiny = Tiny::new(crate::tiny::SPIN)?;
+    let tiny = TestProcess::new(crate::test_process::SPIN)?;
     let (vmar, vmo) = (&tiny.vmar, Vmo::create(PAGE as u64, 0)?);
     let info = vmar.info()?;
     equal(vmar.map(READ_WRITE | SPECIFIC, 0, &vmo, 0, PAGE)?, info.base)?;

@@ -7,9 +7,9 @@ use zx::Vmo;
 
 use super::cases;
 use super::vmar::{PAGE, READ, READ_WRITE};
-use crate::caught::{Mortal, catch_type};
+use crate::caught_exception::{OwnedTestProcess, catch_type};
 use crate::check::{Outcome, ensure, equal, fails};
-use crate::tiny::code;
+use crate::test_process::code;
 
 cases! {
     "vmar.top.range" => range,
@@ -54,7 +54,7 @@ fn mapped() -> Outcome {
 
 /// A thread can execute the last usable page.
 fn executed() -> Outcome {
-    let tiny = Mortal::new(&[0xff, 0xe6])?;
+    let tiny = OwnedTestProcess::new(&[0xff, 0xe6])?;
     let channel = tiny.process.create_exception_channel(0)?;
     let offset = TOP - PAGE - tiny.vmar.info()?.base;
     let int3 = code(&[0xcc; PAGE])?;
@@ -111,7 +111,7 @@ fn kept() -> Outcome {
 /// A process unmaps everything on both sides of the reserved region in one call. The region stays: its thread
 /// continues.
 fn unmapped() -> Outcome {
-    let tiny = Mortal::new(&[0x0f, 0x0b, 0xcc])?;
+    let tiny = OwnedTestProcess::new(&[0x0f, 0x0b, 0xcc])?;
     let channel = tiny.process.create_exception_channel(0)?;
     let info = tiny.vmar.info()?;
     let vmo = Vmo::create(PAGE as u64, 0)?;

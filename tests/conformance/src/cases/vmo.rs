@@ -34,7 +34,7 @@ cases! {
     "vmo.slice.of_resizable" => slice_of_resizable,
     "vmo.slice.outlives_parent" => slice_outlives_parent,
     "vmo.children.signal" => children_signal,
-    "vmo.info.tells" => info_tells,
+    "vmo.info.fields" => info_fields,
 }
 
 const PAGE: u64 = 4096;
@@ -260,7 +260,7 @@ fn children_signal() -> Outcome {
     ensure(parent.signals()?.contains(Signals::VMO_ZERO_CHILDREN), "the child's end is not seen")
 }
 
-fn info_tells() -> Outcome {
+fn info_fields() -> Outcome {
     let vmo = Vmo::create(3 * PAGE, 0)?;
     vmo.set_name("told")?;
     let info = vmo.info()?;

@@ -27,8 +27,8 @@ cases! {
     "vmo_clone.close.disjoint_late" => close_disjoint_late,
     "vmo_clone.close.disjoint_one_by_one" => close_disjoint_one_by_one,
     "vmo_clone.close.page_split_between_two" => close_page_split,
-    "vmo_clone.children.are_told" => children_are_told,
-    "vmo_clone.info.tells" => info_tells,
+    "vmo_clone.children.are_counted" => children_are_counted,
+    "vmo_clone.info.fields" => info_fields,
     "vmo_clone.info.memory" => info_memory,
     "vmo_clone.info.name" => info_name,
     "vmo_clone.mapped.many" => mapped_many,
@@ -357,7 +357,7 @@ fn close_page_split() -> Outcome {
     equal(taken(&two)?, (1, 1))
 }
 
-fn children_are_told() -> Outcome {
+fn children_are_counted() -> Outcome {
     let vmo = numbered(1, 0)?;
     let clone = snapshot(&vmo, 0, 1)?;
     let (inner, other) = (snapshot(&clone, 0, 1)?, snapshot(&clone, 0, 1)?);
@@ -373,7 +373,7 @@ fn children_are_told() -> Outcome {
     equal(counts(&vmo)?, (0, true))
 }
 
-fn info_tells() -> Outcome {
+fn info_fields() -> Outcome {
     let root = zx::startup::vmar_root_self();
     let vmo = numbered(3, 0)?;
     let clone = resizable(&vmo, 1, 4)?;

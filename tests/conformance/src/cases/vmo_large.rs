@@ -13,13 +13,13 @@ use crate::prober::Prober;
 
 cases! {
     "vmo.large.commit" => commit,
-    "vmo.large.out_of_line" => out_of_line,
+    "vmo.large.unaligned" => unaligned,
     "vmo.large.decommit_a_part" => decommit_a_part,
     "vmo.large.snapshot" => snapshot,
     "vmo.large.protect_a_part" => protect_a_part,
     "vmo.large.unmap_a_part" => unmap_a_part,
     "vmo.large.two_mappings" => two_mappings,
-    "vmo.large.comes_back" => comes_back,
+    "vmo.large.freed_and_reused" => freed_and_reused,
 }
 
 const LARGE: usize = 2 << 20;
@@ -78,7 +78,7 @@ fn commit() -> Outcome {
     Ok(())
 }
 
-fn out_of_line() -> Outcome {
+fn unaligned() -> Outcome {
     let vmo = marked(3)?;
     let vmar = zx::startup::vmar_root_self();
     let base = vmar.map(READ_WRITE, 0, &vmo, PAGE as u64, 2 * LARGE)?;
@@ -192,7 +192,7 @@ fn two_mappings() -> Outcome {
 }
 
 /// Large pages are committed and freed many times, in part and as a whole, more of them than there is memory.
-fn comes_back() -> Outcome {
+fn freed_and_reused() -> Outcome {
     for round in 0..40 {
         let vmo = Vmo::create(16 * LARGE as u64, 0)?;
         vmo.op_range(COMMIT, 0, 16 * LARGE as u64)?;

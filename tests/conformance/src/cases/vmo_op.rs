@@ -55,7 +55,7 @@ cases! {
     "vmo.mapped.permission_taken" => mapped_permission_taken,
     "vmo.stream_size.bounds" => stream_size_bounds,
     "vmo.unbounded.grows_by_writing" => unbounded,
-    "vmo.huge.costs_what_is_there" => huge,
+    "vmo.huge.costs_committed_pages_only" => huge,
     "vmo.signals.user" => signals_user,
     "vmo.signals.user_cannot" => signals_user_cannot,
     "vmo.signals.clone" => signals_clone,

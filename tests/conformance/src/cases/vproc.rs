@@ -16,7 +16,7 @@ use zx::{AsHandleRef, Exit, Info, Process, Rights, Unowned, VirtualProcessor, Vm
 
 use super::{cases, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
-use crate::tiny::{OwnJob, SPIN, code};
+use crate::test_process::{OwnJob, SPIN, code};
 
 cases! {
     "vproc.create.one" => create_one,

@@ -14,7 +14,7 @@ use zx::{AsHandleRef, Event, Events, Exit, Interrupt, MonotonicInstant, Port, Ri
 use super::vproc_events::{joined, processor, until};
 use super::{cases, late, without};
 use crate::check::{Outcome, ensure, equal, fails};
-use crate::tiny::{OwnJob, SPIN, code};
+use crate::test_process::{OwnJob, SPIN, code};
 
 cases! {
     "vproc.bind.packets" => bind_packets,

@@ -18,7 +18,7 @@ use zx::{
 
 use super::{cases, late};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
-use crate::tiny::{OwnJob, SPIN, code};
+use crate::test_process::{OwnJob, SPIN, code};
 
 cases! {
     "vproc.upcall.registers" => registers,
@@ -28,7 +28,7 @@ cases! {
     "vproc.upcall.own_call" => own_call,
     "vproc.upcall.in_call" => in_call,
     "vproc.upcall.in_wait" => in_wait,
-    "vproc.upcall.in_portions" => in_portions,
+    "vproc.upcall.in_slices" => in_slices,
     "vproc.upcall.before_call" => before_call,
     "vproc.upcall.receiving" => receiving,
     "vproc.upcall.suspended" => suspended,
@@ -246,7 +246,7 @@ fn in_wait() -> Outcome {
 }
 
 /// A call that the server makes in slices counts as one call.
-fn in_portions() -> Outcome {
+fn in_slices() -> Outcome {
     const SIZE: u64 = 48 << 20;
     let processor = processor()?;
     let (vproc, seen, done) = (kicker(&processor)?, AtomicU64::new(0), AtomicU64::new(0));

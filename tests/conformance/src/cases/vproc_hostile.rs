@@ -18,7 +18,7 @@ use super::vproc::{
 };
 use crate::check::{Failure, Outcome, ensure, equal, fails};
 use crate::refused::REFUSED;
-use crate::tiny::{SPIN, code};
+use crate::test_process::{SPIN, code};
 
 cases! {
     "vproc.hostile.registers" => registers,

@@ -11,7 +11,7 @@ use super::cases;
 use super::process::command;
 use super::vproc::{CODE, DATA, Domain, FLAGS, PAGE, READ_EXECUTE, READ_WRITE, SYSCALLS, processor, run, state};
 use crate::check::{Outcome, equal};
-use crate::tiny::{OwnJob, code};
+use crate::test_process::{OwnJob, code};
 
 cases! {
     "vproc.scale.processors" => processors,

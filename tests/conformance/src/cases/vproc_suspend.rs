@@ -12,7 +12,7 @@ use crate::check::{Failure, Outcome, ensure, equal};
 
 cases! {
     "vproc.suspend.breakpoints" => breakpoints,
-    "vproc.suspend.stands" => stands,
+    "vproc.suspend.stopped" => stopped,
     "vproc.suspend.registers" => registers,
     "vproc.suspend.kicked" => kicked,
     "vproc.suspend.domain_ends" => domain_ends,
@@ -114,7 +114,7 @@ fn breakpoints() -> Outcome {
 }
 
 /// After the signal that the owner is suspended, none of its code runs until the last token is closed.
-fn stands() -> Outcome {
+fn stopped() -> Outcome {
     let counter = Counter::new()?;
     beside(&counter, |owner, _| {
         for _ in 0..5 {

@@ -22,19 +22,19 @@ cases! {
     "object.wait_one.no_signals" => one_no_signals,
     "object.wait_one.no_signals_canceled" => one_no_signals_canceled,
     "object.wait_one.signal_cleared_before" => one_signal_cleared_before,
-    "object.wait_one.transient_signals_untold" => one_transient_signals_untold,
+    "object.wait_one.transient_signals_not_reported" => one_transient_signals_not_reported,
     "object.wait_one.canceled_for_all" => one_canceled_for_all,
     "object.wait_one.canceled_by_replace" => one_canceled_by_replace,
     "object.wait_one.canceled_by_transfer" => one_canceled_by_transfer,
     "object.wait_one.canceled_by_close_many" => one_canceled_by_close_many,
-    "object.wait_one.twin_goes_on" => one_twin_goes_on,
-    "object.wait_one.told_when_timed_out" => one_told_when_timed_out,
+    "object.wait_one.twin_keeps_waiting" => one_twin_keeps_waiting,
+    "object.wait_one.reported_when_timed_out" => one_reported_when_timed_out,
     "object.wait_one.peer_closed" => one_peer_closed,
     "object.wait_one.null_observed" => one_null_observed,
-    "object.wait_one.nothing_told_on_failure" => one_nothing_told_on_failure,
+    "object.wait_one.nothing_reported_on_failure" => one_nothing_reported_on_failure,
     "object.wait_one.moment_for_all" => one_moment_for_all,
     "object.wait_many.one_of_several" => many_one_of_several,
-    "object.wait_many.all_pending_told" => many_all_pending_told,
+    "object.wait_many.all_pending_reported" => many_all_pending_reported,
     "object.wait_many.times_out" => many_times_out,
     "object.wait_many.none_sleeps" => many_none_sleeps,
     "object.wait_many.too_many" => many_too_many,
@@ -43,8 +43,8 @@ cases! {
     "object.wait_many.bad_handle" => many_bad_handle,
     "object.wait_many.woken_by_a_thread" => many_woken_by_a_thread,
     "object.wait_many.canceled_by_close" => many_canceled_by_close,
-    "object.wait_many.canceled_tells_which" => many_canceled_tells_which,
-    "object.wait_many.transient_signals_untold" => many_transient_signals_untold,
+    "object.wait_many.canceled_item_reported" => many_canceled_item_reported,
+    "object.wait_many.transient_signals_not_reported" => many_transient_signals_not_reported,
     "object.wait_many.none_past_deadline" => many_none_past_deadline,
     "object.wait_many.rights" => many_rights,
     "object.wait_many.bad_memory" => many_bad_memory,
@@ -166,7 +166,7 @@ fn many_one_of_several() -> Outcome {
     )
 }
 
-fn many_all_pending_told() -> Outcome {
+fn many_all_pending_reported() -> Outcome {
     let (a, b) = Channel::create()?;
     b.write(b"x", [])?;
     let event = Event::create()?;
@@ -312,7 +312,7 @@ fn one_signal_cleared_before() -> Outcome {
     Ok(())
 }
 
-fn one_transient_signals_untold() -> Outcome {
+fn one_transient_signals_not_reported() -> Outcome {
     let event = Event::create()?;
     let waiters = waiters(event.raw_handle(), Signals::USER_0, 1)?;
     // This signal is set and cleared while the other thread waits for a different one.
@@ -379,7 +379,7 @@ fn one_canceled_by_close_many() -> Outcome {
     Ok(())
 }
 
-fn one_twin_goes_on() -> Outcome {
+fn one_twin_keeps_waiting() -> Outcome {
     let event = Event::create()?;
     let value = event.duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
     let through_twin = waiter(value, Signals::USER_0);
@@ -391,7 +391,7 @@ fn one_twin_goes_on() -> Outcome {
     equal(result(through_event)?.0, Status::OK)
 }
 
-fn one_told_when_timed_out() -> Outcome {
+fn one_reported_when_timed_out() -> Outcome {
     let event = Event::create()?;
     event.signal(Signals::NONE, Signals::USER_4)?;
     let mut seen = 0_u32;
@@ -421,7 +421,7 @@ fn one_null_observed() -> Outcome {
     gives(wait(Signals::USER_0), Status::OK)
 }
 
-fn one_nothing_told_on_failure() -> Outcome {
+fn one_nothing_reported_on_failure() -> Outcome {
     let blind = without(&Event::create()?, Rights::WAIT)?;
     let mut seen = 0x5a5a_5a5a_u32;
     gives(raw!(zx_object_wait_one, blind.raw_handle(), 8, 0, &raw mut seen), Status::ACCESS_DENIED)?;
@@ -443,7 +443,7 @@ fn one_moment_for_all() -> Outcome {
     Ok(())
 }
 
-fn many_canceled_tells_which() -> Outcome {
+fn many_canceled_item_reported() -> Outcome {
     let events = [Event::create()?, Event::create()?, Event::create()?];
     events[0].signal(Signals::NONE, Signals::USER_1)?;
     let value = events[1].duplicate(Rights::SAME_RIGHTS)?.into_handle().into_raw();
@@ -464,7 +464,7 @@ fn many_canceled_tells_which() -> Outcome {
     equal(items.map(|item| Signals::from_bits_retain(item.pending)), expected)
 }
 
-fn many_transient_signals_untold() -> Outcome {
+fn many_transient_signals_not_reported() -> Outcome {
     let events = [Event::create()?, Event::create()?];
     let twins = [events[0].duplicate(Rights::SAME_RIGHTS)?, events[1].duplicate(Rights::SAME_RIGHTS)?];
     let signaller = in_a_moment(move || {

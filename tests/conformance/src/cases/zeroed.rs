@@ -6,7 +6,7 @@ use zx::{Channel, Duration, Event, Exception, Info, MonotonicInstant, Socket, Vm
 use super::vmar::{PAGE, READ_WRITE};
 use super::{cases, root_resource};
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::Tiny;
+use crate::test_process::TestProcess;
 
 cases! {
     "zeroed.pages.of_others" => pages_of_others,
@@ -23,14 +23,14 @@ fn pattern(len: usize) -> Vec<u8> {
 
 /// Runs `code` in a process that has `len` bytes of `vmo` mapped, with their address in `rsi` and their number of words
 /// in `rcx`. Returns the process and the exception type that it ends with.
-fn run(vmo: &Vmo, len: usize, code: &[u8]) -> Result<(Tiny, u32), Failure> {
+fn run(vmo: &Vmo, len: usize, code: &[u8]) -> Result<(TestProcess, u32), Failure> {
     let mut all = vec![0x48, 0xb9]; // mov rcx, words
     all.extend((len as u64 / 8).to_le_bytes());
     all.extend([0x48, 0xb8]); // mov rax, PATTERN
     all.extend(PATTERN.to_le_bytes());
     all.extend([0x48, 0x89, 0xf7]); // mov rdi, rsi
     all.extend(code);
-    let tiny = Tiny::new(&all)?;
+    let tiny = TestProcess::new(&all)?;
     tiny.vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, AT, vmo, 0, len)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, tiny.vmar.info()?.base + AT)?;

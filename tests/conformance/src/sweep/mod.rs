@@ -23,7 +23,7 @@ use zx::{
 };
 
 use crate::check::{Case, Failure, Outcome, ensure};
-use crate::tiny::Tiny;
+use crate::test_process::TestProcess;
 
 /// A call with one row of arguments from its definition.
 #[derive(Clone, Copy)]
@@ -210,7 +210,7 @@ fn fixture(noun: &str) -> zx::Result<Fixture> {
         }
         "exception" => {
             // A process that executes an undefined instruction and is killed if no handler takes the exception.
-            let tiny = Tiny::new(&[0x0f, 0x0b]).map_err(|_| Status::INTERNAL)?;
+            let tiny = TestProcess::new(&[0x0f, 0x0b]).map_err(|_| Status::INTERNAL)?;
             let channel = tiny.process.create_exception_channel(0)?;
             tiny.start(None, 0).map_err(|_| Status::INTERNAL)?;
             let mut handles = [None];

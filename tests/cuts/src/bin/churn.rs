@@ -18,8 +18,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cuts::log::mark;
-use cuts::plan::{Abilities, MARK, Model, Operation, Way, content, way};
-use cuts::{Lot, saves};
+use cuts::plan::{Abilities, MARK, Model, Operation, SyncMode, content, way};
+use cuts::{Random, saves};
 
 const USAGE: &str =
     "usage: churn play FOLDER SEED COUNT ext4|fat, churn save FOLDER FIRST, or churn write FOLDER MIB TIMES HEARD";
@@ -71,14 +71,14 @@ fn tell(root: &Path, open: Option<&mut File>, number: u64) -> Result<()> {
 }
 
 fn play(root: &Path, seed: u64, count: u64, can: Abilities) -> Result<()> {
-    let (mut lot, mut model) = (Lot::new(seed), Model::default());
+    let (mut lot, mut model) = (Random::new(seed), Model::default());
     File::create_new(root.join(MARK))?.write_all(&mark(0))?;
     sync(root)?;
     let mut open = None;
     for index in 0..count {
         let (way, synced) = way(seed, index);
         match way {
-            Way::Closed => open = None,
+            SyncMode::Closed => open = None,
             _ if open.is_none() => open = Some(OpenOptions::new().write(true).open(root.join(MARK))?),
             _ => {}
         }
@@ -92,7 +92,7 @@ fn play(root: &Path, seed: u64, count: u64, can: Abilities) -> Result<()> {
             sync(root)?;
             tell(root, open.as_mut(), index + 1)?;
         }
-        if way == Way::Closed {
+        if way == SyncMode::Closed {
             // Without an open file this unmounts the file system.
             sync(root)?;
         }

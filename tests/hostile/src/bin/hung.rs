@@ -9,14 +9,14 @@
 mod fuchsia {
     use std::process::ExitCode;
 
-    use service::{Clients, Ends, Event};
+    use service::{ChannelEnds, Clients, Event};
     use zx::{AsHandleRef, MonotonicInstant, Signals, Status};
 
     const FOREVER: MonotonicInstant = MonotonicInstant::INFINITE;
 
     fn serve() -> Result<(), String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-        let (clients, ends) = (Clients::take()?, Ends::default());
+        let (clients, ends) = (Clients::take()?, ChannelEnds::default());
         let mut served = Vec::new();
         loop {
             let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;

@@ -19,7 +19,7 @@ mod fuchsia {
 
     use conformance::check::Failure;
     use drivers::clock::{self, Time};
-    use hostile::usage::{self, Use};
+    use hostile::usage::{self, Usage};
     use zx::MonotonicInstant;
 
     /// Rounds after the other programs have ended.
@@ -105,7 +105,7 @@ mod fuchsia {
         }
         // Rounds that let services allocate what they keep when they do something for the first time.
         (0..3).try_for_each(round)?;
-        let before = Use::now(&root)?;
+        let before = Usage::now(&root)?;
         fs::write(NOTED, b"")?;
         thread::spawn(move || {
             for line in io::stdin().lines().map_while(Result::ok) {

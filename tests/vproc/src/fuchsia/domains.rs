@@ -15,7 +15,7 @@ use abi::{
     ZX_VM_PERM_WRITE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_port_packet_t,
 };
 use conformance::check::{Failure, Outcome, ensure, equal, fails};
-use conformance::tiny::{OwnJob, code};
+use conformance::test_process::{OwnJob, code};
 use zx::probe::upcalls::{enable, with_upcalls};
 use zx::{
     AsHandleRef, Duration, Events, Exit, MonotonicInstant, Port, Process, Rights, Signals, Thread, Timer,

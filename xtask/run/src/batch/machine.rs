@@ -297,7 +297,7 @@ mod tests {
 
     /// Messages about unknown or ended programs are ignored.
     #[test]
-    fn news_of_nobody() {
+    fn messages_about_unknown_programs_are_ignored() {
         let (shared, ready) = (Shared::default(), channel().0);
         for id in [0, 1, u32::MAX] {
             for said in [

@@ -51,7 +51,7 @@ fn contents(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 }
 
 #[test]
-fn what_is_put_can_be_got() {
+fn copied_files_are_read_back() {
     for ext4 in [false, true] {
         let folder = tree();
         let tree = folder.path().join("tree");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use cuts::image::Image;
-use cuts::{Lot, saves};
+use cuts::{Random, saves};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ pub fn saves(
     let disk = folder.path().join("disk.img");
     kind.disk(context, &disk, kind.mib)?;
     let program = test_program(context.built_with_tests()?, "churn")?;
-    let (mut lot, mut last) = (Lot::new(seed), 0);
+    let (mut lot, mut last) = (Random::new(seed), 0);
     for round in 1..=rounds {
         last = one(context, &disk, program, ending, last, &mut lot).with_context(|| format!("round {round}"))?;
         if ending == Ending::Terminated {
@@ -68,7 +68,7 @@ pub fn saves(
 }
 
 /// Runs one machine, from the save after `last`. Returns the last reported save.
-fn one(context: &Context<'_>, disk: &Path, program: &Path, ending: Ending, last: u64, lot: &mut Lot) -> Result<u64> {
+fn one(context: &Context<'_>, disk: &Path, program: &Path, ending: Ending, last: u64, lot: &mut Random) -> Result<u64> {
     let mut command = wrong::tool(context)?;
     command.arg("run").arg("--disk").arg(disk).arg(program).args(["save", "/disk"]).arg((last + 1).to_string());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use cuts::image::Image;
-use cuts::judge::{Promise, judge};
+use cuts::judge::{RenameGuarantee, judge};
 use cuts::log;
 use cuts::plan::{Abilities, history};
 use cuts::replay::{Replay, System};
@@ -35,7 +35,7 @@ struct Kind {
     name: &'static str,
     /// The argument of `churn`.
     abilities: &'static str,
-    promise: Promise,
+    promise: RenameGuarantee,
     mib: u64,
     make: &'static [&'static str],
     /// In one of this many states the system is started and cut again; more rarely if there are many operations.
@@ -46,7 +46,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         name: "ext4-4k",
         abilities: "ext4",
-        promise: Promise::Whole,
+        promise: RenameGuarantee::Whole,
         mib: 24,
         make: &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096"],
         starts: 60,
@@ -54,7 +54,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         name: "ext4-1k",
         abilities: "ext4",
-        promise: Promise::Whole,
+        promise: RenameGuarantee::Whole,
         mib: 24,
         make: &["mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024"],
         starts: 60,
@@ -62,7 +62,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         name: "fat16",
         abilities: "fat",
-        promise: Promise::Each,
+        promise: RenameGuarantee::Each,
         mib: 16,
         make: &["mkfs.vfat", "-F", "16", "-s", "4"],
         starts: 20,
@@ -70,7 +70,7 @@ const KINDS: [Kind; 4] = [
     Kind {
         name: "fat32",
         abilities: "fat",
-        promise: Promise::Each,
+        promise: RenameGuarantee::Each,
         mib: 40,
         make: &["mkfs.vfat", "-F", "32", "-s", "1"],
         starts: 60,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use abi::{PA_USER0, Status, ZX_EXCP_FATAL_PAGE_FAULT};
 use conformance::check::Failure;
-use conformance::tiny::OwnJob;
+use conformance::test_process::OwnJob;
 use zx::spawn::Spawn;
 use zx::{AsHandleRef, Channel, Exception, Info, MonotonicInstant, Process, Signals};
 
@@ -42,7 +42,7 @@ pub fn act(scene: &str) -> ExitCode {
 }
 
 /// The result of a play.
-pub enum Played {
+pub enum SceneResult {
     /// The scene was played to its end.
     Whole,
     /// A call failed for lack of memory, and the scene ended with that error.
@@ -74,12 +74,12 @@ impl Actor {
         let mut spawn = Spawn::file(&program);
         spawn.arg(&program).arg("--child").arg(scene).job(&job).handle(PA_USER0, theirs.into());
         let process = spawn.start().map_err(|(status, text)| format!("{status}: {text}"))?;
-        let koid = conformance::tiny::koid(&*job)?;
+        let koid = conformance::test_process::koid(&*job)?;
         Ok(Actor { job, process, channel, exceptions, koid })
     }
 
     /// Step 2.
-    pub fn play(&self) -> Result<Played, Failure> {
+    pub fn play(&self) -> Result<SceneResult, Failure> {
         self.channel.write(b"play", [])?;
         let deadline = MonotonicInstant::after(PATIENCE);
         loop {
@@ -90,7 +90,7 @@ impl Actor {
             ];
             match zx::wait_many(&mut items, deadline) {
                 Ok(()) => {}
-                Err(Status::TIMED_OUT) => return Ok(Played::Wrong("it does not end".into())),
+                Err(Status::TIMED_OUT) => return Ok(SceneResult::Wrong("it does not end".into())),
                 Err(status) => return Err(status.into()),
             }
             let [answer, exception, end] = items.map(|item| item.waitfor & item.pending != 0);
@@ -103,21 +103,21 @@ impl Actor {
                 let size = self.channel.read(&mut bytes, &mut []).map_err(|(status, _)| status)?;
                 let text = String::from_utf8_lossy(&bytes[..size.bytes]).into_owned();
                 return Ok(match text.as_str() {
-                    "" => Played::Whole,
-                    text if text.contains("NO_MEMORY") => Played::Refused,
-                    _ => Played::Wrong(text),
+                    "" => SceneResult::Whole,
+                    text if text.contains("NO_MEMORY") => SceneResult::Refused,
+                    _ => SceneResult::Wrong(text),
                 });
             } else if end {
                 return Ok(match self.process.info()?.return_code {
-                    abi::ZX_TASK_RETCODE_OOM_KILL | PANIC => Played::Ended,
-                    code => Played::Wrong(format!("it ended with {code}")),
+                    abi::ZX_TASK_RETCODE_OOM_KILL | PANIC => SceneResult::Ended,
+                    code => SceneResult::Wrong(format!("it ended with {code}")),
                 });
             }
         }
     }
 
     /// Step 3.
-    fn excepted(&self) -> Result<Option<Played>, Failure> {
+    fn excepted(&self) -> Result<Option<SceneResult>, Failure> {
         let (exception, info) = Exception::receive(&self.exceptions, MonotonicInstant::INFINITE_PAST)?;
         // The scene may have ended the thread by now.
         let Ok(report) = exception.thread().and_then(|thread| thread.exception_report()) else { return Ok(None) };
@@ -129,14 +129,14 @@ impl Actor {
         // If the kernel did not report the lack of memory, the program's own library did: it aborts.
         let library = info.type_ == abi::ZX_EXCP_UNDEFINED_INSTRUCTION || info.type_ == abi::ZX_EXCP_SW_BREAKPOINT;
         Ok(match own {
-            _ if !want && !library => Some(Played::Wrong(format!(
+            _ if !want && !library => Some(SceneResult::Wrong(format!(
                 "exception {:#x} with {}, address {:#x}, in {}",
                 info.type_,
                 Status(context.synth_code as i32),
                 context.arch.cr2,
                 if own { "the actor" } else { "a process that it started" }
             ))),
-            true => Some(Played::Ended),
+            true => Some(SceneResult::Ended),
             // An exception of a process that the actor has started: the scene must notice it.
             false => None,
         })

@@ -11,9 +11,9 @@ use abi::{
     Rights, Status, ZX_EXCEPTION_STATE_HANDLED, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VMO_CHILD_SNAPSHOT,
     ZX_VMO_OP_COMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
 };
-use conformance::caught::UNDEFINED;
+use conformance::caught_exception::UNDEFINED;
 use conformance::check::{Failure, Outcome, ensure, equal};
-use conformance::tiny::{OwnJob, SPIN, Tiny};
+use conformance::test_process::{OwnJob, SPIN, TestProcess};
 use zx::{
     AsHandleRef, Channel, Clock, Counter, Duration, Event, EventPair, Exception, Fifo, Handle, Interrupt, Iob, Job,
     MonotonicInstant, Pager, Port, Signals, Socket, Stream, Timer, Vmo,
@@ -177,7 +177,7 @@ fn processes() -> Outcome {
     let job = own_job()?;
     let below = OwnJob::below(&job)?;
     for _ in 0..3 {
-        let tiny = Tiny::in_job(&below, UNDEFINED)?;
+        let tiny = TestProcess::in_job(&below, UNDEFINED)?;
         let exceptions = tiny.process.create_exception_channel(0)?;
         // Before the first thread runs: its exception may end it.
         let _other = tiny.process.create_thread("other")?;
@@ -189,7 +189,7 @@ fn processes() -> Outcome {
         told.map_err(|_| Status::NO_MEMORY)?;
         tiny.end()?;
     }
-    let spins = Tiny::in_job(&below, SPIN)?;
+    let spins = TestProcess::in_job(&below, SPIN)?;
     spins.start(None, 0)?;
     job.kill()?;
     spins.end()?;
@@ -207,7 +207,7 @@ fn default_job() -> Result<zx::Unowned<'static, Job>, Failure> {
 /// Exceptions for each kind of handler.
 fn exceptions() -> Outcome {
     let job = own_job()?;
-    let tiny = Tiny::in_job(&job, UNDEFINED)?;
+    let tiny = TestProcess::in_job(&job, UNDEFINED)?;
     let channels = [
         job.create_exception_channel(0)?,
         tiny.process.create_exception_channel(0)?,

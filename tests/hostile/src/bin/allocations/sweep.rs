@@ -8,7 +8,7 @@ use conformance::check::{Case, Failure, Outcome, ensure};
 use hostile::neighbour::Neighbour;
 use zx::{Debuglog, Resource, Unowned};
 
-use crate::actor::{Actor, Played};
+use crate::actor::{Actor, SceneResult};
 use crate::scenes;
 
 /// The kinds of memory whose requests fail, by the server's names.
@@ -39,23 +39,23 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// What setting a plan needs: the root resource, and the log in which the result arrives.
-struct Refusal {
+struct FailurePlan {
     resource: Unowned<'static, Resource>,
     log: Debuglog,
 }
 
 /// The result of a plan.
 #[derive(Clone, Copy, Debug, Default)]
-struct Made {
+struct PlanOutcome {
     made: u64,
     refused: u64,
 }
 
-impl Refusal {
-    fn new() -> Result<Refusal, Failure> {
+impl FailurePlan {
+    fn new() -> Result<FailurePlan, Failure> {
         let resource = zx::startup::resource().ok_or("this program was not given the root resource")?;
         let log = Debuglog::create(&resource, abi::ZX_LOG_FLAG_READABLE)?;
-        Ok(Refusal { resource, log })
+        Ok(FailurePlan { resource, log })
     }
 
     /// Sets a plan: a task's requests for memory of a kind fail, from this request on.
@@ -65,7 +65,7 @@ impl Refusal {
     }
 
     /// Ends the plan; returns its result.
-    fn end(&self) -> Result<Made, Failure> {
+    fn end(&self) -> Result<PlanOutcome, Failure> {
         zx::debug_send_command(&self.resource, "refuse")?;
         let mut record = [0; abi::ZX_LOG_RECORD_MAX];
         let mut found = None;
@@ -74,7 +74,8 @@ impl Refusal {
             let text = String::from_utf8_lossy(&record[head..length]).into_owned();
             let words: Vec<&str> = text.split([' ', ',']).collect();
             if let ["refuse:", "made", made, "", "refused", refused, ..] = words.as_slice() {
-                found = made.parse().ok().zip(refused.parse().ok()).map(|(made, refused)| Made { made, refused });
+                found =
+                    made.parse().ok().zip(refused.parse().ok()).map(|(made, refused)| PlanOutcome { made, refused });
             }
         }
         found.ok_or_else(|| "the kernel does not tell what it refused".into())
@@ -85,14 +86,14 @@ impl Refusal {
 struct Stage {
     scene: &'static str,
     actor: Option<Actor>,
-    refusal: Refusal,
+    refusal: FailurePlan,
     counter: Counter,
 }
 
 impl Stage {
     fn new(scene: &'static str) -> Result<Stage, Failure> {
         let counter = Counter::new().ok_or("the kernel does not tell its counts")?;
-        Ok(Stage { scene, actor: None, refusal: Refusal::new()?, counter })
+        Ok(Stage { scene, actor: None, refusal: FailurePlan::new()?, counter })
     }
 
     /// The counts while nothing is being done.
@@ -120,7 +121,7 @@ impl Stage {
         if self.actor.is_none() {
             let actor = Actor::start(self.scene)?;
             for _ in 0..2 {
-                if let Played::Wrong(what) = actor.play()? {
+                if let SceneResult::Wrong(what) = actor.play()? {
                     return Err(format!("without any refusal: {what}").into());
                 }
             }
@@ -130,13 +131,13 @@ impl Stage {
     }
 
     /// A play during which memory requests fail.
-    fn play(&mut self, kind: &str, first: u64, count: u64, on: bool) -> Result<(Played, Made), Failure> {
+    fn play(&mut self, kind: &str, first: u64, count: u64, on: bool) -> Result<(SceneResult, PlanOutcome), Failure> {
         let koid = self.actor()?.koid;
         self.refusal.begin(kind, first, count, koid, on)?;
         let played = self.actor.as_ref().map_or_else(|| Err("no actor".into()), Actor::play);
         let made = self.refusal.end()?;
         let played = played?;
-        if let Played::Ended = played {
+        if let SceneResult::Ended = played {
             self.end()?;
         }
         Ok((played, made))
@@ -148,18 +149,18 @@ impl Stage {
     }
 
     /// A play with one failing request: the actor must handle the error, and what it used must come back.
-    fn refuse(&mut self, kind: &str, number: u64, on: bool) -> Result<Made, Failure> {
+    fn refuse(&mut self, kind: &str, number: u64, on: bool) -> Result<PlanOutcome, Failure> {
         let mut left = String::new();
         for _ in 0..ROUNDS {
             self.actor()?;
             let before = self.counter.take().ok_or("the kernel does not tell its counts")?;
             let (played, made) = self.play(kind, number, 1, on)?;
             match played {
-                Played::Wrong(what) => return Err(what.into()),
+                SceneResult::Wrong(what) => return Err(what.into()),
                 // What it leaves is checked after the sweep.
-                Played::Ended => return Ok(made),
-                Played::Refused if made.refused == 0 => return Err("it was refused memory by nobody".into()),
-                Played::Whole | Played::Refused => {}
+                SceneResult::Ended => return Ok(made),
+                SceneResult::Refused if made.refused == 0 => return Err("it was refused memory by nobody".into()),
+                SceneResult::Whole | SceneResult::Refused => {}
             }
             match self.counter.returned_within(&before, Duration::from_millis(100)) {
                 Ok(()) => return Ok(made),
@@ -191,10 +192,10 @@ fn sweep(scene: &'static str, kind: &'static str, on: bool, most: u64) -> Outcom
 
 fn refuse_all(stage: &mut Stage, kind: &'static str, on: bool, most: u64) -> Outcome {
     // Twice: the second play does not request what is kept from the first.
-    let mut all = Made::default();
+    let mut all = PlanOutcome::default();
     for _ in 0..2 {
         let (played, made) = stage.play(kind, 0, 0, false)?;
-        ensure(matches!(played, Played::Whole), "the scene cannot be played")?;
+        ensure(matches!(played, SceneResult::Whole), "the scene cannot be played")?;
         all = made;
     }
     let step = all.made.div_ceil(most).max(1);

@@ -13,16 +13,16 @@
 
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
-    mod ways;
+    mod hidden_memory;
 
     use std::process::ExitCode;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use self::ways::With;
+    use self::hidden_memory::BombObjects;
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure};
-    use conformance::tiny::{OwnJob, SPIN, Tiny};
+    use conformance::test_process::{OwnJob, SPIN, TestProcess};
     use hostile::neighbour::{self, Neighbour};
     use zx::spawn::Spawn;
     use zx::{AsHandleRef, Channel, Event, Info, Job, MonotonicInstant, Port, Signals, Socket, Timer, Vmo};
@@ -47,7 +47,7 @@ mod fuchsia {
     const KEPT: u64 = 40;
 
     /// A bomb: takes one more of something, and keeps it.
-    type Take = fn(&With) -> zx::Result<()>;
+    type Take = fn(&BombObjects) -> zx::Result<()>;
 
     /// Bytes that the system needs for itself, or has in use and not charged.
     const UNCHARGED: u64 = 2 << 20;
@@ -61,7 +61,7 @@ mod fuchsia {
         ("job", |_| keep(zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_child()?)),
         ("jobs_computing", |_| {
             let job = zx::startup::job_default().ok_or(zx::Status::NOT_FOUND)?.create_child()?;
-            let tiny = Tiny::in_job(&job, SPIN).map_err(|_| zx::Status::NO_RESOURCES)?;
+            let tiny = TestProcess::in_job(&job, SPIN).map_err(|_| zx::Status::NO_RESOURCES)?;
             tiny.start(None, 0).map_err(|_| zx::Status::NO_RESOURCES)?;
             keep((job, tiny))
         }),
@@ -152,7 +152,7 @@ mod fuchsia {
 
     /// Whether a bomb keeps all that it takes: then what is in use can be compared.
     fn is_kept(kind: &str) -> bool {
-        ways::WAYS.iter().any(|(way, _)| *way == kind)
+        hidden_memory::BOMBS.iter().any(|(way, _)| *way == kind)
             || ["channel", "handle", "job", "mapping", "message", "packet", "socket", "timer", "vmo", "wait_async"]
                 .contains(&kind)
     }
@@ -181,7 +181,7 @@ mod fuchsia {
 
     /// Takes more and more, also after the limit is reached.
     fn go_off(take: Take) -> Result<(), zx::Status> {
-        let with = With::new()?;
+        let with = BombObjects::new()?;
         loop {
             // At its limit it continues to try.
             let _ = take(&with);
@@ -194,7 +194,7 @@ mod fuchsia {
             [name] if name == neighbour::BUSY => neighbour::work(true),
             [name] if name == "crash" => std::process::abort(),
             [name] if name == "nothing" => ExitCode::SUCCESS,
-            [name] => match BOMBS.iter().chain(ways::WAYS).find(|(known, _)| known == name) {
+            [name] => match BOMBS.iter().chain(hidden_memory::BOMBS).find(|(known, _)| known == name) {
                 Some((_, take)) => go_off(*take).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
                 None => ExitCode::from(2),
             },
@@ -269,7 +269,7 @@ mod fuchsia {
 
     pub fn main() -> ExitCode {
         let cases = || {
-            let all = BOMBS.iter().chain(ways::WAYS);
+            let all = BOMBS.iter().chain(hidden_memory::BOMBS);
             all.map(|&(kind, _)| Case::new(&format!("bombs.{kind}.contained"), move || bomb(kind))).collect()
         };
         Program { name: "bombs", cases, known: &[], child }.main()

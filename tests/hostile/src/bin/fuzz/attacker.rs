@@ -13,14 +13,14 @@
 //!    again and again without stopping: its process may hold a token that keeps it suspended.
 
 use abi::{Rights, ZX_EXCEPTION_STATE_THREAD_EXIT, zx_thread_state_general_regs_t};
-use conformance::caught::Caught;
+use conformance::caught_exception::CaughtException;
 use conformance::check::Failure;
-use conformance::tiny::{OwnJob, Tiny, koid};
+use conformance::test_process::{OwnJob, TestProcess, koid};
 use hostile::Dice;
 use zx::{AsHandleRef, Channel, Duration, Handle, Info, Job, Mapping, MonotonicInstant, Signals, Vmo};
 
 use crate::code::{self, BACK, DONE, NEXT, Piece};
-use crate::grammar::{CELLS, Gift, Held, Places, ROOM, View};
+use crate::grammar::{CELLS, KnownHandle, NamedHandle, Places, ROOM, View};
 
 /// Calls in a batch.
 pub const BATCH: usize = 64;
@@ -58,7 +58,7 @@ const _: () = assert!(CELL + CELLS as usize * 8 <= RECORD && BATCH * RECORD == R
 const READ_WRITE: u32 = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
 
 /// A call to make.
-pub struct Laid {
+pub struct PreparedCall {
     /// Its index in the table of calls; none for something else that a thread does in between.
     pub call: Option<usize>,
     /// The function that is called.
@@ -82,20 +82,20 @@ pub enum Function {
 struct Worker {
     thread: zx::Thread,
     koid: u64,
-    stopped: Option<Caught>,
+    stopped: Option<CaughtException>,
     /// Its current batch, and since when.
     batch: Vec<Option<usize>>,
     since: MonotonicInstant,
-    /// How often it was fetched since it last stopped by itself.
+    /// How often the attacker stopped it since it last stopped by itself.
     fetched: u32,
-    /// How often it was sent on since it got its batch.
+    /// How often it was sent to its next call since it got its batch.
     sent: u32,
     /// It is lost.
     lost: bool,
 }
 
 /// The result of a call.
-pub struct Made {
+pub struct CallResult {
     /// Its index in the table.
     pub call: usize,
     /// Its result, if it has returned.
@@ -104,7 +104,7 @@ pub struct Made {
 
 /// See the module's description.
 pub struct Attacker<'v> {
-    tiny: Tiny,
+    tiny: TestProcess,
     job: OwnJob,
     /// The channel on which its exceptions arrive.
     pub exceptions: Channel,
@@ -129,7 +129,7 @@ pub struct Attacker<'v> {
 }
 
 /// What an exception meant.
-pub enum Came {
+pub enum ExceptionMeaning {
     /// A worker has finished its batch, or the rest of it must wait for the next batch.
     Ready(usize),
     /// Nothing to do.
@@ -141,12 +141,12 @@ impl<'v> Attacker<'v> {
     pub fn new(
         job: &Job,
         vmar: &'v zx::Vmar,
-        mut gifts: Vec<(Gift, Handle)>,
+        mut gifts: Vec<(NamedHandle, Handle)>,
         handles: Vec<Handle>,
         dice: &mut Dice,
     ) -> Result<Attacker<'v>, Failure> {
         let job = OwnJob::below(job)?;
-        let tiny = Tiny::in_job(&job, &code::all())?;
+        let tiny = TestProcess::in_job(&job, &code::all())?;
         let slide = tiny.map_vdso()?;
         let records = Vmo::create(NOTES as u64, 0)?;
         let arena = Vmo::create((ARENA_PAGES * PAGE) as u64, 0)?;
@@ -155,12 +155,12 @@ impl<'v> Attacker<'v> {
         let exceptions = tiny.process.create_exception_channel(0)?;
 
         let everything = |object: &dyn AsHandleRef| object.duplicate_handle(Rights::SAME_RIGHTS);
-        gifts.push((Gift::Process, everything(&tiny.process)?));
-        gifts.push((Gift::Job, everything(&*job)?));
-        gifts.push((Gift::Vmar, everything(&tiny.vmar)?));
-        gifts.push((Gift::Thread, everything(&tiny.thread)?));
+        gifts.push((NamedHandle::Process, everything(&tiny.process)?));
+        gifts.push((NamedHandle::Job, everything(&*job)?));
+        gifts.push((NamedHandle::Vmar, everything(&tiny.vmar)?));
+        gifts.push((NamedHandle::Thread, everything(&tiny.thread)?));
         let (feed, theirs) = Channel::create()?;
-        let named: Vec<Gift> = gifts.iter().map(|gift| gift.0).collect();
+        let named: Vec<NamedHandle> = gifts.iter().map(|gift| gift.0).collect();
         let count = (gifts.len() + handles.len() + 1) as u64;
         let all = gifts.into_iter().map(|gift| gift.1).chain(handles).chain([everything(&arena)?]);
         feed.write_handles(b"handles!", all)?;
@@ -205,9 +205,9 @@ impl<'v> Attacker<'v> {
         let (bytes, places) = (arena_there, arena_there + FED as u64);
         let words = [channel, 0, bytes, places, 8, count, places + 512, places + 520];
         let function = Function::Call(zx::sys::address("channel_read").unwrap_or_default() as u64);
-        attacker.post(0, vec![Laid { call: None, function, words, room: Vec::new() }])?;
+        attacker.post(0, vec![PreparedCall { call: None, function, words, room: Vec::new() }])?;
         attacker.await_ready(0)?;
-        attacker.view.gifts.push((Gift::Feed, channel as u32));
+        attacker.view.gifts.push((NamedHandle::Feed, channel as u32));
         for (n, gift) in named.into_iter().enumerate() {
             let mut value = [0; 4];
             attacker.arena.read(FED + 4 * n, &mut value)?;
@@ -284,7 +284,7 @@ impl<'v> Attacker<'v> {
         let size = self.tiny.process.get_info_records(abi::ZX_INFO_HANDLE_TABLE, &mut handles);
         self.view.handles.clear();
         let count = size.map_or(0, |size| size.actual).min(handles.len());
-        let held = |h: &abi::zx_info_handle_extended_t| Held {
+        let held = |h: &abi::zx_info_handle_extended_t| KnownHandle {
             value: h.handle_value,
             kind: h.type_,
             rights: Rights::from_bits_retain(h.rights),
@@ -301,7 +301,7 @@ impl<'v> Attacker<'v> {
     }
 
     /// Step 2.
-    pub fn post(&mut self, which: usize, batch: Vec<Laid>) -> Result<(), Failure> {
+    pub fn post(&mut self, which: usize, batch: Vec<PreparedCall>) -> Result<(), Failure> {
         let first = which * BATCH;
         let rooms = (ARENA_PAGES - ROOM_PAGES) * PAGE;
         // For a return from restricted mode, which has only the record's address.
@@ -339,7 +339,7 @@ impl<'v> Attacker<'v> {
     }
 
     /// The results of a worker's batch.
-    pub fn collect(&mut self, which: usize) -> Vec<Made> {
+    pub fn collect(&mut self, which: usize) -> Vec<CallResult> {
         let first = which * BATCH;
         let batch = std::mem::take(&mut self.workers[which].batch);
         let mut made = Vec::new();
@@ -350,7 +350,7 @@ impl<'v> Attacker<'v> {
             let result = u64::from_le_bytes(bytes);
             let result = (result != OPEN).then_some(result);
             if let Some(call) = call {
-                made.push(Made { call, result });
+                made.push(CallResult { call, result });
             }
             if result.is_none() && self.workers[which].stopped.is_none() {
                 // The thread ended in this call; the calls behind it were not made.
@@ -361,9 +361,9 @@ impl<'v> Attacker<'v> {
     }
 
     /// The next exception: steps 3 and 4.
-    pub fn receive(&mut self, dice: &mut Dice) -> Result<Came, Failure> {
+    pub fn receive(&mut self, dice: &mut Dice) -> Result<ExceptionMeaning, Failure> {
         let Ok((exception, info)) = zx::Exception::receive(&self.exceptions, MonotonicInstant::ZERO) else {
-            return Ok(Came::Nothing);
+            return Ok(ExceptionMeaning::Nothing);
         };
         let Some(which) = self.workers.iter().position(|worker| worker.koid == info.tid) else {
             // A thread that the attacker has created itself. In one of eight cases the attacker decides what happens to
@@ -374,30 +374,30 @@ impl<'v> Attacker<'v> {
             if dice.one_in(2) {
                 let _ = self.feed.write_handles(b"exception", [Handle::from(exception)]);
             }
-            return Ok(Came::Nothing);
+            return Ok(ExceptionMeaning::Nothing);
         };
         let entry = self.tiny.entry as u64;
         let worker = &mut self.workers[which];
-        worker.stopped = Some(Caught { exception, info });
+        worker.stopped = Some(CaughtException { exception, info });
         worker.fetched = 0;
         let Ok(registers) = worker.thread.registers::<zx_thread_state_general_regs_t>() else {
             worker.lost = true;
-            return Ok(Came::Nothing);
+            return Ok(ExceptionMeaning::Nothing);
         };
         if worker.batch.is_empty() || registers.rip == entry + DONE || registers.rip == entry {
-            return Ok(Came::Ready(which));
+            return Ok(ExceptionMeaning::Ready(which));
         }
         worker.sent += 1;
         if worker.sent > SENDS {
             worker.lost = true;
-            return Ok(Came::Nothing);
+            return Ok(ExceptionMeaning::Nothing);
         }
         if info.type_ == abi::ZX_EXCP_POLICY_ERROR {
             // Its call is over when this thread is.
             send(worker, |_| {});
-            return Ok(Came::Nothing);
+            return Ok(ExceptionMeaning::Nothing);
         }
-        Ok(if self.skip(which, &registers) { Came::Nothing } else { Came::Ready(which) })
+        Ok(if self.skip(which, &registers) { ExceptionMeaning::Nothing } else { ExceptionMeaning::Ready(which) })
     }
 
     /// Sends a stopped worker to the call after the one that it was in; returns whether there is one.

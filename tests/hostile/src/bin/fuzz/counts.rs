@@ -6,7 +6,7 @@ use abi::{Support, Via};
 use conformance::check::{Failure, Outcome, ensure};
 use hostile::Dice;
 
-use crate::grammar::{Known, known};
+use crate::grammar::{ArgumentHints, known};
 
 /// How often a call must have been made before chance alone decides.
 const OFTEN: u64 = 4;
@@ -24,7 +24,7 @@ pub struct Entry {
     /// Its definition.
     pub info: &'static abi::SyscallInfo,
     /// What is known about its arguments.
-    pub known: Vec<Known>,
+    pub known: Vec<ArgumentHints>,
     /// Its address.
     pub function: u64,
     /// How often it is drawn, relative to others.

@@ -1,6 +1,6 @@
 //! What a thread does next: calls, and attacks without calls.
 
-use crate::attacker::{Attacker, BATCH, Function, Laid, PARTNER};
+use crate::attacker::{Attacker, BATCH, Function, PARTNER, PreparedCall};
 use crate::code::{BASES, DATA_SELECTORS, FLAGS, FLOATS, Piece, SCRIBBLE, SELECTORS, VECTORS};
 use crate::counts::Counts;
 use crate::grammar::Drawer;
@@ -13,7 +13,7 @@ pub const GREEDY: u64 = 6;
 const HANDLES: usize = 200;
 
 /// A batch for a worker.
-pub fn draw(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>, which: usize) -> Vec<Laid> {
+pub fn draw(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>, which: usize) -> Vec<PreparedCall> {
     let view = &attacker.view;
     let places = |n: usize| attacker.places(which, n);
     let mut batch = Vec::with_capacity(BATCH);
@@ -43,25 +43,30 @@ pub fn draw(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>, which: us
         }
         let drawn = Drawer::new(dice, view, places(batch.len())).draw(entry.info, &entry.known);
         let function = Function::Call(entry.function);
-        batch.push(Laid { call: Some(call), function, words: drawn.words, room: drawn.room });
+        batch.push(PreparedCall { call: Some(call), function, words: drawn.words, room: drawn.room });
     }
     batch
 }
 
 /// Closes a random handle.
-fn close(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>) -> Option<Laid> {
+fn close(dice: &mut Dice, counts: &Counts, attacker: &Attacker<'_>) -> Option<PreparedCall> {
     let call = counts.find("handle_close")?;
     let held = dice.pick(&attacker.view.handles);
     if attacker.view.is_gift(held.value) {
         return None;
     }
     let words = [held.value.into(), 0, 0, 0, 0, 0, 0, 0];
-    Some(Laid { call: Some(call), function: Function::Call(counts.table[call].function), words, room: Vec::new() })
+    Some(PreparedCall {
+        call: Some(call),
+        function: Function::Call(counts.table[call].function),
+        words,
+        room: Vec::new(),
+    })
 }
 
 /// What a thread can do to others without a call: it overwrites its own memory, arguments of calls in progress among
 /// it, or changes processor state.
-fn disturb(dice: &mut Dice, arena: u64) -> Laid {
+fn disturb(dice: &mut Dice, arena: u64) -> PreparedCall {
     let base = |dice: &mut Dice| dice.pick(&[0, 1, arena, 1 << 46, (1 << 47) - 1, 1 << 47, u64::MAX, u64::MAX << 47]);
     let (piece, words): (Piece, [u64; 4]) = match dice.below(14) {
         0 => (FLAGS, [dice.word() & 0x24_4dd5 | dice.below(2) << 9, 0, 0, 0]),
@@ -73,7 +78,7 @@ fn disturb(dice: &mut Dice, arena: u64) -> Laid {
         _ => (SCRIBBLE, [arena, 1 + dice.below(64), dice.word(), dice.pick(&[0xff8, 0xfff8, 0x1fff8])]),
     };
     let [a, b, c, d] = words;
-    Laid { call: None, function: Function::Own(piece), words: [a, b, c, d, 0, 0, 0, 0], room: Vec::new() }
+    PreparedCall { call: None, function: Function::Own(piece), words: [a, b, c, d, 0, 0, 0, 0], room: Vec::new() }
 }
 
 /// A selector: null, one of user privilege, one of the kernel's privilege, or any.

@@ -18,9 +18,9 @@ const PAGE: u64 = 4096;
 #[derive(Default)]
 pub struct View {
     /// Its handles.
-    pub handles: Vec<Held>,
+    pub handles: Vec<KnownHandle>,
     /// The handles that it got at its start, by name.
-    pub gifts: Vec<(Gift, u32)>,
+    pub gifts: Vec<(NamedHandle, u32)>,
     /// Its mappings: address and size.
     pub maps: Vec<(u64, u64)>,
     /// The memory that all its calls read and write.
@@ -39,7 +39,7 @@ pub struct View {
 
 impl View {
     /// A gift's handle, or 0.
-    pub fn gift(&self, gift: Gift) -> u64 {
+    pub fn gift(&self, gift: NamedHandle) -> u64 {
         self.gifts.iter().find(|known| known.0 == gift).map_or(0, |known| known.1.into())
     }
 
@@ -51,7 +51,7 @@ impl View {
 
 /// A handle of an attacker.
 #[derive(Clone, Copy)]
-pub struct Held {
+pub struct KnownHandle {
     /// Its value.
     pub value: u32,
     /// Its object's type.
@@ -62,7 +62,7 @@ pub struct Held {
 
 /// A handle that an attacker gets by name: without it, some calls can never succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gift {
+pub enum NamedHandle {
     /// Its own process.
     Process,
     /// Its first thread.
@@ -111,7 +111,7 @@ pub struct Places {
 }
 
 /// A call's arguments, and the content of its [`ROOM`].
-pub struct Drawn {
+pub struct GeneratedArgs {
     /// The arguments.
     pub words: [u64; 8],
     /// The room's bytes.
@@ -199,7 +199,7 @@ fn types_of(object: &str) -> Vec<u32> {
 }
 
 /// What is known about an argument before a call is drawn.
-pub struct Known {
+pub struct ArgumentHints {
     likely: Vec<u64>,
     types: Vec<u32>,
     needs: Rights,
@@ -208,14 +208,14 @@ pub struct Known {
     /// The argument that counts this array.
     counted_by: Option<usize>,
     /// The shape of a pointer's target.
-    shape: Shape,
+    shape: PointerTarget,
 }
 
 /// What is known about the arguments of a call.
-pub fn known(call: &SyscallInfo) -> Vec<Known> {
+pub fn known(call: &SyscallInfo) -> Vec<ArgumentHints> {
     let of = |(arg, values): (&ArgInfo, &Values)| {
         let right = call.rights.iter().find(|right| right.arg == arg.name);
-        Known {
+        ArgumentHints {
             likely: likely(values),
             types: right.map(|right| types_of(right.object)).unwrap_or_default(),
             needs: right.map_or(Rights::NONE, |right| right.needs),
@@ -256,7 +256,7 @@ enum Kind {
 }
 
 /// The target of a pointer: the size of one element, and its words with their offsets and sizes.
-struct Shape {
+struct PointerTarget {
     size: u64,
     words: Vec<(usize, usize, Kind)>,
 }
@@ -265,11 +265,11 @@ fn structure(ty: &str) -> Option<&'static abi::Struct> {
     abi::STRUCTS.iter().copied().flatten().find(|found| found.name == ty)
 }
 
-fn shape(ty: &str) -> Shape {
+fn shape(ty: &str) -> PointerTarget {
     if let Some(found) = structure(ty) {
         let mut words = Vec::new();
         add_fields(&mut words, found.fields, 0);
-        return Shape { size: found.size as u64, words };
+        return PointerTarget { size: found.size as u64, words };
     }
     let (size, kind) = match ty {
         "handle" => (4, Kind::Handle),
@@ -280,7 +280,7 @@ fn shape(ty: &str) -> Shape {
         "u16" | "i16" => (2, Kind::Any),
         _ => (1, Kind::Any),
     };
-    Shape { size: size as u64, words: vec![(0, size, kind)] }
+    PointerTarget { size: size as u64, words: vec![(0, size, kind)] }
 }
 
 fn add_fields(words: &mut Vec<(usize, usize, Kind)>, fields: &'static [Field], start: usize) {
@@ -318,7 +318,7 @@ impl<'a> Drawer<'a> {
     }
 
     /// Arguments for a call.
-    pub fn draw(mut self, call: &SyscallInfo, known: &[Known]) -> Drawn {
+    pub fn draw(mut self, call: &SyscallInfo, known: &[ArgumentHints]) -> GeneratedArgs {
         let mut words = [0; 8];
         // Counts first: pointers depend on them.
         for (n, known) in known.iter().enumerate() {
@@ -333,7 +333,7 @@ impl<'a> Drawer<'a> {
                 words[n] = self.value(arg, known);
             }
         }
-        Drawn { words, room: self.room }
+        GeneratedArgs { words, room: self.room }
     }
 
     fn count(&mut self, counted: &ArgInfo) -> u64 {
@@ -347,7 +347,7 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    fn value(&mut self, arg: &ArgInfo, known: &Known) -> u64 {
+    fn value(&mut self, arg: &ArgInfo, known: &ArgumentHints) -> u64 {
         if !known.likely.is_empty() && !self.dice.one_in(12) {
             return self.dice.pick(&known.likely);
         }
@@ -389,12 +389,13 @@ impl<'a> Drawer<'a> {
             return number(self.dice) & 0xffff_ffff;
         }
         if !self.dice.one_in(12) {
-            let fits = |held: &&Held| (types.is_empty() || types.contains(&held.kind)) && held.rights.contains(needs);
+            let fits =
+                |held: &&KnownHandle| (types.is_empty() || types.contains(&held.kind)) && held.rights.contains(needs);
             // The first match from a random place on.
             let from = self.dice.below(handles.len() as u64) as usize;
             let (before, behind) = handles.split_at(from);
             // A call without types may destroy the handle, so it gets no gift, which the attacker could not get again.
-            let fits = |held: &&Held| fits(held) && !(types.is_empty() && self.view.is_gift(held.value));
+            let fits = |held: &&KnownHandle| fits(held) && !(types.is_empty() && self.view.is_gift(held.value));
             if let Some(found) = behind.iter().find(fits).or_else(|| before.iter().find(fits)) {
                 return found.value.into();
             }
@@ -431,7 +432,7 @@ impl<'a> Drawer<'a> {
         }
     }
 
-    fn pointer(&mut self, arg: &ArgInfo, shape: &Shape, count: Option<u64>) -> u64 {
+    fn pointer(&mut self, arg: &ArgInfo, shape: &PointerTarget, count: Option<u64>) -> u64 {
         if arg.optional && self.dice.one_in(4) {
             return 0;
         }

@@ -4,12 +4,12 @@ use std::process::{Command, ExitCode, Stdio};
 
 use conformance::census::Counter;
 use conformance::check::{Failure, Outcome, ensure};
-use conformance::tiny::OwnJob;
+use conformance::test_process::OwnJob;
 use hostile::Dice;
 use hostile::neighbour::{Done, Neighbour};
 use zx::{AsHandleRef, Duration, MonotonicInstant, Signals};
 
-use crate::attacker::{Attacker, Came};
+use crate::attacker::{Attacker, ExceptionMeaning};
 use crate::counts::Counts;
 use crate::drawing::{self, GREEDY};
 use crate::supplies::Supplies;
@@ -65,7 +65,7 @@ impl<'v> Round<'v> {
             let found = zx::wait_many(&mut items, MonotonicInstant::after(PATIENCE));
             let now = MonotonicInstant::now();
             for number in 0..self.attackers.len() {
-                while let Came::Ready(which) = self.attackers[number].receive(&mut self.dice)? {
+                while let ExceptionMeaning::Ready(which) = self.attackers[number].receive(&mut self.dice)? {
                     self.next(counts, number, which)?;
                     batches += 1;
                     if batches.is_multiple_of(WEIGH) {

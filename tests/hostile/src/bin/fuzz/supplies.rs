@@ -8,11 +8,11 @@ use zx::{
     Resource, Socket, Timer, Vmo,
 };
 
-use crate::grammar::Gift;
+use crate::grammar::NamedHandle;
 
 /// See the module's description.
 pub struct Supplies {
-    resources: Vec<(Gift, Resource)>,
+    resources: Vec<(NamedHandle, Resource)>,
     /// One BTI for all: its holder, this program, releases pins that stay when an attacker ends.
     bti: Bti,
     /// Peers of handles that earlier attackers got, and duplicates of those handles.
@@ -26,30 +26,30 @@ impl Supplies {
         let system = abi::ZX_RSRC_KIND_SYSTEM;
         // Without the parts that only trusted programs hold: power, tracing, the host link.
         let parts = [
-            (Gift::Vmex, system, abi::ZX_RSRC_SYSTEM_VMEX_BASE, 1),
-            (Gift::Msi, system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
-            (Gift::DebugLog, system, abi::ZX_RSRC_SYSTEM_DEBUGLOG_BASE, 1),
-            (Gift::Profile, system, abi::ZX_RSRC_SYSTEM_PROFILE_BASE, 1),
-            (Gift::Endpoint, system, abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1),
-            (Gift::IoPorts, abi::ZX_RSRC_KIND_IOPORT, 0x300, 16),
+            (NamedHandle::Vmex, system, abi::ZX_RSRC_SYSTEM_VMEX_BASE, 1),
+            (NamedHandle::Msi, system, abi::ZX_RSRC_SYSTEM_MSI_BASE, 1),
+            (NamedHandle::DebugLog, system, abi::ZX_RSRC_SYSTEM_DEBUGLOG_BASE, 1),
+            (NamedHandle::Profile, system, abi::ZX_RSRC_SYSTEM_PROFILE_BASE, 1),
+            (NamedHandle::Endpoint, system, abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, 1),
+            (NamedHandle::IoPorts, abi::ZX_RSRC_KIND_IOPORT, 0x300, 16),
         ];
         let create = |(gift, kind, base, size)| Ok((gift, root.create_child(kind, base, size, "hostile")?));
         let mut resources = parts.into_iter().map(create).collect::<Result<Vec<_>, Failure>>()?;
         for base in [abi::ZX_RSRC_SYSTEM_INFO_BASE, abi::ZX_RSRC_SYSTEM_CPU_BASE] {
-            resources.push((Gift::Other, root.create_child(system, base, 1, "hostile")?));
+            resources.push((NamedHandle::Other, root.create_child(system, base, 1, "hostile")?));
         }
         let bti = Bti::create(&Iommu::create_stub(&root)?, 1)?;
         Ok(Supplies { resources, bti, others: Vec::new() })
     }
 
     /// The handles that a new attacker gets by name.
-    pub fn gifts(&self) -> Result<Vec<(Gift, Handle)>, Failure> {
-        let mut gifts: Vec<(Gift, Handle)> = Vec::new();
+    pub fn gifts(&self) -> Result<Vec<(NamedHandle, Handle)>, Failure> {
+        let mut gifts: Vec<(NamedHandle, Handle)> = Vec::new();
         for (gift, resource) in &self.resources {
             gifts.push((*gift, resource.duplicate(Rights::SAME_RIGHTS)?.into()));
         }
-        gifts.extend([(Gift::Port, Port::create()?.into()), (Gift::Pager, Pager::create()?.into())]);
-        gifts.push((Gift::Bti, self.bti.duplicate(Rights::SAME_RIGHTS)?.into()));
+        gifts.extend([(NamedHandle::Port, Port::create()?.into()), (NamedHandle::Pager, Pager::create()?.into())]);
+        gifts.push((NamedHandle::Bti, self.bti.duplicate(Rights::SAME_RIGHTS)?.into()));
         Ok(gifts)
     }
 

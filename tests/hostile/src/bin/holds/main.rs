@@ -13,8 +13,8 @@ mod fuchsia {
     mod calls;
     mod lists;
     mod memory;
-    mod noted;
-    mod shown;
+    mod page_metadata;
+    mod shared_vmo;
     mod streams;
     mod tasks;
     mod waits;
@@ -33,7 +33,7 @@ mod fuchsia {
     };
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure};
-    use conformance::tiny::{self, OwnJob, Tiny};
+    use conformance::test_process::{self, OwnJob, TestProcess};
     use zx::{AsHandleRef, Channel, Event, EventPair, Handle, MonotonicInstant, Profile, Signals, Vmar, Vmo};
 
     /// No call may hold the server longer.
@@ -263,16 +263,16 @@ mod fuchsia {
     fn sleeps() -> Vec<u8> {
         let mut code = vec![0x49, 0xba]; // mov r10, deadline
         code.extend(i64::MAX.to_le_bytes());
-        code.extend(tiny::call(abi::nr::NANOSLEEP));
+        code.extend(test_process::call(abi::nr::NANOSLEEP));
         code
     }
 
-    fn kill(kind: &str, processes: usize, fill: impl Fn(&Tiny) -> Outcome) -> Outcome {
+    fn kill(kind: &str, processes: usize, fill: impl Fn(&TestProcess) -> Outcome) -> Outcome {
         let job = OwnJob::new()?;
         let code = sleeps();
         let mut all = Vec::new();
         for _ in 0..processes {
-            let tiny = Tiny::in_job(&job, &code)?;
+            let tiny = TestProcess::in_job(&job, &code)?;
             fill(&tiny)?;
             tiny.start(None, 0)?;
             all.push(tiny);
@@ -285,7 +285,7 @@ mod fuchsia {
     }
 
     /// Memory of a process, in small pages that are all mapped.
-    fn fill(tiny: &Tiny) -> Outcome {
+    fn fill(tiny: &TestProcess) -> Outcome {
         let vmo = memory(LESS, true)?;
         tiny.vmar.map(ZX_VM_PERM_READ | ZX_VM_MAP_RANGE, 0, &vmo, 0, LESS as usize)?;
         Ok(())
@@ -381,8 +381,8 @@ mod fuchsia {
         all.extend(calls::cases());
         all.extend(lists::cases());
         all.extend(memory::cases());
-        all.extend(noted::cases());
-        all.extend(shown::cases());
+        all.extend(page_metadata::cases());
+        all.extend(shared_vmo::cases());
         all.extend(streams::cases());
         all.extend(tasks::cases());
         all.extend(waits::cases());

@@ -5,7 +5,7 @@ use abi::{
     zx_info_kmem_stats_t, zx_info_maps_t,
 };
 use conformance::check::{Case, Failure, Outcome, ensure, equal, fails};
-use conformance::tiny::{OwnJob, SPIN, Tiny};
+use conformance::test_process::{OwnJob, SPIN, TestProcess};
 use zx::{AsHandleRef, Bti, Debuglog, Info, Iommu, Job, Process, Vmo};
 
 use crate::needle::Needle;
@@ -118,7 +118,7 @@ fn planted() -> Outcome {
     let needle = Needle::of(&store.key());
     for (pad, offset) in [(0, 0), (0x36, 3), (0x5c, 2 * PAGE - 20)] {
         let job = OwnJob::new()?;
-        let tiny = Tiny::in_job(&job, SPIN)?;
+        let tiny = TestProcess::in_job(&job, SPIN)?;
         let vmo = Vmo::create(4 * PAGE as u64, 0)?;
         vmo.write(&store.key().map(|byte| byte ^ pad), offset as u64)?;
         tiny.vmar.map(ZX_VM_PERM_READ, 0, &vmo, 0, 4 * PAGE)?;

@@ -3,7 +3,7 @@
 use abi::{HAFNON_ENDPOINT_CALL, HAFNON_ENDPOINT_RECEIVE, HAFNON_ENDPOINT_SEND, HAFNON_ENDPOINT_SLOTS_END, Status};
 use conformance::check::{Case, Outcome, ensure, equal, fails};
 use hostile::Dice;
-use hostile::hand::{Hand, Hands, Happened, Message, Move, entry};
+use hostile::hand::{Hand, Hands, Message, Move, MoveResult, entry};
 
 use crate::needle::Needle;
 use crate::store::{PANIC, SIGN, Store};
@@ -31,8 +31,8 @@ fn hand(store: &Store, options: u32) -> Result<(Hands, Hand, u64), conformance::
 }
 
 /// Checks the words that arrived in registers.
-fn registers(needle: &Needle, happened: Happened) -> Outcome {
-    let Happened::Done(r) = happened else { return Err(format!("a message ended in {happened:?}").into()) };
+fn registers(needle: &Needle, happened: MoveResult) -> Outcome {
+    let MoveResult::Done(r) = happened else { return Err(format!("a message ended in {happened:?}").into()) };
     let words = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9, r.r15, r.rax, r.rbx, r.rcx, r.r11, r.r12, r.r13, r.r14];
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     needle.is_absent(&bytes, || "registers after an answer".into())
@@ -105,8 +105,8 @@ fn receiving(store: &Store, needle: &Needle) -> Outcome {
     for number in [entry::RECV, entry::NB_RECV, entry::REPLY_RECV, entry::REPLY] {
         let message = Message { number, ..Message::call(0, [SIGN; 4]).to(slot) };
         match hand.enter(&message)? {
-            done @ Happened::Done(_) => registers(needle, done)?,
-            Happened::Exception(..) => {
+            done @ MoveResult::Done(_) => registers(needle, done)?,
+            MoveResult::Exception(..) => {
                 hand.go_on()?;
                 hand.finish()?.done()?;
             }
@@ -135,7 +135,7 @@ fn slots(store: &Store, needle: &Needle) -> Outcome {
             let message = Message { label, length: 2, caps: 3, ..Message::call(0, [8, 1, 2, 3]).to(slot) };
             let happened = hand.enter(&message)?;
             answered += u64::from(
-                matches!(happened, Happened::Done(r) if label == SIGN && r.rsi >> 12 == SIGN + u64::from(abi::HAFNON_ENDPOINT_ANSWERS)),
+                matches!(happened, MoveResult::Done(r) if label == SIGN && r.rsi >> 12 == SIGN + u64::from(abi::HAFNON_ENDPOINT_ANSWERS)),
             );
             registers(needle, happened)?;
         }

@@ -3,7 +3,7 @@
 use abi::nr;
 use conformance::check::{Case, Outcome, ensure, equal};
 use hostile::Dice;
-use hostile::hand::{Hands, Happened, Message, Move};
+use hostile::hand::{Hands, Message, Move, MoveResult};
 use hostile::neighbour::Neighbour;
 use zx::Status;
 
@@ -66,7 +66,7 @@ fn another_threads(_: &mut Neighbour) -> Outcome {
             let value = word(&mut dice, address);
             let happened = other.make(Move::Store, |r| (r.rdi, r.rax) = (address, value))?;
             match happened {
-                Happened::Done(_) => reached += 1,
+                MoveResult::Done(_) => reached += 1,
                 // At an address without a buffer nothing can be accessed, and the thread stays where it was.
                 _ => other.fetch()?,
             }
@@ -104,7 +104,7 @@ fn rewritten_while_waiting(_: &mut Neighbour) -> Outcome {
         hand.store_buffer(FIFTH + 1, memory + 0x184)?;
         let words = [near.into(), 0, i64::MAX as u64, memory + 0x200];
         hand.send_in(&Message::call(nr::CHANNEL_CALL, words))?;
-        ensure(matches!(hand.finish()?, Happened::Kept), "a call has not waited for its answer")?;
+        ensure(matches!(hand.finish()?, MoveResult::Kept), "a call has not waited for its answer")?;
         // The buffer of its thread is the first one.
         for at in 0..WORDS {
             let value = if round % 2 == 0 { 0 } else { memory + 0x1000 };

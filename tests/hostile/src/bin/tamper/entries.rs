@@ -3,7 +3,7 @@
 use abi::{ZX_EXCP_POLICY_ERROR, nr};
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
 use hostile::Dice;
-use hostile::hand::{CALLS, FAULTS, Hand, Hands, Happened, Message, Move, entry};
+use hostile::hand::{CALLS, FAULTS, Hand, Hands, Message, Move, MoveResult, entry};
 use hostile::neighbour::Neighbour;
 use zx::Status;
 
@@ -30,8 +30,8 @@ const EMPTY: [u64; 14] =
 const INVALID_CAPABILITY: u64 = 2;
 
 /// An entry that the system must refuse by an exception: there is no such call.
-fn is_refused(happened: Happened) -> bool {
-    matches!(happened, Happened::Exception(ZX_EXCP_POLICY_ERROR, _))
+fn is_refused(happened: MoveResult) -> bool {
+    matches!(happened, MoveResult::Exception(ZX_EXCP_POLICY_ERROR, _))
 }
 
 /// After an exception the thread continues behind the entry, and stops at the next instruction.
@@ -68,7 +68,7 @@ fn receives_nothing(neighbour: &mut Neighbour) -> Outcome {
                 // Other threads make calls meanwhile.
                 let happened = hand.enter(&Message { number, ..Message::call(0, [7; 4]).to(slot) })?;
                 match happened {
-                    Happened::Done(r) if number == entry::NB_RECV => equal((r.rdi, r.r8, r.r9, r.r15), (0, 7, 7, 7))?,
+                    MoveResult::Done(r) if number == entry::NB_RECV => equal((r.rdi, r.r8, r.r9, r.r15), (0, 7, 7, 7))?,
                     happened => {
                         ensure(is_refused(happened), &format!("{number:#x} of slot {slot}: {happened:?}"))?;
                         goes_on(&mut hand)?;
@@ -96,8 +96,8 @@ fn empty_slots(_: &mut Neighbour) -> Outcome {
                 let message = Message { number, slot, label, length: 8, caps: 3, words: [1, 2, 3, 4] };
                 match hand.enter(&message)? {
                     // The kernel answers only entries that wait for a reply: it reports the empty slot.
-                    Happened::Done(_) if number != entry::CALL => {}
-                    Happened::Done(registers) => equal(registers.rsi >> 12, INVALID_CAPABILITY)?,
+                    MoveResult::Done(_) if number != entry::CALL => {}
+                    MoveResult::Done(registers) => equal(registers.rsi >> 12, INVALID_CAPABILITY)?,
                     happened => {
                         ensure(is_refused(happened), &format!("{message:?}: {happened:?}"))?;
                         goes_on(&mut hand)?;
@@ -145,7 +145,7 @@ fn every_label_every_entry(_: &mut Neighbour) -> Outcome {
             let words = [(); 4].map(|()| dice.pick(&[0, 1, 8, 0x1000, 1 << 47, u64::MAX]));
             let message = Message { number, length: dice.below(128), ..Message::call(call.nr, words) };
             let happened = hand.enter(&message)?;
-            if !matches!(happened, Happened::Done(_)) || hand.is_well().is_err() {
+            if !matches!(happened, MoveResult::Done(_)) || hand.is_well().is_err() {
                 hands.end()?;
                 (hands, hand) = Hands::new()?;
             }

@@ -2,7 +2,7 @@
 
 use conformance::check::{Case, Outcome, ensure};
 use hostile::Dice;
-use hostile::hand::{FAULTS, Hands, Happened, Message, Move, entry};
+use hostile::hand::{FAULTS, Hands, Message, Move, MoveResult, entry};
 use hostile::neighbour::Neighbour;
 
 pub fn cases() -> Vec<Case> {
@@ -28,14 +28,14 @@ fn every_label(_: &mut Neighbour) -> Outcome {
                 let message = Message { number, slot: FAULTS, label, length, caps: dice.below(4), words };
                 match hand.enter(&message)? {
                     // After the exception is handled, the thread continues, whatever address the fault claimed.
-                    Happened::Exception(..) => {
+                    MoveResult::Exception(..) => {
                         hand.go_on()?;
-                        if !matches!(hand.finish()?, Happened::Done(_)) {
+                        if !matches!(hand.finish()?, MoveResult::Done(_)) {
                             hand.fetch()?;
                         }
                     }
-                    Happened::Done(_) | Happened::Kept => {}
-                    Happened::Ended => return Err("a forged fault ended its process, which has a handler".into()),
+                    MoveResult::Done(_) | MoveResult::Kept => {}
+                    MoveResult::Ended => return Err("a forged fault ended its process, which has a handler".into()),
                 }
                 hand.is_well()?;
             }
@@ -61,7 +61,7 @@ fn of_good_memory(_: &mut Neighbour) -> Outcome {
                 caps: 0,
                 words,
             })?;
-            ensure(!matches!(happened, Happened::Ended), "a fault of good memory ended its process")?;
+            ensure(!matches!(happened, MoveResult::Ended), "a fault of good memory ended its process")?;
         }
         hand.make(Move::Load, |registers| registers.rdi = memory + page * 4096)?.done()?;
     }

@@ -2,7 +2,7 @@
 
 use conformance::check::{Case, Outcome, equal};
 use conformance::refused::REFUSED;
-use conformance::tiny::{EXCEPTION, OwnJob, Tiny};
+use conformance::test_process::{EXCEPTION, OwnJob, TestProcess};
 use hostile::neighbour::Neighbour;
 use zx::AsHandleRef;
 
@@ -21,7 +21,7 @@ const END: [u8; 2] = [0x0f, 0x0b];
 /// The code, followed by an undefined instruction, must end its process by an exception at one or the other.
 fn ends(code: &[u8]) -> Outcome {
     let job = OwnJob::new()?;
-    let tiny = Tiny::in_job(&job, &[code, &END].concat())?;
+    let tiny = TestProcess::in_job(&job, &[code, &END].concat())?;
     tiny.start(None, 0)?;
     let ended = tiny.end().and_then(|code| equal(code, EXCEPTION));
     ended.map_err(|failure| format!("{code:02x?}: {failure}").into())
@@ -69,8 +69,10 @@ fn old_entries(_: &mut Neighbour) -> Outcome {
     // A program may set the bases of FS and GS if the processor allows it; it only loses its own buffer.
     let job = OwnJob::new()?;
     for code in [&[0xf3, 0x48, 0x0f, 0xae, 0xd8], &[0xf3, 0x48, 0x0f, 0xae, 0xd0]] {
-        let tiny =
-            Tiny::in_job(&job, &[code.as_slice(), &conformance::tiny::call(abi::nr::HANDLE_CLOSE), &END].concat())?;
+        let tiny = TestProcess::in_job(
+            &job,
+            &[code.as_slice(), &conformance::test_process::call(abi::nr::HANDLE_CLOSE), &END].concat(),
+        )?;
         tiny.start(None, 0)?;
         equal(tiny.end()?, EXCEPTION)?;
         tiny.process.signals()?;

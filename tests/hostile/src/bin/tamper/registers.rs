@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use abi::{hafnon_vproc_run_t, hafnon_vproc_state_t, nr, zx_thread_state_general_regs_t};
-use conformance::caught::catch;
+use conformance::caught_exception::catch;
 use conformance::check::{Case, Failure, Outcome, ensure};
-use conformance::tiny::{OwnJob, SPIN, Tiny, code};
-use hostile::hand::{Hand, Hands, Happened, Message, entry};
+use conformance::test_process::{OwnJob, SPIN, TestProcess, code};
+use hostile::hand::{Hand, Hands, Message, MoveResult, entry};
 use hostile::neighbour::Neighbour;
 use zx::{AsHandleRef, MonotonicInstant, Signals, Status, Thread, VirtualProcessor, map_runs};
 
@@ -52,12 +52,12 @@ fn is_fit(thread: &Thread, what: &str) -> Outcome {
 fn stands(hand: &mut Hand, what: &str) -> Outcome {
     let mut happened = hand.finish()?;
     for _ in 0..50 {
-        if !matches!(happened, Happened::Kept) {
+        if !matches!(happened, MoveResult::Kept) {
             break;
         }
         happened = hand.finish()?;
     }
-    ensure(matches!(happened, Happened::Exception(..)), &format!("{what}: {happened:?}"))?;
+    ensure(matches!(happened, MoveResult::Exception(..)), &format!("{what}: {happened:?}"))?;
     is_fit(&hand.thread, what)
 }
 
@@ -111,7 +111,7 @@ fn written_in_call(_: &mut Neighbour) -> Outcome {
 fn started(_: &mut Neighbour) -> Outcome {
     for at in LAST {
         let job = OwnJob::new()?;
-        let mut tiny = Tiny::in_job(&job, SPIN)?;
+        let mut tiny = TestProcess::in_job(&job, SPIN)?;
         let channel = tiny.process.create_exception_channel(0)?;
         tiny.entry = at as usize;
         tiny.start(None, 0)?;

@@ -13,7 +13,7 @@ use abi::{
     ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC, hafnon_vproc_run_t, hafnon_vproc_state_t,
 };
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
-use conformance::tiny::{EXCEPTION, OwnJob, Tiny, code};
+use conformance::test_process::{EXCEPTION, OwnJob, TestProcess, code};
 use hostile::neighbour::Neighbour;
 use zx::{AsHandleRef, Exit, MonotonicInstant, Process, Rights, Signals, Status, VirtualProcessor, Vmo, map_runs};
 
@@ -138,16 +138,16 @@ fn word(memory: &Vmo, place: u64) -> Result<u64, Failure> {
 
 /// Runs machine code on the shared memory: a process's first thread, or a virtual processor in a process without
 /// threads.
-struct Runs {
+struct CodeRunner {
     process: Process,
     thread: Option<thread::JoinHandle<Result<Exit, Status>>>,
 }
 
-impl Runs {
+impl CodeRunner {
     fn new(job: &OwnJob, bytes: &[u8], memory: &Vmo, on_processor: bool) -> Result<Self, Failure> {
         let (read_write, read_execute) = (ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE);
         if !on_processor {
-            let tiny = Tiny::in_job(job, bytes)?;
+            let tiny = TestProcess::in_job(job, bytes)?;
             let at = tiny.vmar.map(read_write | ZX_VM_SPECIFIC, SHARED, memory, 0, SHARED_SIZE as usize)?;
             tiny.start(None, at)?;
             return Ok(Self { process: tiny.process, thread: None });
@@ -190,10 +190,10 @@ impl Runs {
 }
 
 /// A victim that computes, in a job of its own.
-fn victim(memory: &Vmo, on_processor: bool) -> Result<(OwnJob, Runs), Failure> {
+fn victim(memory: &Vmo, on_processor: bool) -> Result<(OwnJob, CodeRunner), Failure> {
     let job = OwnJob::new()?;
     let turns = if has_avx() { TURNS_AVX } else { TURNS_SSE };
-    let victim = Runs::new(&job, &[FILLS, turns].concat(), memory, on_processor)?;
+    let victim = CodeRunner::new(&job, &[FILLS, turns].concat(), memory, on_processor)?;
     goes_on(memory)?;
     Ok((job, victim))
 }
@@ -247,7 +247,7 @@ fn saved_beside(victim_on_processor: bool, attacker_on_processor: bool) -> Outco
             memory.write(&area, AREA)?;
             memory.write(&[0; 8], DONE)?;
             let bytes = [WAITS, instruction, IS_DONE, ENDS].concat();
-            Runs::new(&job, &bytes, &memory, attacker_on_processor)?.end()?;
+            CodeRunner::new(&job, &bytes, &memory, attacker_on_processor)?.end()?;
             memory.read(&mut area, AREA)?;
             match word(&memory, DONE)? {
                 // The processor does not have it.
@@ -286,7 +286,7 @@ fn loaded(_: &mut Neighbour) -> Outcome {
             memory.write(&area, AREA)?;
             // The attacker runs once more after the victim has.
             let bytes = [WAITS, instruction, WAITS, ENDS].concat();
-            Runs::new(&job, &bytes, &memory, on_processor)?.end()?;
+            CodeRunner::new(&job, &bytes, &memory, on_processor)?.end()?;
             goes_on(&memory)?;
         }
         victim.kill()?;
@@ -304,7 +304,7 @@ fn in_use(_: &mut Neighbour) -> Outcome {
     let tell = |memory: &Vmo, waits: &[u8]| -> Result<u64, Failure> {
         let job = OwnJob::new()?;
         memory.write(&[0; 8], AREA)?;
-        Runs::new(&job, &[waits, XGETBV, IS_DONE, ENDS].concat(), memory, false)?.end()?;
+        CodeRunner::new(&job, &[waits, XGETBV, IS_DONE, ENDS].concat(), memory, false)?.end()?;
         word(memory, AREA)
     };
     let alone = tell(&shared()?, &[])?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use conformance::check::{Failure, Outcome, ensure};
 use hostile::neighbour::Neighbour;
-use hostile::usage::{Use, root};
+use hostile::usage::{Usage, root};
 use zx::Job;
 
 use crate::witnesses::{Witnesses, remove_files_of_others};
@@ -20,7 +20,7 @@ const ENOUGH: u64 = 1000;
 
 /// What the hostile programs reported.
 #[derive(Default)]
-struct Told {
+struct ReportedCounts {
     /// For each service: requests made, answers read, and answers that report success.
     asked: BTreeMap<String, [u64; 3]>,
     clients: u64,
@@ -28,7 +28,7 @@ struct Told {
     digest: u64,
 }
 
-impl Told {
+impl ReportedCounts {
     fn sum(&self, which: usize) -> u64 {
         self.asked.values().map(|count| count[which]).sum()
     }
@@ -59,8 +59,8 @@ struct Watch {
     witnesses: Witnesses,
     neighbour: Option<Neighbour>,
     /// Recorded after services have done everything for the first time.
-    before: Option<Use>,
-    told: Told,
+    before: Option<Usage>,
+    told: ReportedCounts,
 }
 
 impl Watch {
@@ -70,7 +70,7 @@ impl Watch {
             witnesses: Witnesses::new()?,
             neighbour: Some(Neighbour::start_served()?),
             before: None,
-            told: Told::default(),
+            told: ReportedCounts::default(),
         })
     }
 
@@ -86,8 +86,8 @@ impl Watch {
                 self.neighbour = None;
                 thread::sleep(Duration::from_secs(1));
                 remove_files_of_others()?;
-                self.before = Some(Use::now(&self.root)?);
-                self.told = Told::default();
+                self.before = Some(Usage::now(&self.root)?);
+                self.told = ReportedCounts::default();
                 self.neighbour = Some(Neighbour::start_served()?);
                 Ok(())
             }

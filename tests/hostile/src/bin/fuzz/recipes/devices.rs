@@ -1,7 +1,7 @@
 //! The parts of the machine that attackers get, and the debug log.
 
 use super::{Any, Buffer, Handle, Is, Recipe, To, Word, bytes, record};
-use crate::grammar::Gift;
+use crate::grammar::NamedHandle;
 
 const VMO: u64 = 38;
 const PINNED: u64 = 39;
@@ -13,7 +13,7 @@ const ENDPOINT: u64 = 44;
 const SLOT: u64 = 45;
 
 const PAGE: u64 = 4096;
-/// The I/O ports of [`Gift::IoPorts`].
+/// The I/O ports of [`NamedHandle::IoPorts`].
 const PORTS: u64 = 0x300;
 /// The start of a device's capability for message-signalled interrupts.
 const CAPABILITY: [u8; 4] = [0x05, 0, 0, 0];
@@ -23,18 +23,21 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
     match recipe.target() {
         "resource_create" => {
             let (kind, base) = (Is(abi::ZX_RSRC_KIND_IOPORT.into()), Is(PORTS + recipe.below(8)));
-            recipe.call("resource_create", &[Word::Gift(Gift::IoPorts), kind, base, Is(4), Buffer, Is(4), To(SLOT)]);
+            recipe.call(
+                "resource_create",
+                &[Word::NamedHandle(NamedHandle::IoPorts), kind, base, Is(4), Buffer, Is(4), To(SLOT)],
+            );
         }
         target @ ("ioports_request" | "ioports_release") => {
             let first = Is(PORTS + recipe.below(8));
-            recipe.call(target, &[Word::Gift(Gift::IoPorts), first, Is(4)]);
+            recipe.call(target, &[Word::NamedHandle(NamedHandle::IoPorts), first, Is(4)]);
         }
         "bti_release_quarantine" => {
             recipe.pinned();
             if recipe.one_in(2) {
                 recipe.call("handle_close", &[Handle(PINNED)]);
             }
-            recipe.call("bti_release_quarantine", &[Word::Gift(Gift::Bti)]);
+            recipe.call("bti_release_quarantine", &[Word::NamedHandle(NamedHandle::Bti)]);
         }
         "bti_pin" => recipe.pinned(),
         "pmt_unpin" => {
@@ -87,7 +90,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         "endpoint_delete" => {
             recipe.endpoint();
             recipe.mint();
-            recipe.call("endpoint_delete", &[Word::Gift(Gift::Thread), Handle(SLOT)]);
+            recipe.call("endpoint_delete", &[Word::NamedHandle(NamedHandle::Thread), Handle(SLOT)]);
         }
         "endpoint_send" => {
             recipe.endpoint();
@@ -110,17 +113,17 @@ impl Recipe<'_> {
         self.call("vmo_create", &[Is(2 * PAGE), Is(0), To(VMO)]);
         self.call(
             "bti_pin",
-            &[Word::Gift(Gift::Bti), Is(3), Handle(VMO), Is(0), Is(2 * PAGE), Buffer, Is(2), To(PINNED)],
+            &[Word::NamedHandle(NamedHandle::Bti), Is(3), Handle(VMO), Is(0), Is(2 * PAGE), Buffer, Is(2), To(PINNED)],
         );
     }
 
     fn contiguous(&mut self) {
         let size = Is(PAGE << self.below(3));
-        self.call("vmo_create_contiguous", &[Word::Gift(Gift::Bti), size, Is(0), To(VMO)]);
+        self.call("vmo_create_contiguous", &[Word::NamedHandle(NamedHandle::Bti), size, Is(0), To(VMO)]);
     }
 
     fn msi(&mut self) {
-        self.call("msi_allocate", &[Word::Gift(Gift::Msi), Is(1), To(MSI)]);
+        self.call("msi_allocate", &[Word::NamedHandle(NamedHandle::Msi), Is(1), To(MSI)]);
     }
 
     /// Creates a virtual interrupt.
@@ -130,11 +133,11 @@ impl Recipe<'_> {
 
     fn log(&mut self) {
         let options = Is(abi::ZX_LOG_FLAG_READABLE.into());
-        self.call("debuglog_create", &[Word::Gift(Gift::DebugLog), options, To(LOG)]);
+        self.call("debuglog_create", &[Word::NamedHandle(NamedHandle::DebugLog), options, To(LOG)]);
     }
 
     fn endpoint(&mut self) {
-        self.call("endpoint_create", &[Word::Gift(Gift::Endpoint), Is(0), To(ENDPOINT)]);
+        self.call("endpoint_create", &[Word::NamedHandle(NamedHandle::Endpoint), Is(0), To(ENDPOINT)]);
     }
 
     /// A message to an endpoint.
@@ -146,6 +149,9 @@ impl Recipe<'_> {
     /// Puts the endpoint into a slot of the first thread.
     fn mint(&mut self) {
         let options = Is(1 << self.below(2));
-        self.call("endpoint_mint", &[Handle(ENDPOINT), Word::Gift(Gift::Thread), options, Is(5), To(SLOT)]);
+        self.call(
+            "endpoint_mint",
+            &[Handle(ENDPOINT), Word::NamedHandle(NamedHandle::Thread), options, Is(5), To(SLOT)],
+        );
     }
 }

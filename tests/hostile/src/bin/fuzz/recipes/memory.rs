@@ -2,7 +2,7 @@
 
 use super::{Any, Buffer, Handle, Is, Long, Recipe, To, Word, bytes, record};
 use crate::code::{LOAD, STORE};
-use crate::grammar::Gift;
+use crate::grammar::NamedHandle;
 
 /// The slot of the VMO that [`Recipe::memory`] creates.
 pub const VMO: u64 = 12;
@@ -22,8 +22,8 @@ const SPARSE: u64 = 1 << 40;
 
 /// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
-    let vmar = Word::Gift(Gift::Vmar);
-    let pager = Word::Gift(Gift::Pager);
+    let vmar = Word::NamedHandle(NamedHandle::Vmar);
+    let pager = Word::NamedHandle(NamedHandle::Pager);
     match recipe.target() {
         "vmo_set_size" => {
             recipe.call("vmo_create", &[Is(PAGES * PAGE), Is(2), To(VMO)]);
@@ -45,7 +45,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         "vmo_replace_as_executable" => {
             recipe.memory();
-            let by = if recipe.one_in(2) { Word::Gift(Gift::Vmex) } else { Is(0) };
+            let by = if recipe.one_in(2) { Word::NamedHandle(NamedHandle::Vmex) } else { Is(0) };
             recipe.call("vmo_replace_as_executable", &[Handle(VMO), by, To(VMO)]);
         }
         "vmo_transfer_data" => {
@@ -130,7 +130,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.paged();
             recipe.call("vmo_read", &[Handle(PAGED), Buffer, Is(0), Is(64)]);
             let deadline = recipe.soon();
-            recipe.call("port_wait", &[Word::Gift(Gift::Port), deadline, Buffer]);
+            recipe.call("port_wait", &[Word::NamedHandle(NamedHandle::Port), deadline, Buffer]);
         }
         "vmo_create_child" => {
             recipe.memory();
@@ -160,7 +160,7 @@ impl Recipe<'_> {
 
     /// Creates a large VMO, maps it, and reads and writes it here and there.
     fn sparse(&mut self) {
-        let vmar = Word::Gift(Gift::Vmar);
+        let vmar = Word::NamedHandle(NamedHandle::Vmar);
         self.call("vmo_create", &[Is(SPARSE), Is(0), To(OTHER)]);
         self.call("vmar_map", &[vmar.clone(), Is(3), Is(0), Handle(OTHER), Is(0), Is(SPARSE), To(ADDRESS)]);
         let step = PAGE << self.below(24);
@@ -179,14 +179,14 @@ impl Recipe<'_> {
     /// Creates and maps a VMO.
     fn mapped(&mut self) {
         self.memory();
-        let vmar = Word::Gift(Gift::Vmar);
+        let vmar = Word::NamedHandle(NamedHandle::Vmar);
         self.call("vmar_map", &[vmar, Is(3), Is(0), Handle(VMO), Is(0), Is(PAGES * PAGE), To(ADDRESS)]);
     }
 
     /// Creates a pager's VMO.
     fn paged(&mut self) {
         let options = Is([0, 2, 8][self.below(3) as usize]);
-        let (pager, port) = (Word::Gift(Gift::Pager), Word::Gift(Gift::Port));
+        let (pager, port) = (Word::NamedHandle(NamedHandle::Pager), Word::NamedHandle(NamedHandle::Port));
         self.call("pager_create_vmo", &[pager, options, port, Is(5), Is(PAGES * PAGE), To(PAGED)]);
     }
 
@@ -194,7 +194,7 @@ impl Recipe<'_> {
     fn supply(&mut self) {
         self.call("vmo_create", &[Is(PAGES * PAGE), Is(0), To(OTHER)]);
         self.call("vmo_op_range", &[Handle(OTHER), Is(1), Is(0), Is(PAGES * PAGE), Is(0), Is(0)]);
-        let (pager, len) = (Word::Gift(Gift::Pager), Is(PAGES * PAGE));
+        let (pager, len) = (Word::NamedHandle(NamedHandle::Pager), Is(PAGES * PAGE));
         self.call("pager_supply_pages", &[pager, Handle(PAGED), Is(0), len, Handle(OTHER), Is(0)]);
     }
 

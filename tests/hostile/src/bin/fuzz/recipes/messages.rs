@@ -3,7 +3,7 @@
 use abi::{Rights, ZX_OBJ_TYPE_NONE};
 
 use super::{Any, BUFFER, Buffer, Bytes, Handle, Is, Partner, Recipe, To, Word, bytes, record};
-use crate::grammar::Gift;
+use crate::grammar::NamedHandle;
 
 const FIRST: u64 = 0;
 const SECOND: u64 = 1;
@@ -66,9 +66,9 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         "port_wait" => {
             let packet = bytes(&record("zx_port_packet_t", &[("key", 7)]));
-            recipe.call("port_queue", &[Word::Gift(Gift::Port), packet]);
+            recipe.call("port_queue", &[Word::NamedHandle(NamedHandle::Port), packet]);
             let deadline = recipe.soon();
-            recipe.call("port_wait", &[Word::Gift(Gift::Port), deadline, Buffer]);
+            recipe.call("port_wait", &[Word::NamedHandle(NamedHandle::Port), deadline, Buffer]);
         }
         "port_cancel_key" => {
             recipe.call("port_create", &[Is(0), To(PORT)]);
@@ -131,7 +131,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         "vmar_map_iob" => {
             recipe.iob(0);
             let options = Is(1 | recipe.below(2) << 1);
-            let vmar = Word::Gift(Gift::Vmar);
+            let vmar = Word::NamedHandle(NamedHandle::Vmar);
             recipe.call("vmar_map_iob", &[vmar, options, Is(0), Handle(FIRST), Is(0), Is(0), Is(0x1000), To(PORT)]);
         }
         _ => return false,

@@ -18,10 +18,10 @@ pub use messages::{ANSWERED, ASKED};
 use abi::SyscallInfo;
 use hostile::Dice;
 
-use crate::attacker::{BATCH, Function, Laid};
+use crate::attacker::{BATCH, Function, PreparedCall};
 use crate::code::{COPY_4, COPY_8, Piece};
 use crate::counts::Counts;
-use crate::grammar::{Drawer, Gift, Places, View};
+use crate::grammar::{Drawer, NamedHandle, Places, View};
 
 /// One in this many last calls of recipes has a randomly drawn argument.
 const SPOILED: u64 = 5;
@@ -48,7 +48,7 @@ pub enum Word {
     /// The address of a buffer.
     Buffer,
     /// A gift.
-    Gift(Gift),
+    NamedHandle(NamedHandle),
     /// The address of the call's own record.
     Record,
 }
@@ -82,7 +82,7 @@ pub struct Recipe<'a> {
     counts: &'a Counts,
     places: &'a dyn Fn(usize) -> Places,
     /// The batch so far.
-    batch: &'a mut Vec<Laid>,
+    batch: &'a mut Vec<PreparedCall>,
     /// The call that the recipe is for.
     target: &'static str,
 }
@@ -94,7 +94,7 @@ impl<'a> Recipe<'a> {
         view: &'a View,
         counts: &'a Counts,
         places: &'a dyn Fn(usize) -> Places,
-        batch: &'a mut Vec<Laid>,
+        batch: &'a mut Vec<PreparedCall>,
         target: &'static SyscallInfo,
     ) -> bool {
         let mut recipe = Recipe { dice, view, counts, places, batch, target: target.name };
@@ -107,7 +107,7 @@ impl<'a> Recipe<'a> {
         view: &'a View,
         counts: &'a Counts,
         places: &'a dyn Fn(usize) -> Places,
-        batch: &'a mut Vec<Laid>,
+        batch: &'a mut Vec<PreparedCall>,
         has_channel: bool,
     ) {
         let mut recipe = Recipe { dice, view, counts, places, batch, target: "" };
@@ -154,7 +154,7 @@ impl<'a> Recipe<'a> {
                 Partner(slot) => self.copy(COPY_4, places.partner + 8 * slot, to, &mut drawn.words[n]),
                 To(slot) => drawn.words[n] = places.slots + 8 * slot,
                 Buffer => drawn.words[n] = self.view.arena.0 + 0x1000 + 64 * self.dice.below(64),
-                Word::Gift(gift) => drawn.words[n] = self.view.gift(*gift),
+                Word::NamedHandle(gift) => drawn.words[n] = self.view.gift(*gift),
                 Record => drawn.words[n] = places.record,
                 Bytes(bytes, handles) => {
                     let start = drawn.room.len();
@@ -173,7 +173,7 @@ impl<'a> Recipe<'a> {
             self.own(COPY_4, [places.slots, places.slots, 0, 0]);
         }
         let function = Function::Call(entry.function);
-        self.batch.push(Laid { call: Some(call), function, words: drawn.words, room: drawn.room });
+        self.batch.push(PreparedCall { call: Some(call), function, words: drawn.words, room: drawn.room });
     }
 
     /// Adds code that copies from one address to another, and clears the word that is to receive the value.
@@ -186,7 +186,7 @@ impl<'a> Recipe<'a> {
     pub fn own(&mut self, piece: Piece, [a, b, c, d]: [u64; 4]) {
         if self.batch.len() < BATCH {
             let words = [a, b, c, d, 0, 0, 0, 0];
-            self.batch.push(Laid { call: None, function: Function::Own(piece), words, room: Vec::new() });
+            self.batch.push(PreparedCall { call: None, function: Function::Own(piece), words, room: Vec::new() });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::memory::{ADDRESS, PAGE, VMO};
 use super::{Buffer, Bytes, Handle, Is, Long, Recipe, Record, To, Word, bytes, record};
-use crate::grammar::Gift;
+use crate::grammar::NamedHandle;
 
 const THREAD: u64 = 22;
 const TOKEN: u64 = 23;
@@ -23,24 +23,24 @@ const FLAGS: u64 = 0x202;
 const CARRY: u64 = 1;
 
 /// Info topics for each kind of object.
-const TOPICS: [(Gift, u32); 12] = [
-    (Gift::Process, abi::ZX_INFO_PROCESS),
-    (Gift::Process, abi::ZX_INFO_PROCESS_THREADS),
-    (Gift::Process, abi::ZX_INFO_PROCESS_MAPS),
-    (Gift::Process, abi::ZX_INFO_PROCESS_VMOS),
-    (Gift::Process, abi::ZX_INFO_PROCESS_HANDLE_STATS),
-    (Gift::Process, abi::ZX_INFO_HANDLE_TABLE),
-    (Gift::Process, abi::ZX_INFO_TASK_STATS),
-    (Gift::Thread, abi::ZX_INFO_THREAD),
-    (Gift::Job, abi::ZX_INFO_JOB_CHILDREN),
-    (Gift::Job, abi::ZX_INFO_JOB_PROCESSES),
-    (Gift::Vmar, abi::ZX_INFO_VMAR),
-    (Gift::Pager, abi::ZX_INFO_HANDLE_BASIC),
+const TOPICS: [(NamedHandle, u32); 12] = [
+    (NamedHandle::Process, abi::ZX_INFO_PROCESS),
+    (NamedHandle::Process, abi::ZX_INFO_PROCESS_THREADS),
+    (NamedHandle::Process, abi::ZX_INFO_PROCESS_MAPS),
+    (NamedHandle::Process, abi::ZX_INFO_PROCESS_VMOS),
+    (NamedHandle::Process, abi::ZX_INFO_PROCESS_HANDLE_STATS),
+    (NamedHandle::Process, abi::ZX_INFO_HANDLE_TABLE),
+    (NamedHandle::Process, abi::ZX_INFO_TASK_STATS),
+    (NamedHandle::Thread, abi::ZX_INFO_THREAD),
+    (NamedHandle::Job, abi::ZX_INFO_JOB_CHILDREN),
+    (NamedHandle::Job, abi::ZX_INFO_JOB_PROCESSES),
+    (NamedHandle::Vmar, abi::ZX_INFO_VMAR),
+    (NamedHandle::Pager, abi::ZX_INFO_HANDLE_BASIC),
 ];
 
 /// Lays out the target call if it is one of these.
 pub fn lay(recipe: &mut Recipe<'_>) -> bool {
-    let own = |gift| Word::Gift(gift);
+    let own = |gift| Word::NamedHandle(gift);
     match recipe.target() {
         "object_set_property" => {
             recipe.memory();
@@ -51,18 +51,18 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
             recipe.call("object_get_info", &[own(gift), Is(topic.into()), Buffer, Is(4096)]);
         }
         "object_get_property" => {
-            let of = [Gift::Process, Gift::Thread, Gift::Job][recipe.below(3) as usize];
+            let of = [NamedHandle::Process, NamedHandle::Thread, NamedHandle::Job][recipe.below(3) as usize];
             recipe.call("object_get_property", &[own(of), Is(abi::ZX_PROP_NAME.into()), Buffer, Is(64)]);
         }
         "object_get_child" => {
             let child = Is(recipe.view.process);
-            recipe.call("object_get_child", &[own(Gift::Job), child, Is(1 << 31), To(PROCESS)]);
+            recipe.call("object_get_child", &[own(NamedHandle::Job), child, Is(1 << 31), To(PROCESS)]);
         }
         target @ ("object_set_profile" | "profile_create") => {
             // The priority does not exceed the caller's: a thread that never stops would starve the others.
             let priority = [("flags", 1), ("parameters", 1 + recipe.below(12))];
             let profile = bytes(&record("zx_profile_info_t", &priority));
-            recipe.call("profile_create", &[own(Gift::Profile), Is(0), profile, To(PROFILE)]);
+            recipe.call("profile_create", &[own(NamedHandle::Profile), Is(0), profile, To(PROFILE)]);
             if target == "object_set_profile" {
                 recipe.thread();
                 recipe.call(target, &[Handle(THREAD), Handle(PROFILE), Is(0)]);
@@ -103,7 +103,10 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         target @ ("exception_get_thread" | "exception_get_process") => {
             // Takes the exception of an earlier recipe, and starts a thread that raises the next one.
-            recipe.call("channel_read", &[own(Gift::Feed), Is(0), Buffer, To(EXCEPTION), Is(64), Is(1), Is(0), Is(0)]);
+            recipe.call(
+                "channel_read",
+                &[own(NamedHandle::Feed), Is(0), Buffer, To(EXCEPTION), Is(64), Is(1), Is(0), Is(0)],
+            );
             recipe.call(target, &[Handle(EXCEPTION), To(PROCESS)]);
             recipe.started();
         }
@@ -120,14 +123,14 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         target @ ("process_read_memory" | "process_write_memory") => {
             let address = Is(recipe.buffer());
-            recipe.call(target, &[own(Gift::Process), address, Buffer, Is(64), To(SLOT + 20)]);
+            recipe.call(target, &[own(NamedHandle::Process), address, Buffer, Is(64), To(SLOT + 20)]);
         }
         "task_kill" => {
             recipe.process(0);
             recipe.call("task_kill", &[Handle(PROCESS)]);
         }
         "job_set_policy" => {
-            recipe.call("job_create", &[own(Gift::Job), Is(0), To(JOB)]);
+            recipe.call("job_create", &[own(NamedHandle::Job), Is(0), To(JOB)]);
             let fields = [("condition", recipe.below(18)), ("action", recipe.below(5)), ("flags", recipe.below(2))];
             let policy = bytes(&record("zx_policy_basic_v2_t", &fields));
             let topic = Is(abi::ZX_JOB_POL_BASIC_V2.into());
@@ -189,7 +192,7 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
 impl Recipe<'_> {
     /// Creates a thread of this process.
     fn thread(&mut self) {
-        self.call("thread_create", &[Word::Gift(Gift::Process), Buffer, Is(4), Is(0), To(THREAD)]);
+        self.call("thread_create", &[Word::NamedHandle(NamedHandle::Process), Buffer, Is(4), Is(0), To(THREAD)]);
     }
 
     /// Starts a thread: its first instruction raises an exception.
@@ -210,7 +213,7 @@ impl Recipe<'_> {
 
     /// Creates an empty process.
     fn process(&mut self, options: u64) {
-        let words = [Word::Gift(Gift::Job), Buffer, Is(4), Is(options), To(PROCESS), To(VMAR)];
+        let words = [Word::NamedHandle(NamedHandle::Job), Buffer, Is(4), Is(options), To(PROCESS), To(VMAR)];
         self.call("process_create", &words);
     }
 
@@ -237,7 +240,10 @@ impl Recipe<'_> {
     fn vproc_page(&mut self) {
         self.vproc();
         let options = Is((abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE).into());
-        self.call("vmar_map", &[Word::Gift(Gift::Vmar), options, Is(0), Handle(STATE), Is(0), Is(PAGE), To(ADDRESS)]);
+        self.call(
+            "vmar_map",
+            &[Word::NamedHandle(NamedHandle::Vmar), options, Is(0), Handle(STATE), Is(0), Is(PAGE), To(ADDRESS)],
+        );
     }
 
     /// Lets it run where there is nothing, and waits for its page fault.

@@ -4,7 +4,7 @@
 use abi::{Longest, Support, Via};
 use abi::{ZX_IOB_ACCESS_EP0_CAN_MAP_READ, ZX_IOB_ACCESS_EP0_CAN_MEDIATED_WRITE};
 use conformance::check::{Case, Outcome, ensure, equal};
-use conformance::tiny::OwnJob;
+use conformance::test_process::OwnJob;
 use zx::{
     AsHandleRef, Bti, Channel, Event, Fifo, Handle, Info, Iob, IobDiscipline, IobSharedRegion, Iommu, Job, Rights,
     Socket, Vmo,

@@ -5,7 +5,7 @@ use abi::{
     ZX_INFO_PROCESS_THREADS, ZX_INFO_PROCESS_VMOS, ZX_VM_PERM_READ,
 };
 use conformance::check::{Case, Failure, Outcome, ensure};
-use conformance::tiny::{OwnJob, SPIN, Tiny};
+use conformance::test_process::{OwnJob, SPIN, TestProcess};
 use zx::{Event, Info, Process, Vmar, Vmo};
 
 use super::{HANDLES, LESS, holds_shortly, memory, region};
@@ -44,14 +44,14 @@ fn koids(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// A process that does not run, filled by `fill`.
-fn tiny(fill: impl FnOnce(&Tiny) -> Outcome) -> Result<Tiny, Failure> {
-    let tiny = Tiny::new(SPIN)?;
+fn tiny(fill: impl FnOnce(&TestProcess) -> Outcome) -> Result<TestProcess, Failure> {
+    let tiny = TestProcess::new(SPIN)?;
     fill(&tiny)?;
     Ok(tiny)
 }
 
 /// Ends a process that never ran.
-fn end(tiny: &Tiny) -> Outcome {
+fn end(tiny: &TestProcess) -> Outcome {
     tiny.process.kill()?;
     tiny.end().map(drop)
 }

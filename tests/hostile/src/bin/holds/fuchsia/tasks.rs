@@ -2,7 +2,7 @@
 
 use abi::ZX_INFO_TASK_RUNTIME;
 use conformance::check::{Case, Outcome, ensure};
-use conformance::tiny::{OwnJob, Tiny};
+use conformance::test_process::{OwnJob, TestProcess};
 use zx::{Info, MonotonicInstant, Process, Thread};
 
 use super::{PROCESSES, holds_shortly, sleeps};
@@ -13,8 +13,8 @@ const THREADS: usize = 2000;
 const SUSPENDED: usize = 1000;
 
 /// A process with many sleeping threads.
-fn crowd(job: &OwnJob, count: usize) -> Result<(Tiny, Vec<Thread>), conformance::check::Failure> {
-    let tiny = Tiny::in_job(job, &sleeps())?;
+fn crowd(job: &OwnJob, count: usize) -> Result<(TestProcess, Vec<Thread>), conformance::check::Failure> {
+    let tiny = TestProcess::in_job(job, &sleeps())?;
     tiny.start(None, 0)?;
     let mut threads = Vec::new();
     for _ in 1..count {
@@ -84,7 +84,7 @@ fn runtime(kind: &str, task: &impl Info) -> Outcome {
 fn runtime_of_processes() -> Outcome {
     let job = OwnJob::new()?;
     let start = |_| -> Result<Process, conformance::check::Failure> {
-        let tiny = Tiny::in_job(&job, &sleeps())?;
+        let tiny = TestProcess::in_job(&job, &sleeps())?;
         tiny.start(None, 0)?;
         Ok(tiny.process)
     };

@@ -3,7 +3,7 @@
 //! All code finds the shared pages at `r14` and its own line of them at `r13` ([`super::memory`]).
 
 use abi::nr;
-use conformance::tiny::call;
+use conformance::test_process::call;
 
 use super::memory::{DEADLINE, MASKS, PATTERN};
 
@@ -44,7 +44,7 @@ const _: () = assert!(DEADLINE == 0x910 && PATTERN == 0x800 && MASKS == 0x820);
 
 /// How an attacker gives up the processor, so that another thread runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum YieldMethod {
     /// By the kernel's yield.
     Yields,
     /// The same after a call, which the server answers at once.
@@ -58,7 +58,7 @@ pub enum Way {
 }
 
 /// All ways without a component.
-pub const WAYS: [Way; 4] = [Way::Yields, Way::Calls, Way::Sleeps, Way::Spins];
+pub const WAYS: [YieldMethod; 4] = [YieldMethod::Yields, YieldMethod::Calls, YieldMethod::Sleeps, YieldMethod::Spins];
 
 /// A change of processor state.
 #[derive(Clone, Copy)]
@@ -257,13 +257,13 @@ fn again(mut code: Vec<u8>, from: usize) -> Vec<u8> {
 }
 
 /// An attacker that makes a change again and again.
-pub fn attacker(change: &[u8], way: Way) -> Vec<u8> {
+pub fn attacker(change: &[u8], way: YieldMethod) -> Vec<u8> {
     let goes = match way {
-        Way::Yields => YIELDS.to_vec(),
-        Way::Calls => [NO_HANDLE, &call(nr::HANDLE_CLOSE), YIELDS].concat(),
-        Way::Sleeps => [UNTIL_DEADLINE, &call(nr::NANOSLEEP)].concat(),
-        Way::Spins => Vec::new(),
-        Way::Asks => ASKS.to_vec(),
+        YieldMethod::Yields => YIELDS.to_vec(),
+        YieldMethod::Calls => [NO_HANDLE, &call(nr::HANDLE_CLOSE), YIELDS].concat(),
+        YieldMethod::Sleeps => [UNTIL_DEADLINE, &call(nr::NANOSLEEP)].concat(),
+        YieldMethod::Spins => Vec::new(),
+        YieldMethod::Asks => ASKS.to_vec(),
     };
     again([BEGINS, change, COUNTS, &goes].concat(), BEGINS.len())
 }
@@ -275,7 +275,7 @@ pub fn ends_with(change: &[u8]) -> Vec<u8> {
 
 /// The registers that a victim checks.
 #[derive(Clone, Copy)]
-pub struct Has {
+pub struct CheckedRegisters {
     /// Those of x87 and SSE.
     pub vectors: bool,
     /// The registers of AVX.
@@ -369,7 +369,7 @@ fn look(number: usize, looks: &[u8]) -> Vec<u8> {
 }
 
 /// A victim: has state of its own, and checks it again and again.
-pub fn victim(has: Has) -> Vec<u8> {
+pub fn victim(has: CheckedRegisters) -> Vec<u8> {
     let mut code = [BEGINS, KEEPS_STACK_SEGMENT].concat();
     if has.vectors {
         code.extend_from_slice(KEEPS);

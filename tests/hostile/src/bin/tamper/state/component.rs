@@ -7,13 +7,13 @@
 
 use abi::HAFNON_ENDPOINT_CALL;
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
-use conformance::tiny::OwnJob;
+use conformance::test_process::OwnJob;
 use hostile::neighbour::Neighbour;
 use zx::{Endpoint, Slot, Words};
 
-use super::code::{self, Change, Has, WAYS, Way};
+use super::code::{self, Change, CheckedRegisters, WAYS, YieldMethod};
 use super::memory::Memory;
-use super::runs::{Place, Runs};
+use super::runs::{RunMode, RunningCode};
 use super::{ATTACKER, Duration, Instant, PATIENCE, VICTIM, thread, told};
 
 pub fn cases() -> Vec<Case> {
@@ -26,8 +26,8 @@ pub fn cases() -> Vec<Case> {
         crate::case("native.state.x87", |_| all(&code::X87)),
         crate::case("native.state.vectors", |_| all(&code::VECTORS)),
         crate::case("native.state.extensions", |_| by_calls(&code::EXTENSIONS)),
-        crate::case("native.state.processors", |_| spinning(Place::Processor)),
-        crate::case("native.state.restricted", |_| spinning(Place::Restricted)),
+        crate::case("native.state.processors", |_| spinning(RunMode::Processor)),
+        crate::case("native.state.restricted", |_| spinning(RunMode::Restricted)),
         crate::case("native.state.breakpoints", breakpoints),
         crate::case("native.state.behind", behind),
     ]
@@ -110,28 +110,28 @@ impl Drop for Component {
 }
 
 /// The component checks its state beside an attacker that makes a change and gives up the processor.
-fn beside(change: &Change<'_>, way: Way, place: Place) -> Outcome {
+fn beside(change: &Change<'_>, way: YieldMethod, place: RunMode) -> Outcome {
     beside_with(change, way, place, |_, _| Ok(()))
 }
 
 /// The same, with something done to the attacker first.
 fn beside_with(
     change: &Change<'_>,
-    way: Way,
-    place: Place,
-    prepare: impl FnOnce(&Component, &Runs) -> Outcome,
+    way: YieldMethod,
+    place: RunMode,
+    prepare: impl FnOnce(&Component, &RunningCode) -> Outcome,
 ) -> Outcome {
     let mut component = Component::begin()?;
     let (memory, job) = (super::shared()?, OwnJob::new()?);
     let code = code::attacker(change.code, way);
     let attacker = match place {
-        Place::Thread(0) => Runs::start_asking(&job, &component.endpoint, &code, &memory, ATTACKER)?,
-        place => Runs::start(&job, place, &code, &memory, ATTACKER)?,
+        RunMode::Thread(0) => RunningCode::start_asking(&job, &component.endpoint, &code, &memory, ATTACKER)?,
+        place => RunningCode::start(&job, place, &code, &memory, ATTACKER)?,
     };
     prepare(&component, &attacker)?;
     // While the component serves one caller it serves no other, and its priority is higher than that of this process's
     // code.
-    let apart = way == Way::Asks || place != Place::Thread(0);
+    let apart = way == YieldMethod::Asks || place != RunMode::Thread(0);
     let (start, mut changes, mut rounds) = (Instant::now(), 0, 0);
     while changes < CHANGES || rounds < ROUNDS {
         rounds += 1;
@@ -159,7 +159,7 @@ fn beside_with(
 fn all(changes: &[Change<'_>]) -> Outcome {
     for change in changes {
         for way in WAYS {
-            told(change, way, "", beside(change, way, Place::Thread(0)))?;
+            told(change, way, "", beside(change, way, RunMode::Thread(0)))?;
         }
     }
     by_calls(changes)
@@ -167,7 +167,9 @@ fn all(changes: &[Change<'_>]) -> Outcome {
 
 /// Changes by a thread that calls the component after each of them.
 fn by_calls(changes: &[Change<'_>]) -> Outcome {
-    changes.iter().try_for_each(|change| told(change, Way::Asks, "", beside(change, Way::Asks, Place::Thread(0))))
+    changes.iter().try_for_each(|change| {
+        told(change, YieldMethod::Asks, "", beside(change, YieldMethod::Asks, RunMode::Thread(0)))
+    })
 }
 
 /// Every value that SS could have.
@@ -179,8 +181,8 @@ fn stack_segment(_: &mut Neighbour) -> Outcome {
 }
 
 /// Changes by code that makes no calls of its own, in a sub-domain or in restricted mode.
-fn spinning(place: Place) -> Outcome {
-    let spins = Way::Spins;
+fn spinning(place: RunMode) -> Outcome {
+    let spins = YieldMethod::Spins;
     super::some_of_all()
         .iter()
         .try_for_each(|change| told(change, spins, &format!(", {place:?}"), beside(change, spins, place)))
@@ -189,9 +191,9 @@ fn spinning(place: Place) -> Outcome {
 /// Breakpoints of attackers on a word of the component.
 fn breakpoints(_: &mut Neighbour) -> Outcome {
     let change = Change { name: "breakpoints", code: &[0x90], refused: false };
-    WAYS.into_iter().chain([Way::Asks]).try_for_each(|way| {
-        let prepare = |component: &Component, attacker: &Runs| attacker.watch_word(component.word);
-        told(&change, way, "", beside_with(&change, way, Place::Thread(0), prepare))
+    WAYS.into_iter().chain([YieldMethod::Asks]).try_for_each(|way| {
+        let prepare = |component: &Component, attacker: &RunningCode| attacker.watch_word(component.word);
+        told(&change, way, "", beside_with(&change, way, RunMode::Thread(0), prepare))
     })
 }
 
@@ -199,15 +201,17 @@ fn breakpoints(_: &mut Neighbour) -> Outcome {
 /// state, although the component, which ran in between, has no bases if the kernel lets programs do without.
 fn behind(_: &mut Neighbour) -> Outcome {
     let changes = [&code::SELECTORS[..], &code::FLAGS, &code::X87, &code::VECTORS].concat();
-    changes.iter().try_for_each(|change| told(change, Way::Asks, ", beside one who asks too", called_by_both(change)))
+    changes
+        .iter()
+        .try_for_each(|change| told(change, YieldMethod::Asks, ", beside one who asks too", called_by_both(change)))
 }
 
 fn called_by_both(change: &Change<'_>) -> Outcome {
     let mut component = Component::begin()?;
     let (memory, job) = (super::shared()?, OwnJob::new()?);
-    let start = |code: &[u8], number| Runs::start_asking(&job, &component.endpoint, code, &memory, number);
-    let victim = start(&code::victim(Has { enters: false, asks: true, ..super::has_all() }), VICTIM)?;
-    let attacker = start(&code::attacker(change.code, Way::Asks), ATTACKER)?;
+    let start = |code: &[u8], number| RunningCode::start_asking(&job, &component.endpoint, code, &memory, number);
+    let victim = start(&code::victim(CheckedRegisters { enters: false, asks: true, ..super::has_all() }), VICTIM)?;
+    let attacker = start(&code::attacker(change.code, YieldMethod::Asks), ATTACKER)?;
     let turns = |memory: &Memory, number| memory.turns(number).map(|(turns, _)| turns);
     super::wait(|| {
         super::is_right(&memory, &victim)?;

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use conformance::check::{Case, Failure, Outcome, ensure, equal};
-use conformance::tiny::OwnJob;
+use conformance::test_process::OwnJob;
 use hostile::neighbour::Neighbour;
 use zx::Restricted;
 
-use code::{Change, Has, WAYS, WRONG, Way};
+use code::{Change, CheckedRegisters, WAYS, WRONG, YieldMethod};
 use memory::Memory;
-use runs::{Place, Runs};
+use runs::{RunMode, RunningCode};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -34,7 +34,7 @@ pub fn cases() -> Vec<Case> {
         crate::case("tamper.state.nested_task", |_| all(&[code::NESTED_TASK], &WAYS)),
         crate::case("tamper.state.x87", |_| all(&code::X87, &WAYS)),
         crate::case("tamper.state.vectors", |_| all(&code::VECTORS, &WAYS)),
-        crate::case("tamper.state.extensions", |_| all(&code::EXTENSIONS, &[Way::Yields])),
+        crate::case("tamper.state.extensions", |_| all(&code::EXTENSIONS, &[YieldMethod::Yields])),
         crate::case("tamper.state.enabled", enabled),
         crate::case("tamper.state.breakpoints", breakpoints),
         crate::case("tamper.state.processors", processors),
@@ -61,12 +61,12 @@ fn has_avx() -> bool {
 }
 
 /// What a victim that is a thread checks.
-fn has_all() -> Has {
-    Has { vectors: true, avx: has_avx(), enters: true, asks: false }
+fn has_all() -> CheckedRegisters {
+    CheckedRegisters { vectors: true, avx: has_avx(), enters: true, asks: false }
 }
 
 /// Fails if the victim found something wrong.
-fn is_right(memory: &Memory, victim: &Runs) -> Outcome {
+fn is_right(memory: &Memory, victim: &RunningCode) -> Outcome {
     match memory.turns(VICTIM)? {
         (turns, 0) if victim.has_ended()? => Err(format!("the victim has ended, after {turns} turns").into()),
         (_, 0) => Ok(()),
@@ -81,7 +81,7 @@ fn is_right(memory: &Memory, victim: &Runs) -> Outcome {
 fn all_selectors() -> Result<Vec<u64>, Failure> {
     const NULL: [u64; 4] = [0, 1, 2, 3];
     let (memory, job) = (Memory::new(&NULL)?, OwnJob::new()?);
-    let lists = Runs::start(&job, Place::Thread(0), code::LISTS_SELECTORS, &memory, ATTACKER)?;
+    let lists = RunningCode::start(&job, RunMode::Thread(0), code::LISTS_SELECTORS, &memory, ATTACKER)?;
     wait(|| lists.has_ended())?;
     memory.selectors()
 }
@@ -96,22 +96,22 @@ fn shared() -> Result<Memory, Failure> {
 }
 
 /// A victim makes turns beside an attacker that makes a change and gives up the processor.
-fn beside(change: &Change<'_>, way: Way, attacker: Place, victim: (Place, Has)) -> Outcome {
+fn beside(change: &Change<'_>, way: YieldMethod, attacker: RunMode, victim: (RunMode, CheckedRegisters)) -> Outcome {
     beside_with(change, way, attacker, victim, |_| Ok(()))
 }
 
 /// The same, with something done to the attacker first.
 fn beside_with(
     change: &Change<'_>,
-    way: Way,
-    attacker: Place,
-    (victim, has): (Place, Has),
-    prepare: impl FnOnce(&Runs) -> Outcome,
+    way: YieldMethod,
+    attacker: RunMode,
+    (victim, has): (RunMode, CheckedRegisters),
+    prepare: impl FnOnce(&RunningCode) -> Outcome,
 ) -> Outcome {
-    let turns = if matches!(way, Way::Yields | Way::Calls) && has.enters { 100 } else { 8 };
+    let turns = if matches!(way, YieldMethod::Yields | YieldMethod::Calls) && has.enters { 100 } else { 8 };
     let (memory, job) = (shared()?, OwnJob::new()?);
-    let victim = Runs::start(&job, victim, &code::victim(has), &memory, VICTIM)?;
-    let attacker = Runs::start(&job, attacker, &code::attacker(change.code, way), &memory, ATTACKER)?;
+    let victim = RunningCode::start(&job, victim, &code::victim(has), &memory, VICTIM)?;
+    let attacker = RunningCode::start(&job, attacker, &code::attacker(change.code, way), &memory, ATTACKER)?;
     prepare(&attacker)?;
     let start = Instant::now();
     loop {
@@ -146,13 +146,13 @@ fn wait(mut is_so: impl FnMut() -> Result<bool, Failure>) -> Outcome {
 }
 
 /// Adds the change and the way to an error.
-fn told(change: &Change<'_>, way: Way, what: &str, outcome: Outcome) -> Outcome {
+fn told(change: &Change<'_>, way: YieldMethod, what: &str, outcome: Outcome) -> Outcome {
     outcome.map_err(|failure| format!("{} ({way:?}{what}): {failure}", change.name).into())
 }
 
 /// Changes in each of these ways, by a thread beside a thread of the same number.
-fn all(changes: &[Change<'_>], ways: &[Way]) -> Outcome {
-    let thread = Place::Thread(0);
+fn all(changes: &[Change<'_>], ways: &[YieldMethod]) -> Outcome {
+    let thread = RunMode::Thread(0);
     for change in changes {
         for &way in ways {
             told(change, way, "", beside(change, way, thread, (thread, has_all())))?;
@@ -166,18 +166,18 @@ fn selectors(_: &mut Neighbour) -> Outcome {
     for change in &code::SELECTORS {
         for way in WAYS {
             for number in 0..THREADS {
-                let victim = (Place::Thread(number), has_all());
-                told(change, way, &format!(", thread {number}"), beside(change, way, Place::Thread(number), victim))?;
+                let victim = (RunMode::Thread(number), has_all());
+                told(change, way, &format!(", thread {number}"), beside(change, way, RunMode::Thread(number), victim))?;
             }
         }
     }
-    let (change, way, other) = (&code::SELECTORS[0], Way::Yields, (Place::Thread(2), has_all()));
-    told(change, way, ", others", beside(change, way, Place::Thread(1), other))
+    let (change, way, other) = (&code::SELECTORS[0], YieldMethod::Yields, (RunMode::Thread(2), has_all()));
+    told(change, way, ", others", beside(change, way, RunMode::Thread(1), other))
 }
 
 /// Every value that SS could have.
 fn stack_segment(_: &mut Neighbour) -> Outcome {
-    let (thread, way) = (Place::Thread(0), Way::Calls);
+    let (thread, way) = (RunMode::Thread(0), YieldMethod::Calls);
     for selector in (0..0x80).step_by(8).map(|entry| entry | 3) {
         let change = Change { name: "mov ss", code: &code::stack_segment(selector), refused: true };
         told(&change, way, &format!(", {selector:#x}"), beside(&change, way, thread, (thread, has_all())))?;
@@ -188,7 +188,7 @@ fn stack_segment(_: &mut Neighbour) -> Outcome {
 /// The word that a program of a few instructions stores; nothing if the processor does not have them.
 fn tells(code: &[u8]) -> Result<Option<u64>, Failure> {
     let (memory, job) = (shared()?, OwnJob::new()?);
-    let tells = Runs::start(&job, Place::Thread(0), code, &memory, ATTACKER)?;
+    let tells = RunningCode::start(&job, RunMode::Thread(0), code, &memory, ATTACKER)?;
     wait(|| tells.has_ended())?;
     Ok(if memory.turns(ATTACKER)?.0 == 0 { None } else { Some(memory.told(ATTACKER)?) })
 }
@@ -205,16 +205,16 @@ fn enabled(_: &mut Neighbour) -> Outcome {
 /// process's thread, and code in a sub-domain, at the same addresses; and a thread in restricted mode.
 fn breakpoints(_: &mut Neighbour) -> Outcome {
     let change = Change { name: "breakpoints", code: &[0x90], refused: false };
-    let thread = Place::Thread(0);
-    let general = Has { vectors: false, avx: false, ..has_all() };
-    let inside = Has { enters: runs_foreign(), ..has_all() };
+    let thread = RunMode::Thread(0);
+    let general = CheckedRegisters { vectors: false, avx: false, ..has_all() };
+    let inside = CheckedRegisters { enters: runs_foreign(), ..has_all() };
     for way in WAYS {
         let length = code::attacker(change.code, way).len();
-        for (victim, has) in [(thread, has_all()), (Place::Processor, inside), (Place::Restricted, general)] {
+        for (victim, has) in [(thread, has_all()), (RunMode::Processor, inside), (RunMode::Restricted, general)] {
             let what = format!(", beside {victim:?}");
             let at = code::victim(has).len() - code::JUMP;
             ensure(at > length, "the victim's code is not longer than the attacker's")?;
-            let prepare = |attacker: &Runs| attacker.watch(at, VICTIM);
+            let prepare = |attacker: &RunningCode| attacker.watch(at, VICTIM);
             told(&change, way, &what, beside_with(&change, way, thread, (victim, has), prepare))?;
         }
     }
@@ -229,14 +229,14 @@ fn some_of_all() -> Vec<Change<'static>> {
 
 /// Attackers and victims in sub-domains, and each of them beside threads.
 fn processors(_: &mut Neighbour) -> Outcome {
-    let (thread, processor) = (Place::Thread(0), Place::Processor);
+    let (thread, processor) = (RunMode::Thread(0), RunMode::Processor);
     // Some kernels do not run the system calls of such code.
-    let inside = Has { enters: runs_foreign(), ..has_all() };
+    let inside = CheckedRegisters { enters: runs_foreign(), ..has_all() };
     for change in &some_of_all() {
         for (attacker, victim) in
             [(processor, (processor, inside)), (processor, (thread, has_all())), (thread, (processor, inside))]
         {
-            let way = if attacker == thread { Way::Yields } else { Way::Spins };
+            let way = if attacker == thread { YieldMethod::Yields } else { YieldMethod::Spins };
             let what = format!(", {attacker:?} beside {:?}", victim.0);
             told(change, way, &what, beside(change, way, attacker, victim))?;
         }
@@ -250,13 +250,19 @@ fn runs_foreign() -> bool {
 
 /// The same in restricted mode, which shares x87 and vector registers with its thread.
 fn restricted(_: &mut Neighbour) -> Outcome {
-    let (thread, inside) = (Place::Thread(0), Place::Restricted);
-    let (general, entering) = (Has { vectors: false, avx: false, ..has_all() }, [Way::Yields, Way::Sleeps]);
+    let (thread, inside) = (RunMode::Thread(0), RunMode::Restricted);
+    let (general, entering) =
+        (CheckedRegisters { vectors: false, avx: false, ..has_all() }, [YieldMethod::Yields, YieldMethod::Sleeps]);
     for change in code::SELECTORS.iter().chain(&code::FLAGS) {
         for way in entering {
             told(change, way, ", beside restricted", beside(change, way, thread, (inside, general)))?;
         }
-        told(change, Way::Spins, ", restricted", beside(change, Way::Spins, inside, (thread, has_all())))?;
+        told(
+            change,
+            YieldMethod::Spins,
+            ", restricted",
+            beside(change, YieldMethod::Spins, inside, (thread, has_all())),
+        )?;
     }
     Ok(())
 }
@@ -268,9 +274,9 @@ fn newcomers(_: &mut Neighbour) -> Outcome {
         let memory = shared()?;
         for _ in 0..3 {
             let job = OwnJob::new()?;
-            let ends = Runs::start(&job, Place::Thread(0), &code::ends_with(change.code), &memory, ATTACKER)?;
+            let ends = RunningCode::start(&job, RunMode::Thread(0), &code::ends_with(change.code), &memory, ATTACKER)?;
             wait(|| ends.has_ended())?;
-            let next = Runs::start_new(&job, &code::newcomer(), &memory, VICTIM)?;
+            let next = RunningCode::start_new(&job, &code::newcomer(), &memory, VICTIM)?;
             wait(|| next.has_ended())?;
             let (turns, wrong) = memory.turns(VICTIM)?;
             let what = code::NEW.get(wrong as usize - usize::from(wrong > 0)).map_or("a base", |(what, _)| what);
@@ -283,14 +289,14 @@ fn newcomers(_: &mut Neighbour) -> Outcome {
 }
 
 /// Four attackers, one for each thread number, that give up the processor in this way.
-fn attackers(job: &OwnJob, memory: &Memory, way: Way) -> Result<Vec<Runs>, Failure> {
+fn attackers(job: &OwnJob, memory: &Memory, way: YieldMethod) -> Result<Vec<RunningCode>, Failure> {
     let attack = code::attacker(code::SELECTORS[1].code, way);
-    (0..THREADS).map(|number| Runs::start(job, Place::Thread(number), &attack, memory, ATTACKER)).collect()
+    (0..THREADS).map(|number| RunningCode::start(job, RunMode::Thread(number), &attack, memory, ATTACKER)).collect()
 }
 
 /// Programs are started beside attackers, which is work for `init`.
 fn init(_: &mut Neighbour) -> Outcome {
-    for way in [Way::Spins, Way::Yields, Way::Sleeps] {
+    for way in [YieldMethod::Spins, YieldMethod::Yields, YieldMethod::Sleeps] {
         let (memory, job) = (shared()?, OwnJob::new()?);
         let attackers = attackers(&job, &memory, way)?;
         for _ in 0..5 {
@@ -298,7 +304,7 @@ fn init(_: &mut Neighbour) -> Outcome {
             Neighbour::start()?.goes_on()?;
         }
         ensure(memory.turns(ATTACKER)?.0 > 0, "nobody attacks")?;
-        attackers.into_iter().try_for_each(Runs::end)?;
+        attackers.into_iter().try_for_each(RunningCode::end)?;
     }
     Ok(())
 }
@@ -323,7 +329,7 @@ pub fn beside_services(rounds: &str) -> ExitCode {
 
 fn services(rounds: u32) -> Result<u64, Failure> {
     let mut changes = 0;
-    for way in [Way::Spins, Way::Yields, Way::Sleeps] {
+    for way in [YieldMethod::Spins, YieldMethod::Yields, YieldMethod::Sleeps] {
         let (memory, job) = (shared()?, OwnJob::new()?);
         let attackers = attackers(&job, &memory, way)?;
         let mut neighbour = Neighbour::start()?;
@@ -340,7 +346,7 @@ fn services(rounds: u32) -> Result<u64, Failure> {
             neighbour.goes_on()?;
         }
         changes += memory.turns(ATTACKER)?.0;
-        attackers.into_iter().try_for_each(Runs::end)?;
+        attackers.into_iter().try_for_each(RunningCode::end)?;
     }
     Ok(changes)
 }

@@ -9,9 +9,9 @@ use abi::{
     ZX_VM_SPECIFIC, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_restricted_state_t, zx_thread_state_debug_regs_t,
     zx_thread_state_general_regs_t,
 };
-use conformance::caught::catch_type;
+use conformance::caught_exception::catch_type;
 use conformance::check::{Failure, Outcome, equal};
-use conformance::tiny::{OwnJob, Tiny, code};
+use conformance::test_process::{OwnJob, TestProcess, code};
 use zx::{
     AsHandleRef, Endpoint, Exit, MonotonicInstant, Process, Reason, Restricted, Signals, Status, Thread,
     VirtualProcessor, map_runs,
@@ -35,7 +35,7 @@ const THREADS_FIRST: [u8; 2] = [0x0f, 0x0b];
 
 /// Where code runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum RunMode {
     /// In a thread of a process, after this number of other threads, which do not run. So its IPC buffer is at the same
     /// address as that of other processes' threads with that number.
     Thread(usize),
@@ -46,7 +46,7 @@ pub enum Place {
 }
 
 /// Running code.
-pub struct Runs {
+pub struct RunningCode {
     process: Option<Process>,
     /// Its thread, and those before it.
     threads: Vec<Thread>,
@@ -54,19 +54,25 @@ pub struct Runs {
     kick: Option<Thread>,
 }
 
-impl Runs {
+impl RunningCode {
     /// Starts code with a line of the pages.
-    pub fn start(job: &OwnJob, place: Place, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+    pub fn start(
+        job: &OwnJob,
+        place: RunMode,
+        bytes: &[u8],
+        memory: &Memory,
+        number: u64,
+    ) -> Result<RunningCode, Failure> {
         match place {
-            Place::Thread(before) => Runs::thread(job, before, bytes, memory, (number, true), None),
-            Place::Processor => Runs::processor(job, bytes, memory, number),
-            Place::Restricted => Runs::restricted(bytes, memory, number),
+            RunMode::Thread(before) => RunningCode::thread(job, before, bytes, memory, (number, true), None),
+            RunMode::Processor => RunningCode::processor(job, bytes, memory, number),
+            RunMode::Restricted => RunningCode::restricted(bytes, memory, number),
         }
     }
 
     /// The same in a process's first thread whose FS base has not been set.
-    pub fn start_new(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
-        Runs::thread(job, 0, bytes, memory, (number, false), None)
+    pub fn start_new(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<RunningCode, Failure> {
+        RunningCode::thread(job, 0, bytes, memory, (number, false), None)
     }
 
     /// The same in a process's first thread that has a native component's endpoint in the slot [`SLOT`].
@@ -76,8 +82,8 @@ impl Runs {
         bytes: &[u8],
         memory: &Memory,
         number: u64,
-    ) -> Result<Runs, Failure> {
-        Runs::thread(job, 0, bytes, memory, (number, true), Some(endpoint))
+    ) -> Result<RunningCode, Failure> {
+        RunningCode::thread(job, 0, bytes, memory, (number, true), Some(endpoint))
     }
 
     fn thread(
@@ -87,8 +93,8 @@ impl Runs {
         memory: &Memory,
         (number, has_fs): (u64, bool),
         asks: Option<&Endpoint>,
-    ) -> Result<Runs, Failure> {
-        let mut tiny = Tiny::in_job(job, &[&THREADS_FIRST, bytes].concat())?;
+    ) -> Result<RunningCode, Failure> {
+        let mut tiny = TestProcess::in_job(job, &[&THREADS_FIRST, bytes].concat())?;
         let at = tiny.vmar.map(READ_WRITE | ZX_VM_SPECIFIC, SHARED as usize, &memory.0, 0, SIZE as usize)? as u64;
         let mut threads = Vec::new();
         for _ in 0..before {
@@ -108,10 +114,10 @@ impl Runs {
         }
         caught.handled()?;
         threads.push(tiny.thread);
-        Ok(Runs { process: Some(tiny.process), threads, owner: None, kick: None })
+        Ok(RunningCode { process: Some(tiny.process), threads, owner: None, kick: None })
     }
 
-    fn processor(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+    fn processor(job: &OwnJob, bytes: &[u8], memory: &Memory, number: u64) -> Result<RunningCode, Failure> {
         let (process, vmar) = job.create_process("domain")?;
         let run = |address, len, options| hafnon_vproc_run_t { address, offset: 0, len, options, reserved: 0 };
         map_runs(&vmar, &code(bytes)?, &[run(CODE, PAGE as u64, READ_EXECUTE)])?;
@@ -136,10 +142,10 @@ impl Runs {
             }
             Ok(())
         });
-        Ok(Runs { process: Some(process), threads: Vec::new(), owner: Some(owner), kick: None })
+        Ok(RunningCode { process: Some(process), threads: Vec::new(), owner: Some(owner), kick: None })
     }
 
-    fn restricted(bytes: &[u8], memory: &Memory, number: u64) -> Result<Runs, Failure> {
+    fn restricted(bytes: &[u8], memory: &Memory, number: u64) -> Result<RunningCode, Failure> {
         let (code, shared) = (code(bytes)?, memory.0.duplicate(Rights::SAME_RIGHTS)?);
         let (tell, told) = mpsc::channel();
         let owner = thread::spawn(move || {
@@ -163,7 +169,7 @@ impl Runs {
             Ok(())
         });
         let kick = told.recv().map_err(|_| "it has ended before it was entered")?;
-        Ok(Runs { process: None, threads: Vec::new(), owner: Some(owner), kick: Some(kick) })
+        Ok(RunningCode { process: None, threads: Vec::new(), owner: Some(owner), kick: Some(kick) })
     }
 
     /// Gives a thread breakpoints: on an instruction of others, whose code is longer, in a thread and in a sub-domain;

@@ -4,18 +4,18 @@ use alloc::collections::BTreeMap;
 use core::ops::Range;
 
 /// See the module's description. Runs do not overlap, none is empty, and neighbours that touch differ.
-pub(crate) struct Runs<T> {
+pub(crate) struct RunMap<T> {
     /// By first page: the page after the last one, and the value.
     runs: BTreeMap<u64, (u64, T)>,
 }
 
-impl<T> Default for Runs<T> {
+impl<T> Default for RunMap<T> {
     fn default() -> Self {
-        Runs { runs: BTreeMap::new() }
+        RunMap { runs: BTreeMap::new() }
     }
 }
 
-impl<T: Copy + PartialEq> Runs<T> {
+impl<T: Copy + PartialEq> RunMap<T> {
     /// Number of runs.
     pub fn len(&self) -> usize {
         self.runs.len()
@@ -64,8 +64,8 @@ impl<T: Copy + PartialEq> Runs<T> {
     }
 
     /// The values of `count` pages from `from` up, renumbered from 0.
-    pub fn part(&self, from: u64, count: u64) -> Runs<T> {
-        let mut part = Runs::default();
+    pub fn part(&self, from: u64, count: u64) -> RunMap<T> {
+        let mut part = RunMap::default();
         let (mut at, end) = (from, from.saturating_add(count));
         while let Some((run, value)) = self.first(at..end) {
             at = run.end;
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_map(ops in proptest::collection::vec((0u8..4, 0u64..40, 0u64..12), 0..60)) {
-            let mut runs = Runs::default();
+            let mut runs = RunMap::default();
             let mut model = BTreeMap::<u64, u8>::new();
             for (value, start, len) in ops {
                 let range = start..start + len;

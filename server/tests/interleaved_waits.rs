@@ -1,4 +1,4 @@
-//! As `between.rs`, but for waiting threads, lists of them, and destruction: calls that wake, move, cancel, list, close
+//! As `interleaved_calls.rs`, but for waiting threads, lists of them, and destruction: calls that wake, move, cancel, list, close
 //! and kill in slices, with other calls between any two slices.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ impl World {
         let empty = kernel.census();
         let job = kernel.job_create(root_job).unwrap();
         let mut held = vec![kernel.dup_handle(Handle { object: job.object(), rights: Rights::NONE })];
-        let (process, root) = kernel.process_create(job, Name::new(b"crowds")).unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
         let (second, _) = kernel.process_create(job, Name::new(b"second")).unwrap();
         for object in [process.object(), second.object()] {
             held.push(kernel.dup_handle(Handle { object, rights: Rights::NONE }));
@@ -157,10 +157,10 @@ impl World {
     }
 
     fn whole(&mut self, thread: usize, words: Words) -> (Answer, usize) {
-        for portions in 1..MOST {
+        for slices in 1..MOST {
             match self.call(self.threads[thread], words) {
                 Answer::Blocked => {}
-                over => return (over, portions),
+                over => return (over, slices),
             }
         }
         panic!("a call never ends");
@@ -239,7 +239,8 @@ const EVENTS: &[(&str, Event)] = &[
     ("send some elsewhere", |w| {
         for number in [5, CROWD + 5, 2 * CROWD + 5] {
             let kernel = &mut w.server.kernel;
-            let Ok(token) = kernel.task_suspend(objects::task::suspend_token::Held::Thread(w.crowd[number])) else {
+            let Ok(token) = kernel.task_suspend(objects::task::suspend_token::SuspendedTask::Thread(w.crowd[number]))
+            else {
                 continue;
             };
             let handle = kernel.dup_handle(Handle { object: token.object(), rights: Rights::NONE });
@@ -267,18 +268,18 @@ const EVENTS: &[(&str, Event)] = &[
 ];
 
 #[test]
-fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
-    let (mut tried, mut portioned) = (0, 0);
+fn each_waiter_is_notified_once_by_one_notifier() {
+    let (mut tried, mut sliced) = (0, 0);
     for &(name, long) in LONG {
-        let portions = {
+        let slices = {
             let mut world = World::new();
             let words = long(&mut world);
-            let portions = world.whole(0, words).1;
+            let slices = world.whole(0, words).1;
             world.check();
             world.end();
-            portions
+            slices
         };
-        portioned += usize::from(portions > 1);
+        sliced += usize::from(slices > 1);
         type Happens = Box<dyn Fn(&mut World)>;
         let others = LONG.iter().map(|&(name, step)| {
             let event: Happens = Box::new(move |world: &mut World| {
@@ -303,11 +304,11 @@ fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
                 world.end();
                 seen
             };
-            if portions < 2 {
+            if slices < 2 {
                 continue;
             }
             let serial = [order(true, false), order(true, true), order(false, false)];
-            for at in 1..portions.min(8) {
+            for at in 1..slices.min(8) {
                 tried += 1;
                 let mut world = World::new();
                 let words = long(&mut world);
@@ -327,13 +328,13 @@ fn each_of_a_crowd_is_told_once_and_by_one_of_those_who_tell() {
                     let allowed: BTreeSet<_> = allowed.flat_map(|world| world[alike.clone()].iter()).collect();
                     assert!(
                         allowed.contains(how),
-                        "{name}, with {other} after portion {at}: {number} is {how:?}, not one of {allowed:?}"
+                        "{name}, with {other} after slice {at}: {number} is {how:?}, not one of {allowed:?}"
                     );
                 }
                 world.end();
             }
         }
     }
-    assert!(portioned > 6, "{portioned} calls are made in portions");
+    assert!(sliced > 6, "{sliced} calls are made in slices");
     println!("{tried} pairs");
 }

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use network::ports::Id;
-use network::socket::{End, Given, Taken};
-use network::stack::World;
+use network::socket::{End, ReadOutcome, WriteOutcome};
+use network::stack::DataSockets;
 use network_protocol::{DATAGRAM_MAX, Error, HEADER, Kind};
 use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status};
 
@@ -69,10 +69,10 @@ fn options(kind: Kind) -> u32 {
     if kind == Kind::Stream { 0 } else { abi::ZX_SOCKET_DATAGRAM }
 }
 
-impl World for Sockets {
+impl DataSockets for Sockets {
     type End = DataEnd;
     /// The service's end and the client's.
-    type Brought = [Handle; 2];
+    type ClientEnds = [Handle; 2];
 
     fn take(&mut self, id: Id, kind: Kind, [ours, theirs]: [Handle; 2]) -> Result<DataEnd, Error> {
         if !check(&ours, &theirs, options(kind)).unwrap_or(false) {
@@ -116,19 +116,19 @@ impl DataEnd {
 }
 
 impl End for DataEnd {
-    fn take(&mut self, into: &mut [u8]) -> Taken {
+    fn take(&mut self, into: &mut [u8]) -> ReadOutcome {
         match self.ours.read(into) {
-            Ok(count) => Taken::Bytes(count),
-            Err(Status::SHOULD_WAIT) => Taken::Nothing,
-            Err(_) => Taken::End,
+            Ok(count) => ReadOutcome::Bytes(count),
+            Err(Status::SHOULD_WAIT) => ReadOutcome::Nothing,
+            Err(_) => ReadOutcome::End,
         }
     }
 
-    fn give(&mut self, from: &[u8]) -> Given {
+    fn give(&mut self, from: &[u8]) -> WriteOutcome {
         match self.ours.write(from) {
-            Ok(count) => Given::Bytes(count),
-            Err(Status::SHOULD_WAIT) => Given::Full,
-            Err(_) => Given::Refused,
+            Ok(count) => WriteOutcome::Bytes(count),
+            Err(Status::SHOULD_WAIT) => WriteOutcome::Full,
+            Err(_) => WriteOutcome::Refused,
         }
     }
 

@@ -36,7 +36,7 @@ impl World {
         let job = kernel.root_job().unwrap();
         kernel.reap();
         let empty = (kernel.census(), kernel.machine.frames_in_use());
-        let (process, root) = kernel.process_create(job, Name::new(b"portions")).unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
         let held = kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE });
         let perm = Perm { read: true, write: true, execute: false };
         let vmo = kernel.vmo_create(PAGE, false).unwrap();
@@ -114,7 +114,7 @@ impl World {
 }
 
 #[test]
-fn a_long_call_goes_on_from_where_it_was() {
+fn a_long_call_resumes_at_its_progress() {
     let mut world = World::new();
     assert_eq!(world.op(ZX_VMO_OP_COMMIT), Answer::Blocked);
     let (first, before) = (world.committed(), world.server.kernel.machine.frames_in_use());
@@ -149,7 +149,7 @@ fn its_handle_may_be_closed_and_its_words_changed() {
 }
 
 #[test]
-fn what_is_cut_off_meanwhile_is_left_out() {
+fn pages_cut_off_meanwhile_are_left_out() {
     for op in [ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT] {
         let mut world = World::new();
         if op == ZX_VMO_OP_DECOMMIT {
@@ -243,7 +243,7 @@ fn a_call_that_ends_much_is_answered_when_it_has_ended() {
 }
 
 #[test]
-fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time() {
+fn memory_of_ended_objects_is_freed_on_demand_or_when_idle() {
     let mut world = World::new();
     assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
     let full = world.server.kernel.machine.frames_in_use();
@@ -269,7 +269,7 @@ fn memory_of_what_has_ended_comes_back_when_it_is_needed_or_when_there_is_time()
 }
 
 #[test]
-fn mappings_go_in_portions() {
+fn mappings_go_in_slices() {
     for destroy in [false, true] {
         let mut world = World::new();
         assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
@@ -318,7 +318,7 @@ fn mappings_go_in_portions() {
 }
 
 #[test]
-fn what_would_fail_fails_before_anything_is_done() {
+fn errors_are_found_before_any_change() {
     let mut world = World::new();
     let words = |vmo, op: u32, len| [vmo, u64::from(op), 0, len, 0, 0, 0, 0];
     let beyond = words(world.handle, ZX_VMO_OP_COMMIT, (PAGES + 1) * PAGE);
@@ -336,7 +336,7 @@ fn what_would_fail_fails_before_anything_is_done() {
 /// Lists the child jobs of a job while some end and others are created: those that exist all the time are listed once,
 /// in order. The job after which the list stopped may end, too.
 #[test]
-fn a_list_goes_on_when_what_it_tells_of_has_changed() {
+fn a_list_continues_after_its_objects_have_changed() {
     for room in [400, 100] {
         let mut world = World::new();
         let kernel = &mut world.server.kernel;
@@ -390,7 +390,7 @@ fn a_list_goes_on_when_what_it_tells_of_has_changed() {
 
 /// One VMO is mapped over another: between two slices each address shows one of them.
 #[test]
-fn what_is_mapped_over_is_never_nothing() {
+fn overwriting_a_mapping_never_shows_a_gap() {
     for disturbed in [false, true] {
         let mut world = World::new();
         assert_eq!(world.on(ZX_VMO_OP_COMMIT).1, OK);
@@ -443,7 +443,7 @@ fn what_is_mapped_over_is_never_nothing() {
 
 /// A process with many threads is killed: none of them can make a call any more, and they stop one after the other.
 #[test]
-fn a_crowd_is_stopped_in_portions() {
+fn a_crowd_is_stopped_in_slices() {
     let mut world = World::new();
     let kernel = &mut world.server.kernel;
     let (process, _) = kernel.process_create(world.job, Name::new(b"crowd")).unwrap();
@@ -460,9 +460,9 @@ fn a_crowd_is_stopped_in_portions() {
     };
     let last = threads[threads.len() - 1];
     let key = ThreadKey(last.object().index());
-    let mut portions = 0;
+    let mut slices = 0;
     while world.one(0, nr::TASK_KILL, value) == Answer::Blocked {
-        portions += 1;
+        slices += 1;
         let ended = world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED);
         assert!(!ended && world.server.kernel.process_is_dead(process));
         if stopped(&world) < threads.len() {
@@ -472,7 +472,7 @@ fn a_crowd_is_stopped_in_portions() {
             assert_eq!(world.server.fault(key, fault), Answer::Nothing);
         }
     }
-    assert!(portions > 3 && stopped(&world) == threads.len());
+    assert!(slices > 3 && stopped(&world) == threads.len());
     assert!(world.server.kernel.signals(process.object()).contains(Signals::TASK_TERMINATED));
     kept.into_iter().for_each(|thread| assert_eq!(world.one(1, nr::HANDLE_CLOSE, thread), OK));
     world.end();

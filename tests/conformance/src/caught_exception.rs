@@ -1,4 +1,4 @@
-//! Exceptions of tiny processes, which a case receives and answers.
+//! Exceptions of test processes, which a case receives and answers.
 
 use std::ops::Deref;
 
@@ -9,13 +9,13 @@ use abi::{
 use zx::{Channel, Duration, Exception, Handle, Job, MonotonicInstant, Signals, Status};
 
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::tiny::{OwnJob, SPIN, Tiny, koid};
+use crate::test_process::{OwnJob, SPIN, TestProcess, koid};
 
 /// `ud2`
 pub const UNDEFINED: &[u8] = &[0x0f, 0x0b];
 
 /// An exception that a handler has received.
-pub struct Caught {
+pub struct CaughtException {
     /// The exception.
     pub exception: Exception,
     /// The content of its message.
@@ -24,19 +24,19 @@ pub struct Caught {
 
 /// Waits at most 5 seconds for the next exception of a channel.
 #[track_caller]
-pub fn catch(channel: &Channel) -> Result<Caught, Failure> {
+pub fn catch(channel: &Channel) -> Result<CaughtException, Failure> {
     catch_until(channel, MonotonicInstant::after(Duration::from_seconds(5)))
 }
 
 /// Waits for the next exception of a channel until `deadline`.
-pub fn catch_until(channel: &Channel, deadline: MonotonicInstant) -> Result<Caught, Failure> {
+pub fn catch_until(channel: &Channel, deadline: MonotonicInstant) -> Result<CaughtException, Failure> {
     let (exception, info) = Exception::receive(channel, deadline)?;
-    Ok(Caught { exception, info })
+    Ok(CaughtException { exception, info })
 }
 
 /// Waits for the next exception, which must have this type.
 #[track_caller]
-pub fn catch_type(channel: &Channel, kind: u32) -> Result<Caught, Failure> {
+pub fn catch_type(channel: &Channel, kind: u32) -> Result<CaughtException, Failure> {
     let caught = catch(channel)?;
     equal(caught.info.type_, kind)?;
     Ok(caught)
@@ -65,7 +65,7 @@ pub fn against_policy<T>(code: u32, action: impl FnOnce() -> T) -> Result<T, Fai
     Ok(result)
 }
 
-impl Caught {
+impl CaughtException {
     /// Marks the exception as handled: the thread resumes.
     pub fn handled(self) -> zx::Result<()> {
         self.exception.set_state(ZX_EXCEPTION_STATE_HANDLED)
@@ -81,23 +81,23 @@ impl Caught {
 
     /// Checks that this process's first thread raised it.
     #[track_caller]
-    pub fn is_of(&self, tiny: &Tiny) -> Outcome {
+    pub fn is_of(&self, tiny: &TestProcess) -> Outcome {
         equal((self.info.pid, self.info.tid), (koid(&tiny.process)?, koid(&tiny.thread)?))
     }
 }
 
-/// A tiny process in a job of its own. It is killed with the job when this value is dropped.
-pub struct Mortal {
-    tiny: Tiny,
+/// A test process in a job of its own. It is killed with the job when this value is dropped.
+pub struct OwnedTestProcess {
+    tiny: TestProcess,
     /// The job.
     pub job: OwnJob,
 }
 
-impl Mortal {
+impl OwnedTestProcess {
     /// Creates a process that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let job = OwnJob::new()?;
-        Ok(Self { tiny: Tiny::in_job(&job, code)?, job })
+        Ok(Self { tiny: TestProcess::in_job(&job, code)?, job })
     }
 
     /// Starts a process that holds `handle` and spins until this value is dropped.
@@ -108,19 +108,19 @@ impl Mortal {
     }
 }
 
-impl Deref for Mortal {
-    type Target = Tiny;
+impl Deref for OwnedTestProcess {
+    type Target = TestProcess;
 
-    fn deref(&self) -> &Tiny {
+    fn deref(&self) -> &TestProcess {
         &self.tiny
     }
 }
 
-/// A tiny process two jobs below the default job, and one exception channel for each of its handlers. `tiny.job` is the
+/// A test process two jobs below the default job, and one exception channel for each of its handlers. `tiny.job` is the
 /// outer of the two jobs.
-pub struct Watched {
+pub struct HandledProcess {
     /// The process.
-    pub tiny: Mortal,
+    pub tiny: OwnedTestProcess,
     /// The process's job.
     pub inner: Job,
     /// The debugger's channel.
@@ -135,19 +135,19 @@ pub struct Watched {
     pub outer_job: Channel,
 }
 
-impl Watched {
+impl HandledProcess {
     /// Creates a process that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let outer = OwnJob::new()?;
         let inner = outer.create_child()?;
-        let tiny = Tiny::in_job(&inner, code)?;
+        let tiny = TestProcess::in_job(&inner, code)?;
         Ok(Self {
             debugger: tiny.process.create_exception_channel(ZX_EXCEPTION_CHANNEL_DEBUGGER)?,
             thread: tiny.thread.create_exception_channel(0)?,
             process: tiny.process.create_exception_channel(0)?,
             job: inner.create_exception_channel(0)?,
             outer_job: outer.create_exception_channel(0)?,
-            tiny: Mortal { tiny, job: outer },
+            tiny: OwnedTestProcess { tiny, job: outer },
             inner,
         })
     }
@@ -167,8 +167,13 @@ impl Watched {
 }
 
 /// Executes `code`, which must raise an exception of type `kind`, runs `look` on it, and kills the process.
-pub fn with_exception(code: &[u8], number: usize, kind: u32, look: impl FnOnce(&Tiny, &Caught) -> Outcome) -> Outcome {
-    let tiny = Mortal::new(code)?;
+pub fn with_exception(
+    code: &[u8],
+    number: usize,
+    kind: u32,
+    look: impl FnOnce(&TestProcess, &CaughtException) -> Outcome,
+) -> Outcome {
+    let tiny = OwnedTestProcess::new(code)?;
     let channel = tiny.process.create_exception_channel(0)?;
     tiny.start(None, number)?;
     let caught = catch_type(&channel, kind)?;

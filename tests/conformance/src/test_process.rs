@@ -31,13 +31,13 @@ pub fn call(number: u32) -> Vec<u8> {
     code
 }
 
-/// Where the code of a tiny process lies, as an offset in its address space.
+/// Where the code of a test process lies, as an offset in its address space.
 const CODE: usize = 0x100_0000;
 const STACK: usize = 0x200_0000;
 const STACK_SIZE: usize = 0x4000;
 
 /// A process that is ready to start.
-pub struct Tiny {
+pub struct TestProcess {
     /// The process.
     pub process: Process,
     /// Its address space.
@@ -87,7 +87,7 @@ impl Drop for OwnJob {
     }
 }
 
-impl Tiny {
+impl TestProcess {
     /// Creates a process in the default job that will execute `code`.
     pub fn new(code: &[u8]) -> Result<Self, Failure> {
         let job = zx::startup::job_default().ok_or("there is no default job")?;
@@ -158,7 +158,7 @@ fn vdso() -> Result<&'static Vmo, Failure> {
 
 /// The code must end its process with an exception, and this process must continue.
 pub fn dies(code: &[u8]) -> Outcome {
-    let tiny = Tiny::new(code)?;
+    let tiny = TestProcess::new(code)?;
     tiny.start(None, 0)?;
     equal(tiny.end()?, EXCEPTION)?;
     // Its thread has ended with the process.
@@ -166,8 +166,8 @@ pub fn dies(code: &[u8]) -> Outcome {
 }
 
 /// A started process that spins.
-pub fn spinning() -> Result<Tiny, Failure> {
-    let tiny = Tiny::new(SPIN)?;
+pub fn spinning() -> Result<TestProcess, Failure> {
+    let tiny = TestProcess::new(SPIN)?;
     tiny.start(None, 0)?;
     Ok(tiny)
 }

@@ -85,7 +85,7 @@ impl World {
         let job = kernel.root_job().unwrap();
         kernel.reap();
         let empty = (kernel.census(), kernel.machine.frames_in_use());
-        let (process, root) = kernel.process_create(job, Name::new(b"between")).unwrap();
+        let (process, root) = kernel.process_create(job, Name::new(b"test")).unwrap();
         let held = vec![kernel.dup_handle(Handle { object: process.object(), rights: Rights::NONE })];
         let map = |kernel: &mut Kernel<FakeMachine>, vmar, vmo, at, offset, len| {
             let request = MapRequest { vmo, offset, len, perm: RW, max: RW, fixed: false };
@@ -174,10 +174,10 @@ impl World {
 
     /// Makes a call until it is over: its result, and its number of slices.
     fn whole(&mut self, thread: usize, words: Words) -> (Answer, usize) {
-        for portions in 1..MOST {
+        for slices in 1..MOST {
             match self.call(thread, words) {
                 Answer::Blocked => {}
-                over => return (over, portions),
+                over => return (over, slices),
             }
         }
         panic!("a call never ends");
@@ -408,14 +408,14 @@ const PLACES: [u64; 4] = [0, 3, 11, 21];
 fn each_thing_is_as_if_one_call_had_been_made_after_the_other() {
     let (mut tried, mut count) = (0, 0_usize);
     for &(name, long) in LONG {
-        let portions = {
+        let slices = {
             let mut world = prepared();
             let words = long(&world, 0);
-            let portions = world.whole(0, words).1;
+            let slices = world.whole(0, words).1;
             world.end();
-            portions
+            slices
         };
-        assert!(portions > 1 || name == "map in advance", "{name} is made at once");
+        assert!(slices > 1 || name == "map in advance", "{name} is made at once");
         for (other, event) in events() {
             for place in PLACES {
                 let order = |first: bool, second: bool, reversed: bool| {
@@ -435,7 +435,7 @@ fn each_thing_is_as_if_one_call_had_been_made_after_the_other() {
                     seen
                 };
                 let mut serial: Option<[Vec<_>; 3]> = None;
-                for at in 1..portions {
+                for at in 1..slices {
                     count += 1;
                     if !count.is_multiple_of(every()) {
                         continue;
@@ -466,7 +466,7 @@ fn each_thing_is_as_if_one_call_had_been_made_after_the_other() {
                     let mixed = both.contains(&"transfer within") || moves(name) && moves(other) || buffer;
                     let what = |&&(what, ..): &&(&str, u64, i64)| what != "cell" || !mixed;
                     let seen: Vec<_> = seen.iter().filter(what).copied().collect();
-                    check(&seen, allowed, &format!("{name}, with {other} at {place} after portion {at}: {result:?}"));
+                    check(&seen, allowed, &format!("{name}, with {other} at {place} after slice {at}: {result:?}"));
                     world.end();
                 }
             }
@@ -508,7 +508,7 @@ impl Dice {
 
 /// Between any two slices of a call other threads make any calls, or end. All invariants hold, and every call ends.
 #[test]
-fn anything_between_any_two_portions() {
+fn anything_between_any_two_slices() {
     let seeds = std::env::var("HAFNON_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(300);
     let events: Vec<_> = events().collect();
     for seed in 1..=seeds {
@@ -517,12 +517,12 @@ fn anything_between_any_two_portions() {
         for _ in 0..6 {
             let (name, long) = LONG[dice.below(LONG.len())];
             let words = long(&world, 0);
-            let mut portions = 0;
+            let mut slices = 0;
             while world.call(0, words) == Answer::Blocked {
-                portions += 1;
-                assert!(portions < MOST, "{name} never ends, seed {seed}");
+                slices += 1;
+                assert!(slices < MOST, "{name} never ends, seed {seed}");
                 // From then on nothing else happens until the call ends.
-                if portions < 40 && dice.below(3) == 0 {
+                if slices < 40 && dice.below(3) == 0 {
                     let (_, event) = &events[dice.below(events.len() - 1)];
                     event(&mut world, dice.below(CELLS as usize - 2) as u64);
                     world.server.kernel.check_memory();

@@ -14,19 +14,19 @@ use super::{cases, root_resource};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
 
 cases! {
-    "vmo_special.pinned.no_copy" => pinned_no_copy,
-    "vmo_special.pinned.stays" => pinned_stays,
-    "vmo_special.pinned.not_transferred" => pinned_not_transferred,
-    "vmo_special.contiguous.no_copy" => contiguous_no_copy,
-    "vmo_special.contiguous.slice" => contiguous_slice,
-    "vmo_special.contiguous.zero" => contiguous_zero,
-    "vmo_special.contiguous.uncached" => contiguous_uncached,
-    "vmo_special.contiguous.compressed" => contiguous_compressed,
-    "vmo_special.contiguous.info" => contiguous_info,
-    "vmo_special.physical.no_copy" => physical_no_copy,
-    "vmo_special.physical.slice" => physical_slice,
-    "vmo_special.physical.slice_rounds_up" => physical_slice_rounds_up,
-    "vmo_special.physical.operations" => physical_operations,
+    "vmo_device.pinned.no_copy" => pinned_no_copy,
+    "vmo_device.pinned.stays" => pinned_stays,
+    "vmo_device.pinned.not_transferred" => pinned_not_transferred,
+    "vmo_device.contiguous.no_copy" => contiguous_no_copy,
+    "vmo_device.contiguous.slice" => contiguous_slice,
+    "vmo_device.contiguous.zero" => contiguous_zero,
+    "vmo_device.contiguous.uncached" => contiguous_uncached,
+    "vmo_device.contiguous.compressed" => contiguous_compressed,
+    "vmo_device.contiguous.info" => contiguous_info,
+    "vmo_device.physical.no_copy" => physical_no_copy,
+    "vmo_device.physical.slice" => physical_slice,
+    "vmo_device.physical.slice_rounds_up" => physical_slice_rounds_up,
+    "vmo_device.physical.operations" => physical_operations,
 }
 
 const COPIES: [u32; 3] =

@@ -11,8 +11,8 @@ use super::vmar::{PAGE, READ_WRITE, region, vmo};
 use crate::check::{Failure, Outcome, ensure};
 
 cases! {
-    "vmar.map.over_while_a_region_comes" => map_over_while_a_region_comes,
-    "vmar.destroy.many_in_each_other" => destroy_many_in_each_other,
+    "vmar.map.overwrite_while_a_region_is_created" => map_overwrite_while_a_region_is_created,
+    "vmar.destroy.deeply_nested" => destroy_deeply_nested,
 }
 
 const SPECIFIC: u32 = abi::ZX_VM_SPECIFIC;
@@ -37,7 +37,7 @@ fn number(address: usize) -> Result<u64, Failure> {
 /// A thread maps over all of a region. At the place that it has reached, another thread unmaps a window and creates a
 /// region there. The first thread stops there, or it had passed the window already; in no case does it replace pages of
 /// the new region.
-fn map_over_while_a_region_comes() -> Outcome {
+fn map_overwrite_while_a_region_is_created() -> Outcome {
     let old = vmo(1)?;
     old.write(&1_u64.to_le_bytes(), 0)?;
     for _ in 0..8 {
@@ -81,7 +81,7 @@ fn map_over_while_a_region_comes() -> Outcome {
 }
 
 /// Regions of one page, each inside the previous one: destroying the first destroys all, however many there are.
-fn destroy_many_in_each_other() -> Outcome {
+fn destroy_deeply_nested() -> Outcome {
     let (outermost, base) = region(1)?;
     let mut innermost = outermost.allocate(CAN | SPECIFIC, 0, PAGE)?.0;
     for _ in 0..5000 {

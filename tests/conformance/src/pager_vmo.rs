@@ -1,7 +1,7 @@
 //! VMOs whose pages a case supplies itself, and threads that access them.
 //!
 //! A [`Supplier`] has a pager and a port, which receives the page requests for its VMOs; the pages that it supplies
-//! hold [`content`]. A [`Visit`] accesses a VMO meanwhile: either a thread of a process that has mapped it, or a thread
+//! hold [`content`]. An [`Access`] accesses a VMO meanwhile: either a thread of a process that has mapped it, or a thread
 //! of this process that makes a call.
 
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use abi::{
 use zx::{AsHandleRef, Channel, MonotonicInstant, Pager, Port, Rights, Thread, Unowned, Vmo};
 
 use crate::cases::{late, native};
-use crate::caught::{Mortal, catch};
+use crate::caught_exception::{OwnedTestProcess, catch};
 use crate::check::{Failure, Outcome, equal, fails};
 
 pub const PAGE: u64 = 4096;
@@ -147,9 +147,9 @@ impl Supplier {
     }
 }
 
-/// How a visit accesses a VMO.
+/// How an access is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum AccessKind {
     /// By loads and stores through a mapping.
     Mapped,
     /// By system calls.
@@ -157,15 +157,15 @@ pub enum How {
 }
 
 /// A thread that accesses a VMO.
-pub enum Visit {
-    Mapped(MappedVisit),
+pub enum Access {
+    Mapped(MappedAccess),
     Called(JoinHandle<zx::Result<Vec<u64>>>),
 }
 
 /// A process with a VMO mapped. Its thread accesses one word in each of several pages and then ends at an undefined
 /// instruction.
-pub struct MappedVisit {
-    process: Mortal,
+pub struct MappedAccess {
+    process: OwnedTestProcess,
     channel: Channel,
     shared: Vmo,
     count: u64,
@@ -199,17 +199,17 @@ const CODE: &[u8] = &[
 ];
 const WORDS: u64 = 64;
 
-impl MappedVisit {
+impl MappedAccess {
     /// Accesses pages of a VMO; writes `value` if there is one.
     pub fn new(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
-        let visit = Self::prepare(vmo, first, count, value)?;
-        visit.start()?;
-        Ok(visit)
+        let access = Self::prepare(vmo, first, count, value)?;
+        access.start()?;
+        Ok(access)
     }
 
     /// Creates the process without starting its thread.
     pub fn prepare(vmo: &Vmo, first: u64, count: u64, value: Option<u64>) -> Result<Self, Failure> {
-        let process = Mortal::new(CODE)?;
+        let process = OwnedTestProcess::new(CODE)?;
         let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
         let base = process.vmar.map(permissions, 0, vmo, 0, vmo.get_size()? as usize)? as u64;
         let shared = Vmo::create(PAGE, 0)?;
@@ -219,7 +219,7 @@ impl MappedVisit {
         Ok(Self { process, channel, shared, count, base, first: words[0] })
     }
 
-    /// Starts a prepared visit.
+    /// Starts a prepared access.
     pub fn start(&self) -> Outcome {
         let permissions = ZX_VM_PERM_READ | ZX_VM_PERM_WRITE;
         let address = self.process.vmar.map(permissions, 0, &self.shared, 0, PAGE as usize)?;
@@ -227,7 +227,7 @@ impl MappedVisit {
     }
 
     /// The process.
-    pub fn process(&self) -> &Mortal {
+    pub fn process(&self) -> &OwnedTestProcess {
         &self.process
     }
 
@@ -245,12 +245,12 @@ impl MappedVisit {
     }
 }
 
-impl Visit {
+impl Access {
     /// Reads pages of a VMO.
-    pub fn read(how: How, vmo: &Vmo, first: u64, count: u64) -> Result<Self, Failure> {
+    pub fn read(how: AccessKind, vmo: &Vmo, first: u64, count: u64) -> Result<Self, Failure> {
         Ok(match how {
-            How::Mapped => Self::Mapped(MappedVisit::new(vmo, first, count, None)?),
-            How::Called => {
+            AccessKind::Mapped => Self::Mapped(MappedAccess::new(vmo, first, count, None)?),
+            AccessKind::Called => {
                 let vmo = another(vmo)?;
                 Self::call(move || words(&vmo, first, count))
             }
@@ -258,10 +258,10 @@ impl Visit {
     }
 
     /// Writes a word into each of several pages.
-    pub fn write(how: How, vmo: &Vmo, first: u64, count: u64, value: u64) -> Result<Self, Failure> {
+    pub fn write(how: AccessKind, vmo: &Vmo, first: u64, count: u64, value: u64) -> Result<Self, Failure> {
         Ok(match how {
-            How::Mapped => Self::Mapped(MappedVisit::new(vmo, first, count, Some(value))?),
-            How::Called => {
+            AccessKind::Mapped => Self::Mapped(MappedAccess::new(vmo, first, count, Some(value))?),
+            AccessKind::Called => {
                 let vmo = another(vmo)?;
                 Self::call(move || {
                     let mut bytes = vec![0; ((count - 1) * PAGE + 8) as usize];
@@ -291,7 +291,7 @@ impl Visit {
     /// Runs `look` on its thread.
     pub fn with_thread<T>(&self, look: impl FnOnce(&Thread) -> T) -> Result<T, Failure> {
         match self {
-            Self::Mapped(visit) => Ok(look(&visit.process.thread)),
+            Self::Mapped(access) => Ok(look(&access.process.thread)),
             Self::Called(thread) => {
                 let thread = Unowned::<Thread>::from_raw(native(thread)).ok_or("a thread without a handle")?;
                 Ok(look(&thread))
@@ -325,7 +325,7 @@ impl Visit {
     /// Whether the access has completed.
     pub fn has_ended(&self) -> Result<bool, Failure> {
         Ok(match self {
-            Self::Mapped(visit) => visit.channel.signals()?.contains(abi::Signals::CHANNEL_READABLE),
+            Self::Mapped(access) => access.channel.signals()?.contains(abi::Signals::CHANNEL_READABLE),
             Self::Called(thread) => thread.is_finished(),
         })
     }
@@ -334,7 +334,7 @@ impl Visit {
     #[track_caller]
     pub fn words(self) -> Result<Vec<u64>, Failure> {
         match self {
-            Self::Mapped(visit) => match visit.end()? {
+            Self::Mapped(access) => match access.end()? {
                 Ok(words) => Ok(words),
                 Err((address, status)) => Err(format!("a fault at {address:#x}: {status}").into()),
             },
@@ -367,7 +367,7 @@ impl Visit {
     #[track_caller]
     pub fn fails(self, status: Status) -> Outcome {
         match self {
-            Self::Mapped(visit) => equal(visit.end()?, Err((visit.first, status))),
+            Self::Mapped(access) => equal(access.end()?, Err((access.first, status))),
             Self::Called(thread) => {
                 let limit = late();
                 while !thread.is_finished() {

@@ -12,24 +12,24 @@ type Koids = Arc<Mutex<HashSet<u64>>>;
 /// The ends of clients' channels that a service holds. It never holds both ends of a channel: such a channel would
 /// never close, whichever program sent it.
 #[derive(Clone, Debug, Default)]
-pub struct Ends(Koids);
+pub struct ChannelEnds(Koids);
 
 /// An end of a channel that a service holds.
 #[derive(Debug)]
 pub struct End {
     // The channel is closed before its koid is removed from the set.
     channel: Channel,
-    _held: Held,
+    _held: HeldMark,
 }
 
 /// Marks an end as held.
 #[derive(Debug)]
-struct Held {
+struct HeldMark {
     koid: u64,
     all: Koids,
 }
 
-impl Ends {
+impl ChannelEnds {
     /// Takes an end of a channel that a client sent. A service also passes ends here that it created itself, so that a
     /// client cannot send their other ends.
     ///
@@ -42,7 +42,7 @@ impl Ends {
         if held.contains(&info.related_koid) || !held.insert(info.koid) {
             return Err(Status::INVALID_ARGS);
         }
-        Ok(End { channel: handle.into(), _held: Held { koid: info.koid, all: self.0.clone() } })
+        Ok(End { channel: handle.into(), _held: HeldMark { koid: info.koid, all: self.0.clone() } })
     }
 }
 
@@ -116,7 +116,7 @@ impl AsHandleRef for End {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMark {
     fn drop(&mut self) {
         lock(&self.all).remove(&self.koid);
     }

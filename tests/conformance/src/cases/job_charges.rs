@@ -6,18 +6,18 @@ use zx::{AsHandleRef, Clock, Iob, IobDiscipline, Rights, Socket, Vmo};
 
 use super::{cases, raw};
 use crate::check::{Failure, Outcome, ensure, equal};
-use crate::paged::Supplier;
+use crate::pager_vmo::Supplier;
 
 cases! {
-    "job.memory.ways.reading_nothing" => reading_nothing,
-    "job.memory.ways.showing_one_page" => showing_one_page,
-    "job.memory.ways.filling_mappings" => filling_mappings,
-    "job.memory.ways.clocks" => clocks,
-    "job.memory.ways.windows" => windows,
-    "job.memory.ways.written_by_force" => written_by_force,
-    "job.memory.ways.zeroes_supplied" => zeroes_supplied,
-    "job.memory.ways.zeroed" => zeroed,
-    "job.memory.ways.small_datagrams" => small_datagrams,
+    "job.memory.charged.reading_nothing" => reading_nothing,
+    "job.memory.charged.showing_one_page" => showing_one_page,
+    "job.memory.charged.filling_mappings" => filling_mappings,
+    "job.memory.charged.clocks" => clocks,
+    "job.memory.charged.windows" => windows,
+    "job.memory.charged.written_by_force" => written_by_force,
+    "job.memory.charged.zeroes_supplied" => zeroes_supplied,
+    "job.memory.charged.zeroed" => zeroed,
+    "job.memory.charged.small_datagrams" => small_datagrams,
 }
 
 const PAGE: usize = 4096;

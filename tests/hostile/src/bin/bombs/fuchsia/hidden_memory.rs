@@ -18,7 +18,7 @@ const PAGE: u64 = 4096;
 const VAST: u64 = 1 << 50;
 
 /// The objects that a bomb uses.
-pub struct With {
+pub struct BombObjects {
     pub event: Event,
     pub vmo: Vmo,
     /// Memory that is never written: two pages in each 2 MiB that are mapped.
@@ -32,8 +32,8 @@ pub struct With {
     count: AtomicU64,
 }
 
-impl With {
-    pub fn new() -> zx::Result<With> {
+impl BombObjects {
+    pub fn new() -> zx::Result<BombObjects> {
         let (pager, port) = (Pager::create()?, Port::create()?);
         let paged = pager.create_vmo(0, &port, 1, VAST)?;
         let copy = paged.create_child(abi::ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, 0, VAST)?;
@@ -41,7 +41,7 @@ impl With {
         let (iob, other) = Iob::create(&[region])?;
         let vmo = Vmo::create(PAGE, 0)?;
         vmo.write(&[1; 8], 0)?;
-        Ok(With {
+        Ok(BombObjects {
             event: Event::create()?,
             vmo,
             pager,
@@ -85,7 +85,7 @@ fn room() -> zx::Result<()> {
 }
 
 /// The bombs, by name.
-pub const WAYS: &[(&str, Take)] = &[
+pub const BOMBS: &[(&str, Take)] = &[
     ("clock", |_| keep(Clock::create(abi::ZX_CLOCK_OPT_MAPPABLE)?)),
     ("copy", |with| keep(with.vmo.create_child(abi::ZX_VMO_CHILD_SNAPSHOT, 0, PAGE)?)),
     ("counter", |_| keep(Counter::create()?)),
@@ -126,7 +126,7 @@ pub const WAYS: &[(&str, Take)] = &[
     }),
     ("shown", |with| show(&with.vmo, 1)),
     ("split", |with| {
-        // One mapping becomes as many as it has pages.
+        // Splits one mapping into one mapping for each page.
         const PAGES: usize = 512;
         let root = zx::startup::vmar_root_self();
         let at = root.map(ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, &with.copy, 0, PAGES * PAGE as usize)?;
