@@ -37,6 +37,7 @@ mod run;
 mod rust_tests;
 mod session;
 mod setup;
+mod stalls;
 mod symbols;
 mod system;
 mod terminal;
