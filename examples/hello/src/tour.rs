@@ -145,15 +145,21 @@ fn hash_map() -> Outcome {
     Ok(format!("{} entries, 1234 squared is {found}", squares.len()))
 }
 
-/// A sleep may end late, by a bounded amount, and never early.
+/// A sleep never ends early. It ends at most 30 ms late, unless the host leaves the machine standing meanwhile: that must
+/// not happen each time.
 fn sleep() -> Outcome {
-    let start = Instant::now();
-    thread::sleep(Duration::from_millis(50));
-    let slept = start.elapsed();
-    if slept < Duration::from_millis(50) || slept > Duration::from_millis(80) {
-        return Err(format!("50 ms of sleep took {slept:?}"));
+    let mut slept = Duration::ZERO;
+    for _ in 0..20 {
+        let start = Instant::now();
+        thread::sleep(Duration::from_millis(50));
+        slept = start.elapsed();
+        match slept.as_millis() {
+            0..50 => break,
+            50..80 => return Ok("50 ms took 50 to 80 ms".to_owned()),
+            _ => {}
+        }
     }
-    Ok("50 ms took 50 to 80 ms".to_owned())
+    Err(format!("50 ms of sleep took {slept:?}"))
 }
 
 /// 64 MiB, zeroed by the system; each page is touched and read again.

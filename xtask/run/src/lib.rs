@@ -12,6 +12,7 @@ pub mod link;
 pub mod linux;
 pub mod qemu;
 pub mod session;
+mod stalls;
 mod symbols;
 mod terminal;
 mod trace;

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::args::Accel;
 use crate::line::{Line, Waiting};
 use crate::link::Mark;
+use crate::stalls::Stalls;
 use xtask_build::devices::Devices;
 use xtask_build::setup::QEMU;
 use xtask_build::system::instances::MAIN;
@@ -69,6 +70,8 @@ pub struct Running {
     pub mark: Mark,
     /// When QEMU was started.
     pub started: Instant,
+    /// What stops it now and then, if a test wants that.
+    stalls: Option<Stalls>,
     folder: TempDir,
 }
 
@@ -139,9 +142,9 @@ impl Machine<'_> {
             }
             Ok((console, link, terminal, beside, monitor.as_ref().map(&mut accept).transpose()?))
         };
-        match streams() {
-            Ok((console, link, terminal, beside, monitor)) => {
-                Ok(Running { child, console, link, terminal, monitor, beside, mark, started, folder })
+        match streams().and_then(|streams| Ok((streams, Stalls::wanted(&child)?))) {
+            Ok(((console, link, terminal, beside, monitor), stalls)) => {
+                Ok(Running { child, console, link, terminal, monitor, beside, mark, started, stalls, folder })
             }
             Err(error) => {
                 let _ = child.kill();
@@ -318,6 +321,7 @@ fn said(folder: &Path) -> String {
 impl Running {
     /// Waits for its end, at most this long; then kills it. Returns QEMU's own error messages.
     pub fn end(&mut self, patience: Duration) -> String {
+        self.stalls = None;
         let start = Instant::now();
         while start.elapsed() < patience {
             if let Ok(Some(_)) = self.child.try_wait() {
@@ -337,6 +341,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.stalls = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -199,10 +199,13 @@ fn stopped(context: &Context<'_>) -> Result<()> {
         let output = child.wait_with_output().context("cannot wait")?;
         let said = [output.stdout, output.stderr].concat();
         expect_part("what it said", &String::from_utf8_lossy(&said), "1 ok, 0 failed")?;
-        expect("whether the machine was stopped while it started", &(stops > 5), &true)?;
+        expect("whether the machine was stopped while it started", &(stops > ENOUGH_STOPS), &true)?;
     }
     Ok(())
 }
+
+/// How many stops show something.
+const ENOUGH_STOPS: u32 = 5;
 
 /// Stops the tool's machine repeatedly in its first second, for most of the time; returns how often.
 fn stop_machine(tool: &mut Child) -> Result<u32> {
@@ -213,7 +216,9 @@ fn stop_machine(tool: &mut Child) -> Result<u32> {
             thread::sleep(Duration::from_millis(1));
             continue;
         };
-        if start.elapsed() > Duration::from_secs(1) || kill_process(pid, Signal::STOP).is_err() {
+        // On a busy host, few stops may fit into that second.
+        let enough = start.elapsed() > Duration::from_secs(1) && stops > ENOUGH_STOPS;
+        if enough || kill_process(pid, Signal::STOP).is_err() {
             break;
         }
         thread::sleep(Duration::from_millis(18));

@@ -52,8 +52,14 @@ impl Waiters {
                 Ok(())
             })
         };
-        let threads: Vec<_> = (0..count).map(|_| wait()).collect();
-        threads.iter().try_for_each(|thread| until_on_futex(native(thread)))?;
+        // One after the other: a thread that starts beside others may be blocked on a lock of the library, which is a
+        // futex as well.
+        let mut threads = Vec::new();
+        for _ in 0..count {
+            let thread = wait();
+            until_on_futex(native(&thread))?;
+            threads.push(thread);
+        }
         Ok(Self { word, woken, threads })
     }
 

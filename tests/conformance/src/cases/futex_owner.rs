@@ -260,9 +260,10 @@ fn get_owner_wake_clears() -> Outcome {
     let mut threads = Vec::new();
     for _ in 0..2 {
         let (twin, me) = (Arc::clone(&word), zx::startup::thread_self().duplicate_handle(zx::Rights::SAME_RIGHTS)?);
-        threads.push(thread::spawn(move || zx::futex_wait(&twin, 0, Some(me.as_handle_ref()), late())));
+        let thread = thread::spawn(move || zx::futex_wait(&twin, 0, Some(me.as_handle_ref()), late()));
+        until_on_futex(native(&thread))?;
+        threads.push(thread);
     }
-    threads.iter().try_for_each(|thread| until_on_futex(native(thread)))?;
     let before = zx::futex_get_owner(&word)?;
     // A wake of 0 threads clears the owner, too.
     zx::futex_wake(&word, 0)?;

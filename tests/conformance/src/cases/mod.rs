@@ -112,7 +112,7 @@ use abi::zx_port_packet_t;
 pub use asleep::native;
 use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Rights};
 
-use crate::check::{Case, Failure};
+use crate::check::{Case, Failure, Outcome, ensure};
 use crate::sweep;
 
 /// Lists the cases of a file: their names and their functions.
@@ -274,6 +274,18 @@ fn root_resource() -> Result<zx::Unowned<'static, zx::Resource>, Failure> {
 /// A deadline that a working system never reaches and that a broken one reaches before the case's time limit.
 pub fn late() -> MonotonicInstant {
     MonotonicInstant::after(Duration::from_seconds(5))
+}
+
+/// Plays rounds, each with more time than the one before, until the machine was fast enough for one to mean something: a
+/// busy host may leave the machine standing for hundreds of milliseconds, at any instruction. `round` gets the time ahead
+/// of which it has to be, and returns whether it was.
+pub fn until_fast_enough(mut round: impl FnMut(Duration) -> Result<bool, Failure>) -> Outcome {
+    let mut ahead = Duration::from_millis(30);
+    while !round(ahead)? {
+        ensure(ahead < Duration::from_seconds(3), "the machine was too slow in each round")?;
+        ahead = Duration(ahead.0 * 2);
+    }
+    Ok(())
 }
 
 /// A handle to the same object without the rights `rights`.

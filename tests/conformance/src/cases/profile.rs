@@ -6,7 +6,7 @@ use abi::{
     ZX_PROFILE_INFO_FLAG_NO_INHERIT, ZX_PROFILE_INFO_FLAG_PRIORITY, ZX_RSRC_KIND_MMIO, ZX_RSRC_KIND_SYSTEM,
     ZX_RSRC_SYSTEM_PROFILE_BASE, zx_profile_info_t,
 };
-use zx::{AsHandleRef, Info, Profile, Vmo};
+use zx::{AsHandleRef, Info, MonotonicInstant, Profile, Vmo};
 
 use super::asleep::joined;
 use super::{cases, raw, root_resource, without};
@@ -365,14 +365,22 @@ fn higher_runs_first() -> Outcome {
     // may include earlier runs.
     zx::nanosleep(super::soon(30))?;
     let before = (count(&low_page)?, count(&high_page)?);
-    zx::nanosleep(super::soon(60))?;
-    let after = (count(&low_page)?, count(&high_page)?);
-    ensure(before.0 == after.0, "the lower one ran beside the higher")?;
-    ensure(before.1 != after.1, "the higher one did not run")?;
+    let limit = super::late();
+    loop {
+        zx::nanosleep(super::soon(60))?;
+        equal(count(&low_page)?, before.0)?;
+        if count(&high_page)? != before.1 {
+            break;
+        }
+        ensure(MonotonicInstant::now() < limit, "the higher one did not run")?;
+    }
     high.process.kill()?;
     high.end()?;
-    zx::nanosleep(super::soon(60))?;
-    ensure(count(&low_page)? != after.0, "the lower one did not run alone")?;
+    let limit = super::late();
+    while count(&low_page)? == before.0 {
+        ensure(MonotonicInstant::now() < limit, "the lower one did not run alone")?;
+        zx::nanosleep(super::soon(60))?;
+    }
     low.process.kill()?;
     low.end()?;
     Ok(())

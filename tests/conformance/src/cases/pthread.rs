@@ -357,15 +357,20 @@ fn condition_signal_wakes_one() -> Outcome {
             ensure(MonotonicInstant::now() < limit, "nobody wakes up")?;
             std::thread::yield_now();
         }
-        // The others are asleep: a thread that was woken by mistake would be counted here by now, or would be running.
-        let left = threads
-            .iter()
-            .map(|thread| Unowned::<Thread>::from_raw(pthread_get_zx_handle(*thread)).ok_or("no handle"))
-            .map(|thread| Ok::<_, Failure>(thread?.info()?.state))
-            .collect::<Result<Vec<_>, _>>()?;
-        let asleep = left.iter().filter(|state| **state == abi::ZX_THREAD_STATE_BLOCKED_FUTEX).count();
+        // The others fall asleep, or are asleep already; a thread that was woken by mistake would not.
+        let asleep = || -> Result<usize, Failure> {
+            let left = threads
+                .iter()
+                .map(|thread| Unowned::<Thread>::from_raw(pthread_get_zx_handle(*thread)).ok_or("no handle"))
+                .map(|thread| Ok::<_, Failure>(thread?.info()?.state))
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok(left.iter().filter(|state| **state == abi::ZX_THREAD_STATE_BLOCKED_FUTEX).count())
+        };
         // The woken thread may be blocked on something else while it ends.
-        ensure(asleep >= THREADS - n, "more than one was woken")?;
+        while asleep()? < THREADS - n {
+            ensure(MonotonicInstant::now() < limit, "more than one was woken")?;
+            std::thread::yield_now();
+        }
         equal(woken.load(Ordering::SeqCst), n)?;
     }
     threads.into_iter().try_for_each(|thread| equal(finish(thread)?, 0))

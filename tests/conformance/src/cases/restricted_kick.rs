@@ -285,14 +285,17 @@ fn thread_suspended_often() -> Outcome {
 
 /// Runs in the child of [`process_ends`]: one of its threads stays in restricted mode; the child exits or is killed.
 pub fn child(how: &str) -> i32 {
-    let runs = || -> Outcome {
+    let (begins, begun) = std::sync::mpsc::channel();
+    let runs = move || -> Outcome {
         let code = Code::new(SPIN)?;
         let mut restricted = bind()?;
         println!("begins");
+        let _ = begins.send(());
         enters(&mut restricted, state(1, code.ip())).map(drop)
     };
     if how == "exits" {
         thread::spawn(runs);
+        let _ = begun.recv();
         thread::sleep(Duration::from_millis(20));
         return 7;
     }

@@ -183,7 +183,9 @@ fn process_sum() -> Outcome {
     grows(&tiny.thread, 0)?;
     grows(&second, 0)?;
     let token = tiny.process.suspend()?;
-    second.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    for thread in [&tiny.thread, &second] {
+        thread.wait_one(Signals::THREAD_SUSPENDED, late())?;
+    }
     let sum = cpu(&tiny.process)?;
     equal(sum, cpu(&tiny.thread)? + cpu(&second)?)?;
     // The run time of ended threads counts.

@@ -6,10 +6,10 @@
 use std::thread;
 
 use abi::Status;
-use zx::{AsHandleRef, Info, Rights, Signals, Thread};
+use zx::{AsHandleRef, Info, MonotonicInstant, Rights, Signals, Thread};
 
 use super::asleep::{Caller, until};
-use super::{cases, late, raw, soon, without};
+use super::{cases, late, raw, soon, until_fast_enough, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::test_process::{self, KILLED, SPIN, TestProcess};
 
@@ -349,7 +349,11 @@ fn thread_dead() -> Outcome {
     };
     refused(counting.thread(0))?;
     // A thread that has exited while its process continues.
-    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, || zx::nanosleep(soon(20)))?;
+    let event = zx::Event::create()?;
+    let twin = event.duplicate(Rights::SAME_RIGHTS)?;
+    let wait = move || twin.wait_one(Signals::USER_0, late()).map(drop);
+    let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_WAIT_ONE, wait)?;
+    event.signal(Signals::NONE, Signals::USER_0)?;
     caller.handle.wait_one(Signals::THREAD_TERMINATED, late())?;
     refused(&caller.handle)?;
     caller.join()?.map_err(Into::into)
@@ -364,38 +368,69 @@ fn thread_token_outlives() -> Outcome {
     let token = counting.threads[0].suspend()?;
     let word = counting.word(thread);
     counting.threads.clear();
-    pause();
     let read = |word| {
         let mut bytes = [0; 8];
         counting.tiny.process.read_memory(word, &mut bytes).map(|_| u64::from_le_bytes(bytes))
     };
-    let before = read(word)?;
+    let limit = late();
+    let before = loop {
+        let count = read(word)?;
+        pause();
+        if read(word)? == count {
+            break count;
+        }
+        ensure(MonotonicInstant::now() < limit, "it does not stand")?;
+    };
     pause();
     equal(read(word)?, before)?;
     drop(token);
-    pause();
-    ensure(read(word)? != before, "it does not go on")?;
+    let limit = late();
+    while read(word)? == before {
+        ensure(MonotonicInstant::now() < limit, "it does not go on")?;
+        pause();
+    }
     counting.end()
 }
 
 fn thread_sleeping() -> Outcome {
     // A sleep that is suspended and resumed before its deadline still ends at its deadline.
-    let deadline = soon(60);
-    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, move || zx::nanosleep(deadline))?;
-    let token = sleeper.suspend()?;
-    drop(token);
-    sleeper.join()??;
-    ensure(zx::MonotonicInstant::now() >= deadline, "it came back early")
+    until_fast_enough(|time| {
+        let deadline = MonotonicInstant::after(time);
+        let Some((sleeper, token)) = suspended_sleeper(deadline)? else { return Ok(false) };
+        drop(token);
+        sleeper.join()??;
+        ensure(MonotonicInstant::now() >= deadline, "it came back early")?;
+        Ok(true)
+    })
+}
+
+/// A thread that sleeps, and the token that suspends it.
+type Sleeper = (Caller<zx::Result<()>>, zx::Suspend);
+
+/// `None` if the machine was too slow to suspend the thread before its deadline.
+fn suspended_sleeper(deadline: MonotonicInstant) -> Result<Option<Sleeper>, Failure> {
+    let suspended = || {
+        let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, move || zx::nanosleep(deadline))?;
+        let token = sleeper.suspend()?;
+        Ok((sleeper, token))
+    };
+    match suspended() {
+        _ if MonotonicInstant::now() >= deadline => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 fn thread_sleep_over() -> Outcome {
-    let sleeper = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_SLEEPING, || zx::nanosleep(soon(60)))?;
-    let token = sleeper.suspend()?;
-    thread::sleep(std::time::Duration::from_millis(100));
-    equal(sleeper.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
-    fails(sleeper.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
-    drop(token);
-    sleeper.join()?.map_err(Into::into)
+    until_fast_enough(|time| {
+        let deadline = MonotonicInstant::after(time);
+        let Some((sleeper, token)) = suspended_sleeper(deadline)? else { return Ok(false) };
+        zx::nanosleep(deadline + zx::Duration::from_millis(40))?;
+        equal(sleeper.handle.info()?.state, abi::ZX_THREAD_STATE_SUSPENDED)?;
+        fails(sleeper.handle.wait_one(Signals::THREAD_TERMINATED, soon(10)), Status::TIMED_OUT)?;
+        drop(token);
+        sleeper.join()??;
+        Ok(true)
+    })
 }
 
 fn thread_channel_call() -> Outcome {
@@ -435,8 +470,7 @@ fn thread_port_wait() -> Outcome {
     pause();
     // The thread continues its wait, and gets the next packet.
     drop(token);
-    pause();
-    equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_PORT)?;
+    until(caller.handle.raw_handle(), &[abi::ZX_THREAD_STATE_BLOCKED_PORT])?;
     let token = caller.suspend()?;
     port.queue(&super::user_packet(7, [1, 2, 3, 4]))?;
     port.queue(&super::user_packet(8, [1, 2, 3, 4]))?;
@@ -454,10 +488,8 @@ fn thread_futex_wait() -> Outcome {
     let twin = std::sync::Arc::clone(&word);
     let wait = move || zx::futex_wait(&twin, 0, None, late());
     let caller = Caller::new(abi::ZX_THREAD_STATE_BLOCKED_FUTEX, wait)?;
-    let token = caller.suspend()?;
-    drop(token);
-    pause();
-    equal(caller.handle.info()?.state, abi::ZX_THREAD_STATE_BLOCKED_FUTEX)?;
+    drop(caller.suspend()?);
+    until(caller.handle.raw_handle(), &[abi::ZX_THREAD_STATE_BLOCKED_FUTEX])?;
     let token = caller.suspend()?;
     zx::futex_wake(&word, 1)?;
     pause();

@@ -2,17 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use abi::{
-    HAFNON_VPROC_BIND, HAFNON_VPROC_UNBIND, Status, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, hafnon_vproc_run_t,
-    hafnon_vproc_state_t, zx_port_packet_t,
+    HAFNON_VPROC_BIND, HAFNON_VPROC_UNBIND, Status, ZX_THREAD_STATE_BLOCKED_PORT, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
+    hafnon_vproc_run_t, hafnon_vproc_state_t, zx_port_packet_t,
 };
 use zx::probe::upcalls::{enable, with_upcalls};
 use zx::{AsHandleRef, Event, Events, Exit, Interrupt, MonotonicInstant, Port, Rights, Signals, Timer, map_runs};
 
 use super::vproc_events::{joined, processor, until};
-use super::{cases, late, without};
+use super::{asleep, cases, late, without};
 use crate::check::{Outcome, ensure, equal, fails};
 use crate::test_process::{OwnJob, SPIN, code};
 
@@ -169,11 +168,11 @@ fn bind_waiter() -> Outcome {
     let waiting = AtomicU64::new(0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            waiting.store(1, Ordering::SeqCst);
+            waiting.store(zx::startup::thread_self().raw_handle().into(), Ordering::SeqCst);
             port.wait(late())
         });
         until(&waiting, 1);
-        thread::sleep(Duration::from_millis(20));
+        asleep::until(waiting.load(Ordering::SeqCst) as u32, &[ZX_THREAD_STATE_BLOCKED_PORT])?;
         port.queue(&packet(8))?;
         equal(joined(waiter)?.key, 8)?;
         ensure(!processor.events().is_pending(), "it was told twice")

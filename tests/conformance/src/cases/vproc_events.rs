@@ -7,18 +7,18 @@ use std::thread;
 use std::time::Duration;
 
 use abi::{
-    Status, ZX_EXCEPTION_STATE_HANDLED, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ, hafnon_vproc_events_t, hafnon_vproc_run_t,
-    hafnon_vproc_state_t, zx_thread_state_general_regs_t,
+    Status, ZX_EXCEPTION_STATE_HANDLED, ZX_THREAD_STATE_BLOCKED_PORT, hafnon_vproc_events_t,
+    zx_thread_state_general_regs_t,
 };
 use zx::probe::upcalls::{enable, hold, with_upcalls};
 use zx::{
     AsHandleRef, Event, Events, Exception, Exit, MonotonicInstant, Port, Rights, Signals, Unowned, VirtualProcessor,
-    Vmar, Vproc, map_runs,
+    Vmar, Vproc,
 };
 
-use super::{cases, late};
+use super::vproc_suspend::Counter;
+use super::{cases, late, until_fast_enough};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
-use crate::test_process::{OwnJob, SPIN, code};
 
 cases! {
     "vproc.upcall.registers" => registers,
@@ -188,29 +188,38 @@ fn own_call() -> Outcome {
 
 /// A call that waits is not interrupted: the event is delivered at its end, and its result does not change.
 fn in_call() -> Outcome {
-    let processor = processor()?;
-    let (vproc, seen, when) = (kicker(&processor)?, AtomicU64::new(0), Cell::new(MonotonicInstant::ZERO));
-    let event = |_: Events| {
-        when.set(MonotonicInstant::now());
-        seen.fetch_add(1, Ordering::SeqCst);
-    };
-    let (port, started) = (Port::create()?, AtomicU64::new(0));
-    thread::scope(|scope| {
-        let kicker = scope.spawn(|| {
-            until(&started, 1);
-            thread::sleep(Duration::from_millis(10));
-            vproc.kick()?;
-            vproc.kick()
-        });
-        with_upcalls(processor.events(), &event, |events| {
-            ensure(!events.enable(), "nothing has come")?;
-            started.store(1, Ordering::SeqCst);
-            let deadline = MonotonicInstant::after(zx::Duration::from_millis(40));
-            fails(port.wait(deadline), Status::TIMED_OUT)?;
-            equal(seen.load(Ordering::SeqCst), 1)?;
-            ensure(when.get() >= deadline, "it was told before the call's end")
-        })?;
-        joined(kicker)
+    let (port, this) = (Port::create()?, zx::startup::thread_self().duplicate(Rights::SAME_RIGHTS)?);
+    until_fast_enough(|time| {
+        let processor = processor()?;
+        let (vproc, seen, when) = (kicker(&processor)?, AtomicU64::new(0), Cell::new(MonotonicInstant::ZERO));
+        let event = |_: Events| {
+            when.set(MonotonicInstant::now());
+            seen.fetch_add(1, Ordering::SeqCst);
+        };
+        let deadline = MonotonicInstant::after(time);
+        thread::scope(|scope| {
+            // Kicks while the call waits; returns whether it was still waiting after that.
+            let kicker = scope.spawn(|| {
+                while this.info()?.state != ZX_THREAD_STATE_BLOCKED_PORT && MonotonicInstant::now() < deadline {
+                    thread::yield_now();
+                }
+                vproc.kick()?;
+                vproc.kick()?;
+                Ok(MonotonicInstant::now() < deadline)
+            });
+            let seen_at_its_end = with_upcalls(processor.events(), &event, |events| {
+                ensure(!events.enable(), "nothing has come")?;
+                fails(port.wait(deadline), Status::TIMED_OUT)?;
+                Ok::<_, Failure>(seen.load(Ordering::SeqCst))
+            });
+            let in_time = joined(kicker)?;
+            let seen_at_its_end = seen_at_its_end?;
+            if in_time {
+                equal(seen_at_its_end, 1)?;
+                ensure(when.get() >= deadline, "it was told before the call's end")?;
+            }
+            Ok(in_time)
+        })
     })
 }
 
@@ -309,25 +318,21 @@ fn before_call() -> Outcome {
 
 /// An interrupted receive by the owner is continued.
 fn receiving() -> Outcome {
-    let mut processor = processor()?;
-    let job = OwnJob::new()?;
-    let (domain, vmar) = job.create_process("domain")?;
-    let options = ZX_VM_PERM_READ | ZX_VM_PERM_EXECUTE;
-    let run = hafnon_vproc_run_t { address: 0x100_0000, offset: 0, len: 4096, options, reserved: 0 };
-    map_runs(&vmar, &code(SPIN)?, &[run])?;
+    let (mut processor, counter) = (processor()?, Counter::new()?);
     let (vproc, seen) = (kicker(&processor)?, AtomicU64::new(0));
     let event = |_: Events| count(&seen);
-    *processor.state() = hafnon_vproc_state_t { ip: 0x100_0000, flags: 0x202, ..Default::default() };
     let enter = Cell::new(None);
     thread::scope(|scope| {
         let kicker = scope.spawn(|| {
+            // The owner receives while the code counts.
+            counter.counts_on()?;
             kicks(&vproc, &seen, 20)?;
-            thread::sleep(Duration::from_millis(5));
-            domain.kill()
+            counter.counts_on()?;
+            counter.domain.process.kill()
         });
         with_upcalls(processor.events(), &event, |events| {
             enable(events, &event);
-            enter.set(Some(processor.enter(&domain)));
+            enter.set(Some(counter.enter(&mut processor)));
         });
         joined(kicker)?;
         equal(seen.load(Ordering::SeqCst), 20)?;

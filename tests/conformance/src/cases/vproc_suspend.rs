@@ -33,13 +33,13 @@ fn suspend(thread: &Thread) -> zx::Result<Suspend> {
 }
 
 /// A sub-domain whose code counts in memory that the case can read.
-struct Counter {
-    domain: Domain,
+pub(super) struct Counter {
+    pub(super) domain: Domain,
     memory: Vmo,
 }
 
 impl Counter {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         let (domain, memory) = (Domain::new(COUNTS)?, Vmo::create(PAGE, 0)?);
         map_runs(&domain.vmar, &memory, &[run(DATA, 0, PAGE, READ_WRITE)])?;
         Ok(Self { domain, memory })
@@ -49,7 +49,7 @@ impl Counter {
         hafnon_vproc_state_t { rdi: DATA, ..state(7) }
     }
 
-    fn enter(&self, processor: &mut VirtualProcessor<'_>) -> zx::Result<Exit> {
+    pub(super) fn enter(&self, processor: &mut VirtualProcessor<'_>) -> zx::Result<Exit> {
         *processor.state() = Self::state();
         processor.enter(&self.domain.process)
     }
@@ -61,7 +61,7 @@ impl Counter {
     }
 
     /// Waits until the count has grown.
-    fn counts_on(&self) -> zx::Result<()> {
+    pub(super) fn counts_on(&self) -> zx::Result<()> {
         let before = self.count()?;
         while self.count()? == before {
             thread::sleep(Duration::from_millis(1));
