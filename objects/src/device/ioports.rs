@@ -169,7 +169,7 @@ mod tests {
 
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
-    use crate::machine::{MachineThread, Perm, USER_BASE};
+    use crate::machine::{MachineThread, Perm, Threads, USER_BASE};
     use crate::memory::vmar::{MapRequest, Place};
 
     use super::*;

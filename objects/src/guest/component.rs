@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
     use crate::fake::FakeMachine;
-    use crate::machine::{COMPONENT_BASE, Registers};
+    use crate::machine::{COMPONENT_BASE, Memory, Registers};
     use crate::task::exception::Task;
 
     fn system() -> Kernel<FakeMachine> {

@@ -13,6 +13,8 @@ use objects::machine::Conversion;
 use server_boot::BootInfo;
 use server_boot::layout::HPET;
 
+use super::Sel4;
+
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
 /// Offset of the first comparator's registers. Each comparator has [`TIMER_SIZE`] bytes.
@@ -174,4 +176,28 @@ pub fn seconds_from_date(year: i64, month: i64, day: i64, hour: i64, minute: i64
     let of_year = (153 * month + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     days * 86_400 + hour * 3_600 + minute * 60 + second
+}
+
+impl objects::machine::Time for Sel4 {
+    #[inline]
+    fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn ticks(&self) -> i64 {
+        tsc() as i64
+    }
+
+    fn conversion(&self) -> Conversion {
+        self.clock.conversion()
+    }
+
+    fn utc_offset(&self) -> i64 {
+        self.clock.utc_offset()
+    }
+
+    fn set_deadline(&mut self, deadline: i64) {
+        self.clock.set_alarm(deadline);
+    }
 }

@@ -18,6 +18,7 @@ use server_boot::cspace::{DEVICES_AT, PORT_RESET, PORT_RTC, PORTS_AT, SOURCES_LE
 use server_boot::layout::SCRATCH;
 use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};
 
+use super::Sel4;
 use super::memory::Memory;
 use super::sys::{self, Object};
 
@@ -106,7 +107,7 @@ impl Devices {
         }
     }
 
-    /// See [`objects::machine::Machine::device_range`]. The cost is linear in the number of parts in the range.
+    /// See [`objects::machine::Devices::device_range`]. The cost is linear in the number of parts in the range.
     pub fn range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
         let end = pages.checked_mul(PAGE).and_then(|len| address.checked_add(len)).ok_or(DeviceError::Denied)?;
         let (mut at, mut writable) = (address, true);
@@ -170,13 +171,13 @@ impl Devices {
         result
     }
 
-    /// See [`objects::machine::Machine::device_read`].
+    /// See [`objects::machine::Devices::device_read`].
     pub fn read(&self, memory: &mut Memory, frame: Frame, offset: usize) -> Option<u32> {
         // SAFETY: the device's page is mapped there, and the aligned word lies within it.
         self.with_register(memory, frame, offset, |at| unsafe { ptr::read_volatile(ptr::with_exposed_provenance(at)) })
     }
 
-    /// See [`objects::machine::Machine::device_write`].
+    /// See [`objects::machine::Devices::device_write`].
     pub fn write(&self, memory: &mut Memory, frame: Frame, offset: usize, value: u32) -> bool {
         if self.timer == Some(frame) {
             return false;
@@ -257,5 +258,37 @@ fn unmake(memory: &mut Memory, slots: &[u64]) {
     for slot in slots {
         sys::delete(*slot);
         memory.slot_free(*slot);
+    }
+}
+
+impl objects::machine::Devices for Sel4 {
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
+        self.devices.frame(&mut self.memory, address)
+    }
+
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        self.devices.range(address, pages)
+    }
+
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
+        self.devices.read(&mut self.memory, frame, offset)
+    }
+
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        self.devices.write(&mut self.memory, frame, offset, value)
+    }
+}
+
+impl objects::machine::PortIo for Sel4 {
+    fn ports_usable(&self, first: u16, count: u32) -> bool {
+        self.devices.ports_usable(first, count)
+    }
+
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32 {
+        self.devices.port_read(port, width)
+    }
+
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32) {
+        self.devices.port_write(port, width, value);
     }
 }

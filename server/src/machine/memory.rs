@@ -30,6 +30,7 @@ mod large;
 mod loose;
 pub mod several;
 pub mod thread_objects;
+mod window;
 
 use self::loose::Loose;
 use self::several::Strips;

@@ -9,6 +9,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
+use super::Sel4;
 use super::clock::tsc;
 
 /// See the module's description.
@@ -116,4 +117,14 @@ fn jitter() -> u64 {
         word = word.rotate_left(2) ^ tsc().wrapping_sub(before) ^ before;
     }
     word
+}
+
+impl objects::machine::Random for Sel4 {
+    fn random(&mut self, out: &mut [u8]) {
+        self.random.fill(out);
+    }
+
+    fn add_entropy(&mut self, data: &[u8]) {
+        self.random.add(data);
+    }
 }

@@ -8,7 +8,7 @@ use core::{fmt, ptr};
 
 use objects::containers::growth::Grows;
 use objects::core::debuglog;
-use objects::machine::{Fault, Machine, ThreadKey};
+use objects::machine::{Fault, Memory as _, ThreadKey, Time as _};
 use objects::task::exception::page_fault;
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};

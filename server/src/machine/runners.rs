@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, DebugRegisters, EndpointUse, Machine, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread,
-    Priority, Registers, Runs,
+    Aspace, DebugRegisters, EndpointUse, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread,
+    Priority, Random as _, Registers, Runs,
 };
 
 use super::Sel4;
@@ -218,5 +218,110 @@ impl Sel4 {
             self.memory.unit_free(gone.unit);
             self.memory.slot_free(gone.slot);
         }
+    }
+}
+
+impl objects::machine::VirtualProcessors for Sel4 {
+    fn runner_create(
+        &mut self,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<MachineRunner, OutOfMemory> {
+        self.with_all(|machine| machine.make_runner(aspace, endpoint, priority))
+    }
+
+    fn runs_foreign(&self) -> bool {
+        sel4::RUNS_FOREIGN
+    }
+
+    fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.write_runner(runner, registers, true);
+    }
+
+    fn runner_stop(&mut self, runner: MachineRunner) {
+        self.stop_runner(runner);
+    }
+
+    fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64> {
+        self.runtime_of_runner(runner)
+    }
+
+    fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
+        self.registers_of_runner(runner)
+    }
+
+    fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
+        self.share_with_runner(runner, owner);
+    }
+
+    fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters> {
+        self.debug_of_runner(runner)
+    }
+
+    fn runner_set_debug(&mut self, runner: MachineRunner, registers: &DebugRegisters) {
+        self.set_debug_of_runner(runner, registers);
+    }
+
+    fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.stop_runner(runner);
+        self.write_runner(runner, registers, false);
+    }
+
+    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+        self.hold_runner(runner)
+    }
+
+    fn runner_release(&mut self, runner: MachineRunner) {
+        self.release_runner(runner);
+    }
+
+    fn runner_set_priority(&mut self, runner: MachineRunner, priority: Priority) {
+        self.prioritise_runner(runner, priority);
+    }
+
+    fn runner_destroy(&mut self, runner: MachineRunner) {
+        self.end_runner(runner);
+    }
+
+    fn doorbell_create(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory> {
+        self.with_all(|machine| machine.make_doorbell(thread))
+    }
+
+    fn doorbell_ring(&mut self, doorbell: MachineDoorbell) {
+        self.ring_doorbell(doorbell);
+    }
+
+    fn doorbell_destroy(&mut self, doorbell: MachineDoorbell) {
+        self.destroy_doorbell(doorbell);
+    }
+
+    fn thread_calls(&self, thread: MachineThread) -> bool {
+        self.threads.calls(thread)
+    }
+
+    fn thread_interrupt(&mut self, thread: MachineThread) -> Registers {
+        self.threads.interrupt(thread)
+    }
+
+    fn thread_divert(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.divert(thread, registers);
+    }
+
+    fn thread_map_page(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+        let aspace = self.threads.aspace(thread).ok_or(OutOfMemory)?;
+        self.with_all(|machine| machine.hidden_map(Aspace(aspace), frame)).map(|(address, _)| address)
+    }
+
+    fn thread_unmap_page(&mut self, thread: MachineThread, address: u64) {
+        self.threads.aspace(thread).into_iter().for_each(|aspace| self.hidden_unmap(Aspace(aspace), address));
+    }
+
+    fn thread_word(&self, thread: MachineThread, offset: usize) -> u64 {
+        self.threads.word(thread, offset)
+    }
+
+    fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
+        self.threads.set_word(thread, offset, value);
     }
 }

@@ -38,10 +38,13 @@ use core::ptr;
 
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::user_registers::UserRegisters;
-use objects::machine::{DebugRegisters, FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey};
+use objects::machine::{
+    Aspace, DebugRegisters, FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey,
+};
 
 use sel4::Message;
 
+use super::Sel4;
 use super::components::{NO_MEMORY, Parts};
 use super::fpu;
 use super::memory::Memory;
@@ -565,4 +568,104 @@ fn read_word(frame: Frame, n: u64) -> u64 {
     // SAFETY: the word lies in a page that the window shows; the program may write it at any time, so the access is
     // volatile.
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(word(frame, n))) }
+}
+
+impl objects::machine::Threads for Sel4 {
+    fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _name: &str) -> Result<MachineThread, OutOfMemory> {
+        match self.thread_reuse(aspace, key) {
+            Some(thread) => Ok(thread),
+            None => self.with_all(|machine| machine.thread_make(aspace, key)),
+        }
+    }
+
+    fn thread_start(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.start(thread, registers);
+    }
+
+    fn thread_destroy(&mut self, thread: MachineThread) {
+        self.thread_end(thread);
+    }
+
+    fn thread_suspend(&mut self, thread: MachineThread) {
+        self.threads.suspend(thread);
+    }
+
+    fn thread_restart_call(&mut self, thread: MachineThread) {
+        self.threads.restart_call(thread);
+    }
+
+    fn thread_resume(&mut self, thread: MachineThread) {
+        self.threads.resume(thread);
+    }
+
+    fn thread_registers(&mut self, thread: MachineThread) -> Registers {
+        self.threads.registers(thread)
+    }
+
+    fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.set_registers(thread, registers);
+    }
+
+    fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters> {
+        self.threads.fpu(thread)
+    }
+
+    fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
+        self.threads.set_fpu(thread, registers);
+    }
+
+    fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters> {
+        self.threads.debug(thread)
+    }
+
+    fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters) {
+        self.threads.set_debug(thread, registers);
+    }
+
+    fn has_debug(&self) -> bool {
+        sel4::HAS_DEBUG_REGISTERS
+    }
+
+    fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
+        self.threads.runtime(thread)
+    }
+
+    #[inline(always)]
+    fn own_ticks(&self) -> u64 {
+        sel4::ipc::ticks()
+    }
+
+    fn own_tick(&self) -> Option<u64> {
+        sel4::TELLS_TICKS.then_some(sel4::config::TIMER_TICK_MS * 1_000_000)
+    }
+
+    fn can_step(&self) -> bool {
+        sel4::KEEPS_TRAP_FLAG
+    }
+
+    #[inline]
+    fn keeps_stack_pointer(&self) -> bool {
+        sel4::KEEPS_STACK_POINTER
+    }
+
+    fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {
+        self.threads.set_priority(thread, priority);
+    }
+
+    fn thread_prefer(&mut self, thread: MachineThread, preferred: bool) {
+        self.threads.prefer(thread, preferred);
+    }
+
+    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
+        self.threads.set_fs_base(thread, base);
+    }
+
+    fn thread_wake(&mut self, thread: MachineThread, result: i64) {
+        self.threads.wake(thread, result);
+    }
+
+    #[inline]
+    fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
+        self.threads.extra_args(thread)
+    }
 }

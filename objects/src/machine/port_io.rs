@@ -1,0 +1,38 @@
+//! Optional: I/O ports.
+
+/// Width of an access to an I/O port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortWidth {
+    /// 1.
+    Byte,
+    /// 2.
+    Word,
+    /// 4.
+    Long,
+}
+
+impl PortWidth {
+    /// The width in bytes.
+    pub const fn bytes(self) -> u16 {
+        match self {
+            PortWidth::Byte => 1,
+            PortWidth::Word => 2,
+            PortWidth::Long => 4,
+        }
+    }
+
+    /// The value that a read from a port without a device returns.
+    pub const fn all_ones(self) -> u32 {
+        u32::MAX >> (32 - 8 * self.bytes())
+    }
+}
+
+/// I/O ports, which only some processors have.
+pub trait PortIo {
+    /// Whether programs may use all `count` I/O ports from `first` up.
+    fn ports_usable(&self, first: u16, count: u32) -> bool;
+    /// Reads from an I/O port; returns all ones for an unusable one.
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32;
+    /// Writes to an I/O port; ignored for an unusable one.
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32);
+}
