@@ -43,12 +43,15 @@ impl<M: Machine> Kernel<M> {
     /// `ioports_request` and `ioports_release`: grants or revokes `count` ports from `first` up.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the process
-    /// is a component's, whose faults the server does not handle. `NO_MEMORY`.
+    /// `INVALID_ARGS`: no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the machine
+    /// has no ports, or the process is a component's, whose faults the server does not handle. `NO_MEMORY`.
     pub fn ioports_set(&mut self, process: Id<Process>, first: u16, count: u32, may: bool) -> Result<(), Status> {
         let end = u32::from(first).checked_add(count);
         if count == 0 || end.is_none_or(|end| end > PORTS) {
             return Err(Status::INVALID_ARGS);
+        }
+        if !self.machine.has_ports() {
+            return Err(Status::NOT_SUPPORTED);
         }
         if may && !self.machine.ports_usable(first, count) {
             return Err(Status::ACCESS_DENIED);

@@ -245,6 +245,10 @@ impl Interrupts for FakeMachine {
 }
 
 impl MessageInterrupts for FakeMachine {
+    fn has_message_interrupts(&self) -> bool {
+        !self.is_bare
+    }
+
     fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
         self.devices.msi_alloc(count)
     }
@@ -255,6 +259,10 @@ impl MessageInterrupts for FakeMachine {
 }
 
 impl PortIo for FakeMachine {
+    fn has_ports(&self) -> bool {
+        !self.is_bare
+    }
+
     fn ports_usable(&self, first: u16, count: u32) -> bool {
         self.devices.ports_usable(first, count)
     }

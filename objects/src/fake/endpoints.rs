@@ -68,6 +68,10 @@ impl FakeEndpoints {
 }
 
 impl Endpoints for FakeMachine {
+    fn has_endpoints(&self) -> bool {
+        !self.is_bare
+    }
+
     fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
         ask(MemoryRequest::Unit)?;
         self.endpoints.create()

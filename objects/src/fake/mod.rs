@@ -92,6 +92,8 @@ pub struct FakeMachine {
     /// Doorbells, and how often each was rung.
     pub doorbells: BTreeMap<u32, u32>,
     next_doorbell: u32,
+    /// It has none of the optional roles.
+    pub is_bare: bool,
     /// The opposite of [`Threads::keeps_stack_pointer`](crate::machine::Threads::keeps_stack_pointer).
     pub loses_stack_pointer: bool,
     /// Pages mapped for a thread's vDSO, by thread and address.

@@ -9,6 +9,10 @@ use crate::machine::{
 };
 
 impl VirtualProcessors for FakeMachine {
+    fn has_virtual_processors(&self) -> bool {
+        !self.is_bare
+    }
+
     fn runner_create(&mut self, _: Aspace, _: MachineEndpoint, _: Priority) -> Result<MachineRunner, OutOfMemory> {
         ask(MemoryRequest::Unit)?;
         self.next_runner += 1;
@@ -17,7 +21,7 @@ impl VirtualProcessors for FakeMachine {
     }
 
     fn runs_foreign(&self) -> bool {
-        true
+        !self.is_bare
     }
 
     fn runner_enter(&mut self, runner: MachineRunner, _: &Registers) {

@@ -91,8 +91,11 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `ALREADY_BOUND`: it has one already, or bound restricted state. `NO_RESOURCES`: it has no free slot.
-    /// `NOT_SUPPORTED`: it is a component's. `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the machine has none, or it is a component's. `NO_MEMORY`.
     pub fn vproc_create(&mut self, owner: Id<Thread>) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
+        if !self.machine.has_virtual_processors() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let thread = self.objects.get(owner)?;
         if thread.vproc.is_some() || thread.restricted.is_some() {
             return Err(Status::ALREADY_BOUND);

@@ -49,23 +49,33 @@ impl From<OutOfMemory> for EndpointError {
 
 /// Endpoints of the kernel below, over which programs exchange messages without the server.
 pub trait Endpoints {
+    /// Whether the kernel below has endpoints for programs.
+    fn has_endpoints(&self) -> bool {
+        false
+    }
     /// Creates an endpoint.
-    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory>;
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        Err(OutOfMemory)
+    }
     /// Finds the endpoint that a native component offers under a name. It need not be returned.
-    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError>;
+    fn endpoint_find(&mut self, _name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        Err(EndpointError::NotFound)
+    }
     /// Destroys an endpoint that this system created. No thread's slot holds it any more.
-    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint);
+    fn endpoint_destroy(&mut self, _endpoint: MachineEndpoint) {}
     /// Puts a capability to an endpoint into an empty slot of a thread, numbered from
     /// [`abi::HAFNON_ENDPOINT_SLOTS_FROM`]. The receiver sees the badge. Only endpoints that this system created allow
     /// receiving.
     fn endpoint_mint(
         &mut self,
-        endpoint: MachineEndpoint,
-        thread: MachineThread,
-        slot: u8,
-        badge: u32,
-        for_what: EndpointUse,
-    ) -> Result<(), EndpointError>;
+        _endpoint: MachineEndpoint,
+        _thread: MachineThread,
+        _slot: u8,
+        _badge: u32,
+        _for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        Err(EndpointError::NotFound)
+    }
     /// Empties such a slot, if it is not empty already. The thread's operations through it then fail.
-    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8);
+    fn endpoint_unmint(&mut self, _thread: MachineThread, _slot: u8) {}
 }

@@ -18,8 +18,14 @@ pub struct MsiBlock {
 
 /// Vectors for message-signalled interrupts. [`super::Interrupts::irq_open`] watches a vector.
 pub trait MessageInterrupts {
+    /// Whether devices can raise interrupts by messages.
+    fn has_message_interrupts(&self) -> bool {
+        false
+    }
     /// Allocates `count` vectors for messages, a power of two up to 32. `Denied`: more than the machine ever has.
-    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError>;
+    fn msi_alloc(&mut self, _count: u32) -> Result<MsiBlock, DeviceError> {
+        Err(DeviceError::Denied)
+    }
     /// Frees vectors, none of which is watched any more. The caller has made sure that the device no longer sends.
-    fn msi_free(&mut self, block: MsiBlock);
+    fn msi_free(&mut self, _block: MsiBlock) {}
 }

@@ -98,3 +98,52 @@ impl<M> Machine for M where
         + NativeComponents
 {
 }
+
+#[cfg(test)]
+mod tests {
+    use abi::Status;
+
+    use super::*;
+    use crate::containers::growth::OutOfMemory;
+    use crate::containers::name::Name;
+    use crate::fake::FakeMachine;
+    use crate::kernel::Kernel;
+
+    struct Bare;
+    impl MessageInterrupts for Bare {}
+    impl PortIo for Bare {}
+    impl Endpoints for Bare {}
+    impl VirtualProcessors for Bare {}
+    impl NativeComponents for Bare {}
+
+    #[test]
+    fn an_empty_block_says_that_there_is_nothing() {
+        let mut bare = Bare;
+        assert!(!bare.has_message_interrupts() && !bare.has_ports() && !bare.has_endpoints());
+        assert!(!bare.has_virtual_processors() && !bare.runs_foreign());
+        assert_eq!(bare.msi_alloc(1), Err(DeviceError::Denied));
+        assert_eq!((bare.ports_usable(0, 1), bare.port_read(0, PortWidth::Word)), (false, 0xffff));
+        assert_eq!(bare.endpoint_create(), Err(OutOfMemory));
+        assert_eq!(bare.runner_create(Aspace(0), MachineEndpoint::Own(0), Priority::DEFAULT), Err(OutOfMemory));
+        assert_eq!(bare.doorbell_create(MachineThread(0)), Err(OutOfMemory));
+        assert!(bare.component_take(0).is_err());
+    }
+
+    #[test]
+    fn calls_that_need_an_optional_role_are_not_supported() {
+        let mut kernel = Kernel::new(FakeMachine::new(64)).unwrap();
+        kernel.machine.is_bare = true;
+        let job = kernel.root_job().unwrap();
+        let (process, _) = kernel.process_create(job, Name::new(b"p")).unwrap();
+        let thread = kernel.thread_create(process, Name::new(b"t")).unwrap();
+        kernel.process_begin(process, None).unwrap();
+        kernel.thread_start(thread, &Registers::default()).unwrap();
+        let vmo = kernel.vmo_create(PAGE, false).unwrap();
+        assert_eq!(kernel.msi_allocate(1).err(), Some(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.ioports_set(process, 0x100, 1, true), Err(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.endpoint_create().err(), Some(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.endpoint_find(b"x").err(), Some(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.vproc_create(thread).err(), Some(Status::NOT_SUPPORTED));
+        assert_eq!(kernel.restricted_bind(thread, vmo), Err(Status::NOT_SUPPORTED));
+    }
+}

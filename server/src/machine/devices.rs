@@ -280,6 +280,10 @@ impl objects::machine::Devices for Sel4 {
 }
 
 impl objects::machine::PortIo for Sel4 {
+    fn has_ports(&self) -> bool {
+        true
+    }
+
     fn ports_usable(&self, first: u16, count: u32) -> bool {
         self.devices.ports_usable(first, count)
     }

@@ -119,6 +119,10 @@ impl Sel4 {
 }
 
 impl objects::machine::Endpoints for Sel4 {
+    fn has_endpoints(&self) -> bool {
+        true
+    }
+
     fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
         self.with_all(Self::own_endpoint)
     }

@@ -249,6 +249,10 @@ impl objects::machine::Interrupts for Sel4 {
 }
 
 impl objects::machine::MessageInterrupts for Sel4 {
+    fn has_message_interrupts(&self) -> bool {
+        true
+    }
+
     fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
         self.interrupts.msi_alloc(count)
     }

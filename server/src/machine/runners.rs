@@ -222,6 +222,10 @@ impl Sel4 {
 }
 
 impl objects::machine::VirtualProcessors for Sel4 {
+    fn has_virtual_processors(&self) -> bool {
+        true
+    }
+
     fn runner_create(
         &mut self,
         aspace: Aspace,
