@@ -27,7 +27,8 @@ const END: &str = "<!-- end of what is made -->";
 const ROOT: &str = "objects/src";
 
 /// The families, from the base to the top.
-const ORDER: &[&str] = &["containers", "machine", "core", "memory", "time", "ipc", "task", "device", "guest", "kernel"];
+const ORDER: &[&str] =
+    &["containers", "arch", "machine", "core", "memory", "time", "ipc", "task", "device", "guest", "kernel"];
 
 /// An exception: a name that families use although it belongs to a family above them.
 struct Against {

@@ -1,6 +1,7 @@
 //! Threads of the fake machine.
 
 use super::{FakeMachine, FakeThread, ask};
+use crate::arch::{Breakpoints as _, GeneralRegisters as _, VectorRegisters as _};
 use crate::containers::failure_injection::MemoryRequest;
 use crate::containers::growth::OutOfMemory;
 use crate::machine::{Aspace, DebugRegisters, FpuRegisters, MachineThread, Priority, Registers, ThreadKey, Threads};
@@ -98,8 +99,8 @@ impl Threads for FakeMachine {
         self.threads.get_mut(&thread.0).expect("thread in use").preferred = preferred;
     }
 
-    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64) {
-        self.threads.get_mut(&thread.0).expect("thread in use").registers.fs_base = base;
+    fn thread_set_pointer(&mut self, thread: MachineThread, base: u64) {
+        self.threads.get_mut(&thread.0).expect("thread in use").registers.set_thread_pointer(base);
     }
 
     fn thread_wake(&mut self, thread: MachineThread, result: i64) {

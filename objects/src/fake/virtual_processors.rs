@@ -1,6 +1,7 @@
 //! Runners and doorbells of the fake machine.
 
 use super::{FakeMachine, RUNNER_RAN, ask};
+use crate::arch::Breakpoints as _;
 use crate::containers::failure_injection::MemoryRequest;
 use crate::containers::growth::OutOfMemory;
 use crate::machine::{

@@ -26,16 +26,16 @@ use core::mem::offset_of;
 use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_page_t, hafnon_vproc_state_t};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::arch::{GeneralRegisters, Registers};
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::account::Counted;
 use crate::core::noun::Noun;
 use crate::core::object::Held;
 use crate::core::object::Id;
-use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
-use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Registers, Runs, canonical};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Runs};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
@@ -76,15 +76,6 @@ impl Vproc {
 
 /// Where the page names the slot.
 const SLOT: u64 = offset_of!(hafnon_vproc_page_t, slot) as u64;
-
-fn registers(state: &hafnon_vproc_state_t) -> Registers {
-    general_registers!(state => Registers { rip: state.ip, rflags: state.flags })
-}
-
-fn state(registers: &Registers) -> hafnon_vproc_state_t {
-    let r = registers;
-    general_registers!(r => hafnon_vproc_state_t { ip: r.rip, flags: r.rflags })
-}
 
 impl<M: Machine> Kernel<M> {
     /// `vproc_create` for the calling thread (1): also returns the page.
@@ -161,9 +152,7 @@ impl<M: Machine> Kernel<M> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
-        if ![state.ip, state.fs_base, state.gs_base].into_iter().all(canonical) {
-            return Err(Status::INVALID_ARGS);
-        }
+        let registers = Registers::of_vproc(&state).ok_or(Status::INVALID_ARGS)?;
         let runner = match self.objects.get(id)?.runners.get(&process) {
             Some(&runner) => runner,
             None => self.runner_create(id, process)?,
@@ -175,7 +164,7 @@ impl<M: Machine> Kernel<M> {
             Some((last, None)) => self.runner_end(id, last),
             None => {}
         }
-        self.machine.runner_enter(runner, &registers(&state));
+        self.machine.runner_enter(runner, &registers);
         Ok(())
     }
 
@@ -187,7 +176,7 @@ impl<M: Machine> Kernel<M> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
         self.machine.runner_stop(runner);
-        let state = state(&self.machine.runner_registers(runner));
+        let state = self.machine.runner_registers(runner).to_vproc();
         self.vmo_write(page, HAFNON_VPROC_STATE_OFFSET, state.as_bytes())
     }
 

@@ -1,15 +1,7 @@
 //! Memory: pages, and what the heap of the objects themselves needs.
 
+pub use crate::arch::layout::{LARGE_PAGE, LARGE_PAGES, PAGE, PAGE_SIZE};
 use crate::containers::growth::OutOfMemory;
-
-/// Bytes in a page.
-pub const PAGE_SIZE: usize = 4096;
-/// [`PAGE_SIZE`] as the type of addresses and offsets.
-pub const PAGE: u64 = PAGE_SIZE as u64;
-/// Bytes in a large page.
-pub const LARGE_PAGE: u64 = 2 << 20;
-/// Pages in a large page.
-pub const LARGE_PAGES: u64 = LARGE_PAGE / PAGE;
 
 /// One page of memory, owned by the code that allocated it; or one page of device memory, which has no owner
 /// ([`Frame::is_device`]).

@@ -80,13 +80,13 @@ pub trait Threads {
     /// Sets the registers of a stopped thread. If they move the thread elsewhere, a [`Self::thread_wake`] that it
     /// has not seen yet is dropped.
     fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers);
-    /// The x87 and vector registers of a stopped thread; none if the machine cannot read them.
+    /// The floating-point and vector registers of a stopped thread; none if the machine cannot read them.
     fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters>;
-    /// Sets the x87 and vector registers, if the machine can. The caller must clear reserved bits of MXCSR.
+    /// Sets the floating-point and vector registers, if the machine can. They can replace those that it has.
     fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters);
     /// The debug registers of a stopped thread; none if the machine does not keep them per thread.
     fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters>;
-    /// Sets the debug registers, which must be [`DebugRegisters::valid`], if the machine can.
+    /// Sets the debug registers, which must be [valid](crate::arch::Breakpoints::valid), if the machine can.
     fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters);
     /// Whether the machine keeps debug registers per thread.
     fn has_debug(&self) -> bool;
@@ -105,8 +105,8 @@ pub trait Threads {
     fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority);
     /// Turns on or off that a thread runs before all other threads of its priority, but after those of higher ones.
     fn thread_prefer(&mut self, thread: MachineThread, preferred: bool);
-    /// Sets the FS base of the calling thread or of a stopped one.
-    fn thread_set_fs_base(&mut self, thread: MachineThread, base: u64);
+    /// Sets the thread pointer of the calling thread or of a stopped one.
+    fn thread_set_pointer(&mut self, thread: MachineThread, base: u64);
     /// Wakes a thread whose call was answered with "blocked": the call returns `result`.
     fn thread_wake(&mut self, thread: MachineThread, result: i64);
     /// Arguments 5 to 8 of a thread's current call. The program can change them at any time: read them once.

@@ -54,7 +54,7 @@ pub trait VirtualProcessors {
     fn runner_registers(&mut self, _runner: MachineRunner) -> Registers {
         Registers::default()
     }
-    /// Makes it use the x87 and vector registers of `owner`, a thread with an occupied endpoint slot, until either
+    /// Makes it use the floating-point and vector registers of `owner`, a thread with an occupied endpoint slot, until either
     /// ends. `owner` shares them with no other runner.
     fn runner_shares(&mut self, _runner: MachineRunner, _owner: MachineThread) {}
     /// Its debug registers; none if the machine does not keep them per thread.

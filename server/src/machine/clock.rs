@@ -14,6 +14,7 @@ use server_boot::BootInfo;
 use server_boot::layout::HPET;
 
 use super::Sel4;
+use super::arch::counter;
 
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
@@ -32,13 +33,6 @@ const SHORTEST: i64 = 2_000;
 
 /// No deadline is set.
 const NEVER: i64 = i64::MAX;
-
-/// The processor's time-stamp counter.
-#[inline(always)]
-pub fn tsc() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
 
 fn read(register: usize) -> u64 {
     // SAFETY: the root task mapped the HPET's registers here.
@@ -79,9 +73,9 @@ impl Clock {
         // The shortest of several readings has the least delay between the two counters.
         let (mut best, mut tsc1, mut hpet1) = (u64::MAX, 0, 0);
         for _ in 0..8 {
-            let before = tsc();
+            let before = counter();
             let count = read(COUNTER);
-            let after = tsc();
+            let after = counter();
             if after - before < best {
                 (best, tsc1, hpet1) = (after - before, before + (after - before) / 2, count);
             }
@@ -98,7 +92,7 @@ impl Clock {
     /// Nanoseconds since the start.
     #[inline]
     pub fn now(&self) -> i64 {
-        self.at(tsc())
+        self.at(counter())
     }
 
     /// Nanoseconds since the start at a reading of the counter.
@@ -186,7 +180,7 @@ impl objects::machine::Time for Sel4 {
 
     #[inline]
     fn ticks(&self) -> i64 {
-        tsc() as i64
+        counter() as i64
     }
 
     fn conversion(&self) -> Conversion {

@@ -19,6 +19,7 @@ use server_boot::layout::SCRATCH;
 use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};
 
 use super::Sel4;
+use super::arch::ports;
 use super::memory::Memory;
 use super::sys::{self, Object};
 
@@ -218,9 +219,9 @@ impl Devices {
     /// Reads from a port.
     pub fn port_read(&self, port: u16, width: PortWidth) -> u32 {
         let read = self.port(port, width).and_then(|slot| match width {
-            PortWidth::Byte => sys::port_read8(slot, port).map(u32::from),
-            PortWidth::Word => sys::port_read16(slot, port).map(u32::from),
-            PortWidth::Long => sys::port_read32(slot, port),
+            PortWidth::Byte => ports::port_read8(slot, port).map(u32::from),
+            PortWidth::Word => ports::port_read16(slot, port).map(u32::from),
+            PortWidth::Long => ports::port_read32(slot, port),
         });
         read.unwrap_or(width.all_ones())
     }
@@ -229,9 +230,9 @@ impl Devices {
     pub fn port_write(&self, port: u16, width: PortWidth, value: u32) {
         let Some(slot) = self.port(port, width) else { return };
         match width {
-            PortWidth::Byte => sys::port_out(slot, port, value as u8),
-            PortWidth::Word => sys::port_out16(slot, port, value as u16),
-            PortWidth::Long => sys::port_out32(slot, port, value),
+            PortWidth::Byte => ports::port_out(slot, port, value as u8),
+            PortWidth::Word => ports::port_out16(slot, port, value as u16),
+            PortWidth::Long => ports::port_out32(slot, port, value),
         }
     }
 }

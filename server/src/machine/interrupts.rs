@@ -21,6 +21,7 @@ use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, VECTOR_BASE};
 
 use super::Sel4;
+use super::arch::message_address;
 use super::memory::Memory;
 use super::sys;
 use super::thread::NOTIFICATION;
@@ -76,7 +77,7 @@ impl Interrupts {
             pins: boot.pins as u32,
             first: boot.first_message as u32,
             vectors,
-            address: MESSAGE_ADDRESS | u64::from(processor()) << 12,
+            address: message_address(),
             own: [(0, 0); 3],
         })
     }
@@ -220,14 +221,6 @@ fn same(one: IrqSource, other: IrqSource) -> bool {
         (IrqSource::Pin { number: a, .. }, IrqSource::Pin { number: b, .. }) => a == b,
         (a, b) => a == b,
     }
-}
-
-/// The address to which devices write messages, without the processor's number.
-const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
-
-/// The APIC number of this processor.
-fn processor() -> u8 {
-    (core::arch::x86_64::__cpuid(1).ebx >> 24) as u8
 }
 
 impl objects::machine::Interrupts for Sel4 {

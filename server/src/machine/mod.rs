@@ -2,6 +2,7 @@
 //!
 //! | part | content |
 //! |---|---|
+//! | [`arch`] | what is the processor's: registers, instructions, ports |
 //! | [`chunks`] | memory in pieces of 2 MiB |
 //! | [`memory`] | pages and kernel objects from chunks, capability slots, the window |
 //! | [`idle`] | pool of ended address spaces and threads for reuse |
@@ -28,6 +29,7 @@
 //! program's memory by an addition. The capabilities that each call uses are in the first level of the capability
 //! space. And a call that only touches objects does not involve the machine: the event loop calls the library at once.
 
+pub mod arch;
 pub mod aspace;
 pub mod bootfile;
 pub mod chunks;
@@ -35,7 +37,6 @@ pub mod clock;
 mod components;
 pub mod devices;
 pub mod endpoints;
-pub mod fpu;
 pub mod heap;
 mod idle;
 pub mod interrupts;

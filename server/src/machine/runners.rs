@@ -7,14 +7,15 @@
 
 use alloc::vec::Vec;
 
+use objects::arch::{DebugRegisters, Registers, UserRegisters};
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, DebugRegisters, EndpointUse, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread,
-    Priority, Random as _, Registers, Runs,
+    Aspace, EndpointUse, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread, Priority, Random as _,
+    Runs,
 };
 
 use super::Sel4;
+use super::arch::{hidden_base, with_hidden_base};
 use super::memory::Unit;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys::{self, Object, THREAD_BITS};
@@ -25,8 +26,8 @@ const GUARD_BITS: u32 = 18;
 /// One runner.
 struct Runner {
     made_of: ThreadObjects,
-    /// The GS base that it was given, for kernels that do not report it.
-    gs_base: u64,
+    /// The base that it was given, for kernels that do not report it.
+    base: u64,
 }
 
 /// A notification that is bound to a thread.
@@ -113,7 +114,7 @@ impl Sel4 {
         let made_of = self.memory.thread_objects()?;
         let filled = self.fill_runner(made_of, aspace, endpoint, priority);
         filled.inspect_err(|_| self.memory.thread_objects_free(made_of))?;
-        Ok(MachineRunner(self.runners.runners.add(Runner { made_of, gs_base: 0 })))
+        Ok(MachineRunner(self.runners.runners.add(Runner { made_of, base: 0 })))
     }
 
     fn fill_runner(
@@ -143,7 +144,7 @@ impl Sel4 {
     pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
         if let Some(runner) = self.runners.runners.get_mut(runner.0) {
             let registers = UserRegisters::new(*registers);
-            runner.gs_base = registers.get().gs_base;
+            runner.base = hidden_base(&registers);
             sys::write_foreign(runner.made_of.tcb, &registers, resume);
         }
     }
@@ -177,7 +178,7 @@ impl Sel4 {
     pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
         let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
         let registers = sys::read_registers(runner.made_of.tcb).unwrap_or_default();
-        if sel4::KERNEL_KEEPS_GS { Registers { gs_base: runner.gs_base, ..registers } } else { registers }
+        with_hidden_base(registers, runner.base)
     }
 
     pub(super) fn debug_of_runner(&self, runner: MachineRunner) -> Option<DebugRegisters> {

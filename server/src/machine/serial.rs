@@ -15,8 +15,8 @@ use server_boot::FLAG_POWER;
 use server_boot::cspace::{PORT_ACPI, PORT_CONSOLE, PORT_EXIT, PORT_LINK, PORT_RESET, PORT_RTC, root_slot};
 
 use super::Sel4;
+use super::arch::ports::{port_in, port_out, port_out16};
 use super::clock::seconds_from_date;
-use super::sys::{port_in, port_out, port_out16};
 
 const DATA: u16 = 0;
 const INTERRUPTS: u16 = 1;

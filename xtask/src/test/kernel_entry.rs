@@ -55,7 +55,7 @@ enum Found {
 const EXCEPTIONS: [(&str, Found, &str); 12] = [
     ("examples/virtual-processor/", Found::Bytes, "code in a sub-domain, whose `syscall` stops it"),
     (
-        "objects/src/task/call_stack_pointer.rs",
+        "objects/src/arch/x86_64/call_stack_pointer.rs",
         Found::Bytes,
         "recognizes the instruction at which a thread waits; runs nothing",
     ),

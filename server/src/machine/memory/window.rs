@@ -1,12 +1,12 @@
 //! Pages as the objects use them, through the window; and the reserve for the objects' small allocations.
 
-use core::arch::asm;
 use core::ptr;
 
 use objects::containers::failure_injection::{MemoryRequest, should_fail};
 use objects::containers::growth::OutOfMemory;
 use objects::machine::{Frame, Held, PAGE_SIZE};
 
+use super::super::arch::copy;
 use super::super::{Sel4, heap};
 use super::Memory;
 
@@ -46,32 +46,6 @@ fn within(frame: Frame, offset: usize, len: usize) -> (usize, usize) {
 #[inline(always)]
 fn has(frame: Frame, offset: usize, len: usize) -> bool {
     !frame.is_device() && len <= PAGE_SIZE && offset <= PAGE_SIZE - len
-}
-
-/// Copies bytes: 4 or 8 bytes by one move, other lengths by the processor's string instructions.
-///
-/// # Safety
-/// As for [`ptr::copy_nonoverlapping`].
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: it copies exactly the caller's bytes: `len / 8` words and `len % 8` bytes. The direction flag is clear,
-    // as the calling convention requires.
-    unsafe {
-        match len {
-            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            _ => asm!(
-                "rep movsq",
-                "mov ecx, {rest:e}",
-                "rep movsb",
-                rest = in(reg) len % 8,
-                inout("rcx") len / 8 => _,
-                inout("rsi") from => _,
-                inout("rdi") to => _,
-                options(nostack, preserves_flags),
-            ),
-        }
-    }
 }
 
 impl objects::machine::Memory for Sel4 {
