@@ -17,6 +17,7 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod arch;
 mod bti;
 mod channel;
 mod clock;
@@ -29,7 +30,6 @@ mod handle;
 mod info;
 mod interrupt;
 mod iob;
-mod ioports;
 mod memory;
 mod pager;
 mod port;
@@ -49,6 +49,9 @@ mod transfer;
 mod vproc;
 
 pub use abi::{Rights, Signals, Status};
+#[cfg(feature = "probe")]
+pub use arch::FxRegisters;
+pub use arch::IoPorts;
 pub use bti::{Bti, Iommu, Msi, Pmt};
 pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
 pub use clock::{Clock, clock_details_mapped, clock_read_mapped};
@@ -63,12 +66,9 @@ pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many}
 pub use info::{Info, InfoSize, Record, TaskInfo};
 pub use interrupt::Interrupt;
 pub use iob::{Iob, IobDiscipline, IobSharedRegion};
-pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use pager::Pager;
 pub use port::Port;
-#[cfg(feature = "probe")]
-pub use restricted::FxRegisters;
 pub use restricted::{Reason, Restricted, unbind_restricted_state};
 pub use stream::Stream;
 pub use system::{

@@ -1,8 +1,5 @@
 //! Restricted mode: this thread runs other code, with a separate set of registers (`docs/virtual-processors.md`).
 
-#[cfg(feature = "probe")]
-use core::arch::asm;
-use core::arch::naked_asm;
 use core::marker::PhantomData;
 use core::{mem, ptr};
 
@@ -11,6 +8,9 @@ use abi::{
     ZX_VM_PERM_WRITE, zx_exception_report_t, zx_restricted_exception_t, zx_restricted_state_t,
 };
 
+use crate::arch::enter;
+#[cfg(feature = "probe")]
+use crate::arch::{FxRegisters, enter_with};
 use crate::{AsHandleRef, Handle, Result, Thread, Vmar, Vmo, check, sys};
 
 /// Why a thread has left restricted mode.
@@ -34,11 +34,6 @@ impl Reason {
         }
     }
 }
-
-/// x87 and SSE registers, as FXSAVE writes them.
-#[cfg(feature = "probe")]
-#[repr(C, align(16))]
-pub struct FxRegisters(pub [u8; 512]);
 
 /// The restricted state that is bound to a thread, mapped into its process. Dropping this value unbinds the state.
 pub struct Restricted<'v> {
@@ -96,33 +91,15 @@ impl<'v> Restricted<'v> {
         Reason::of(reason)
     }
 
-    /// Like [`Self::enter`], with these x87 and SSE registers. Afterwards they hold the values that the code has left.
+    /// Like [`Self::enter`], with these vector registers. Afterwards they hold the values that the code has left.
     ///
     /// # Errors
     /// As [`Self::enter`].
     #[cfg(feature = "probe")]
     pub fn enter_with(&mut self, registers: &mut FxRegisters) -> Result<Reason> {
-        let (mut reason, mut own) = (u64::MAX, FxRegisters([0; 512]));
-        let status: i32;
-        // SAFETY: as in `enter`. Both areas have the size and alignment that FXSAVE requires; the last FXRSTOR restores
-        // the registers that this function saved first.
-        unsafe {
-            asm!(
-                "fxsave [r13]",
-                "fxrstor [r12]",
-                "call {enter}",
-                "fxsave [r12]",
-                "fxrstor [r13]",
-                enter = sym enter,
-                in("r12") &raw mut registers.0,
-                in("r13") &raw mut own.0,
-                inout("edi") 0 => _,
-                inout("rsi") &raw mut reason => _,
-                lateout("eax") status,
-                clobber_abi("C"),
-            );
-        }
-        check(status)?;
+        let mut reason = u64::MAX;
+        // SAFETY: as in `enter`.
+        check(unsafe { enter_with(&mut reason, registers) })?;
         Reason::of(reason)
     }
 
@@ -158,44 +135,4 @@ impl Thread {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_restricted_kick(self.raw_handle(), 0) })
     }
-}
-
-/// Wraps `zx_restricted_enter` in a function that returns. The context is this function's stack pointer, with which the
-/// thread continues at label 2. The control words of x87 and SSE are saved, because the code may change them.
-#[unsafe(naked)]
-unsafe extern "C" fn enter(options: u32, reason: *mut u64) -> sys::zx_status_t {
-    naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "push rsi",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "lea rsi, [rip + 2f]",
-        "mov rdx, rsp",
-        "call {enter}",
-        "add rsp, 16",
-        "jmp 3f",
-        "2:",
-        "mov rsp, rdi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        "pop rdi",
-        "mov [rdi], rsi",
-        "xor eax, eax",
-        "3:",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
-        enter = sym sys::zx_restricted_enter,
-    )
 }
