@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, kernel_entry, tail};
+use super::{Context, Test, architecture, kernel_entry, tail};
 use crate::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use crate::docs;
 use crate::families;
@@ -90,6 +90,7 @@ pub fn tests() -> Vec<Test> {
             if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
         }),
         check("check.kernel-entry", kernel_entry::check),
+        check("check.architecture", architecture::check),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {

@@ -7,6 +7,7 @@
 //! A machine keeps one processor busy, so as many tests run in parallel as there are processors, at most [`LANES`].
 
 mod allocations;
+mod architecture;
 mod bench;
 mod bombs;
 mod boots;
