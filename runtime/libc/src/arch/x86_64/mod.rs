@@ -6,6 +6,7 @@ mod start;
 #[cfg(target_os = "fuchsia")]
 mod tls;
 
+#[cfg(target_os = "fuchsia")]
 pub use memory::*;
 #[cfg(target_os = "fuchsia")]
 pub use start::{entry, run_on};
