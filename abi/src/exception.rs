@@ -1,6 +1,6 @@
 //! Exceptions: their types, and what happens to the thread.
 
-use crate::zx_koid_t;
+use crate::{zx_koid_t, zx_x86_64_exc_data_t};
 
 consts! { TABLE;
     [u32]
@@ -113,15 +113,6 @@ consts! { TABLE;
 }
 
 structs! { STRUCTS;
-    #[doc = "What the processor said about an exception (x86-64)."]
-    struct zx_x86_64_exc_data_t {
-        /// The vector.
-        vector: u64,
-        /// The error code, 0 for vectors without one.
-        err_code: u64,
-        /// The address of a page fault.
-        cr2: u64,
-    }
     #[doc = "An exception's particulars."]
     struct zx_exception_context_t {
         /// From the processor.

@@ -15,6 +15,7 @@
 #[macro_use]
 mod reflect;
 
+mod arch;
 mod clock;
 mod exception;
 mod info;
@@ -39,6 +40,7 @@ mod vdso;
 mod vm;
 mod vproc;
 
+pub use arch::*;
 pub use clock::*;
 pub use exception::*;
 pub use info::*;
@@ -95,6 +97,7 @@ pub const STRUCTS: &[&[Struct]] = &[
     vm::STRUCTS,
     info::STRUCTS,
     policy::STRUCTS,
+    arch::STRUCTS,
     exception::STRUCTS,
     regs::STRUCTS,
     vproc::STRUCTS,

@@ -3,7 +3,7 @@
 //! A packet is 48 bytes: a key chosen by the program that requested it, its type and status, and 32 bytes whose meaning
 //! depends on the type.
 
-use crate::{zx_gpaddr_t, zx_instant_boot_t, zx_signals_t, zx_status_t, zx_time_t, zx_vaddr_t};
+use crate::{zx_gpaddr_t, zx_instant_boot_t, zx_signals_t, zx_status_t, zx_time_t};
 
 consts! { TABLE;
     [u32]
@@ -101,21 +101,6 @@ structs! { STRUCTS;
         addr: zx_gpaddr_t,
         /// Zero.
         reserved: [u64; 3],
-    }
-    #[doc = "Payload of `ZX_PKT_TYPE_GUEST_MEM`."]
-    struct zx_packet_guest_mem_t {
-        /// The address that the guest accessed.
-        addr: zx_gpaddr_t,
-        /// The root of its page tables.
-        cr3: zx_gpaddr_t,
-        /// Address of the instruction.
-        rip: zx_vaddr_t,
-        /// Length of the instruction in bytes, 0 if unknown.
-        instruction_size: u8,
-        /// Default operand size in bytes.
-        default_operand_size: u8,
-        /// Zero.
-        reserved: [u8; 6],
     }
     #[doc = "Payload of `ZX_PKT_TYPE_GUEST_IO`."]
     struct zx_packet_guest_io_t {

@@ -1,6 +1,6 @@
-//! Registers of a thread, as in `zx_thread_read_state` (x86-64).
+//! State of a thread and of restricted mode. The registers are in [`crate::arch`].
 
-use crate::zx_exception_report_t;
+use crate::{zx_exception_report_t, zx_restricted_state_t};
 
 consts! { TABLE;
     [u32]
@@ -40,73 +40,11 @@ consts! { TABLE;
 }
 
 structs! { STRUCTS;
-    #[doc = "`ZX_THREAD_STATE_GENERAL_REGS`"]
-    #[allow(missing_docs, reason = "a register needs no description")]
-    struct zx_thread_state_general_regs_t {
-        rax: u64, rbx: u64, rcx: u64, rdx: u64, rsi: u64, rdi: u64, rbp: u64, rsp: u64,
-        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
-        rip: u64, rflags: u64, fs_base: u64, gs_base: u64,
-    }
-    #[doc = "`ZX_THREAD_STATE_FP_REGS`: the x87 unit."]
-    struct zx_thread_state_fp_regs_t {
-        /// Control word.
-        fcw: u16,
-        /// Status word.
-        fsw: u16,
-        /// Tag word, abridged.
-        ftw: u8,
-        /// Zero.
-        reserved: u8,
-        /// Last opcode.
-        fop: u16,
-        /// Last instruction.
-        fip: u64,
-        /// Last operand.
-        fdp: u64,
-        /// Zero.
-        padding1: [u8; 8],
-        /// The register stack; the upper six bytes of each register are zero.
-        st: [[u64; 2]; 8],
-    }
-    #[doc = "`ZX_THREAD_STATE_VECTOR_REGS`"]
-    struct zx_thread_state_vector_regs_t {
-        /// ZMM registers; they contain the narrower ones.
-        zmm: [[u64; 8]; 32],
-        /// Mask registers.
-        opmask: [u64; 8],
-        /// Control and status.
-        mxcsr: u32,
-        /// Zero.
-        padding1: [u8; 4],
-    }
-    #[doc = "`ZX_THREAD_STATE_DEBUG_REGS`"]
-    struct zx_thread_state_debug_regs_t {
-        /// Addresses.
-        dr: [u64; 4],
-        /// Status.
-        dr6: u64,
-        /// Control.
-        dr7: u64,
-    }
-    #[doc = "State of restricted mode, at the start of its VMO."]
-    #[allow(missing_docs, reason = "a register needs no description")]
-    struct zx_restricted_state_t {
-        rdi: u64, rsi: u64, rbp: u64, rbx: u64, rdx: u64, rcx: u64, rax: u64, rsp: u64,
-        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
-        ip: u64, flags: u64, fs_base: u64, gs_base: u64,
-    }
     #[doc = "What stands at the start of that VMO after `ZX_RESTRICTED_REASON_EXCEPTION`."]
     struct zx_restricted_exception_t {
         /// The registers.
         state: zx_restricted_state_t,
         /// The exception.
         exception: zx_exception_report_t,
-    }
-    #[doc = "`ZX_VCPU_STATE`"]
-    #[allow(missing_docs, reason = "a register needs no description")]
-    struct zx_vcpu_state_t {
-        rax: u64, rcx: u64, rdx: u64, rbx: u64, rsp: u64, rbp: u64, rsi: u64, rdi: u64,
-        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
-        rflags: u64,
     }
 }

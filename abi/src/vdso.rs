@@ -48,25 +48,6 @@ structs! { STRUCTS;
         /// Of memory.
         vm: u32,
     }
-    #[doc = "What the vDSO keeps of a thread's restricted mode, for the thread and the server."]
-    struct vdso_restricted {
-        /// Address of the page of its state; 0 if none is bound.
-        state: u64,
-        /// The slot with which it receives.
-        slot: u64,
-        /// 1: it left by a system call, and enters again by answering that.
-        owed: u64,
-        /// 1: it was kicked.
-        kicked: u64,
-        /// The address at which the thread continues when it leaves restricted mode.
-        vector: u64,
-        /// The argument that it gets there.
-        context: u64,
-        /// The FS base with which it was entered; the code cannot change it.
-        fs_base: u64,
-        /// The GS base with which it was entered; the code cannot change it.
-        gs_base: u64,
-    }
     #[doc = "How the processor's clock becomes time: nanoseconds = (TSC + offset) * numerator / denominator."]
     struct vdso_time_values {
         /// 1

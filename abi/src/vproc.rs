@@ -1,5 +1,7 @@
 //! Virtual processors: this system's own, not Zircon's (`docs/virtual-processors.md`).
 
+use crate::hafnon_vproc_state_t;
+
 consts! { TABLE;
     [u64]
         /// [`hafnon_vproc_page_t`]: the code has not stopped yet.
@@ -39,13 +41,6 @@ consts! { TABLE;
 }
 
 structs! { STRUCTS;
-    #[doc = "General registers of a virtual processor."]
-    #[allow(missing_docs, reason = "a register needs no description")]
-    struct hafnon_vproc_state_t {
-        rax: u64, rbx: u64, rcx: u64, rdx: u64, rsi: u64, rdi: u64, rbp: u64,
-        r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
-        ip: u64, rsp: u64, flags: u64, fs_base: u64, gs_base: u64,
-    }
     #[doc = "The start of the page that a virtual processor shares with its owner."]
     struct hafnon_vproc_page_t {
         /// Why the code stopped last: `HAFNON_VPROC_REASON_*`.

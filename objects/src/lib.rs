@@ -7,6 +7,7 @@
 //! A family uses those above it in this list, except for a few names that `docs/architecture.md` lists with the
 //! reasons:
 //! - [`containers`]: storage, lists and maps that know nothing of the kernel;
+//! - [`arch`]: registers, and what else belongs to a processor;
 //! - [`machine`]: what the objects need from the machine below;
 //! - [`core`](crate::core): identity, handles, signals, waits, ports and accounts;
 //! - [`memory`]: VMOs, VMARs, pagers, and access to a program's memory;
@@ -31,6 +32,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod arch;
 pub mod containers;
 pub mod core;
 pub mod device;

@@ -6,10 +6,13 @@ use std::path::Path;
 use std::{env, fs};
 
 use abi::{
-    VDSO_RESTRICTED, hafnon_endpoint_message_t, hafnon_vproc_events_t, hafnon_vproc_page_t, hafnon_vproc_state_t,
-    hafnon_vproc_vectors_t, vdso_constants, vdso_restricted, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t,
-    zx_clock_transformation_t, zx_restricted_state_t,
+    VDSO_RESTRICTED, hafnon_endpoint_message_t, hafnon_vproc_events_t, hafnon_vproc_page_t, hafnon_vproc_vectors_t,
+    vdso_constants, vdso_restricted, vdso_time_values, zx_clock_details_v1_t, zx_clock_rate_t,
+    zx_clock_transformation_t,
 };
+
+#[path = "src/arch/x86_64/offsets.rs"]
+mod registers;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = env::var("CARGO_MANIFEST_DIR")?;
@@ -74,6 +77,7 @@ fn entries(calls: &[abi_gen::Syscall]) -> Result<String, std::fmt::Error> {
 fn offsets() -> Result<String, std::fmt::Error> {
     let mut out = String::new();
     let mut set = |name: &str, value: usize| writeln!(out, ".set {name}, {value}");
+    registers::offsets(&mut set)?;
     set("C_MAX_NUM_CPUS", offset_of!(vdso_constants, max_num_cpus))?;
     set("C_FEATURES", offset_of!(vdso_constants, features))?;
     set("C_DCACHE_LINE_SIZE", offset_of!(vdso_constants, dcache_line_size))?;
@@ -106,18 +110,10 @@ fn offsets() -> Result<String, std::fmt::Error> {
     set("R_KICKED", VDSO_RESTRICTED + offset_of!(vdso_restricted, kicked))?;
     set("R_VECTOR", VDSO_RESTRICTED + offset_of!(vdso_restricted, vector))?;
     set("R_CONTEXT", VDSO_RESTRICTED + offset_of!(vdso_restricted, context))?;
-    set("R_FS_BASE", VDSO_RESTRICTED + offset_of!(vdso_restricted, fs_base))?;
-    set("R_GS_BASE", VDSO_RESTRICTED + offset_of!(vdso_restricted, gs_base))?;
     set("R_FLAGS", abi::HAFNON_RESTRICTED_FLAGS as usize)?;
     set("STOP_KICK", abi::HAFNON_RESTRICTED_STOP_KICK as usize)?;
     set("STOP_PAGE_FAULT", abi::HAFNON_RESTRICTED_STOP_PAGE_FAULT as usize)?;
     set("STOP_EXCEPTION", abi::HAFNON_RESTRICTED_STOP_EXCEPTION as usize)?;
-    macro_rules! state {
-        ($($name:literal $field:ident)*) => { $(set($name, offset_of!(zx_restricted_state_t, $field))?;)* };
-    }
-    state!("S_RDI" rdi "S_RSI" rsi "S_RBP" rbp "S_RBX" rbx "S_RDX" rdx "S_RCX" rcx "S_RAX" rax "S_RSP" rsp);
-    state!("S_R8" r8 "S_R9" r9 "S_R10" r10 "S_R11" r11 "S_R12" r12 "S_R13" r13 "S_R14" r14 "S_R15" r15);
-    state!("S_IP" ip "S_FLAGS" flags "S_FS_BASE" fs_base "S_GS_BASE" gs_base);
     // Messages to endpoints.
     set("E_LABEL", offset_of!(hafnon_endpoint_message_t, label))?;
     set("E_BADGE", offset_of!(hafnon_endpoint_message_t, badge))?;
@@ -135,24 +131,12 @@ fn offsets() -> Result<String, std::fmt::Error> {
     }
     page!("V_REASON" reason "V_VECTOR" vector "V_CODE" code "V_ADDRESS" address "V_FAULT_IP" ip "V_SLOT" slot);
     page!("V_STATE" state);
-    let state = offset_of!(hafnon_vproc_page_t, state);
-    macro_rules! registers {
-        ($from:expr, $($name:literal $field:ident)*) => {
-            $(set($name, $from + offset_of!(hafnon_vproc_state_t, $field))?;)*
-        };
-    }
-    registers!(state, "V_RAX" rax "V_RBX" rbx "V_RCX" rcx "V_RDX" rdx "V_R11" r11 "V_IP" ip "V_RSP" rsp "V_FLAGS" flags);
     let events = abi::HAFNON_VPROC_EVENTS_OFFSET as usize;
     macro_rules! events {
         ($($name:literal $field:ident)*) => { $(set($name, events + offset_of!(hafnon_vproc_events_t, $field))?;)* };
     }
     events!("V_ENABLED" enabled "V_PENDING" pending "V_ENTRY_IP" entry_ip "V_ENTRY_SP" entry_sp);
     events!("V_RESUME_FROM" resume_from "V_RESUME_TO" resume_to "V_VECTORS" vectors);
-    let saved = events + offset_of!(hafnon_vproc_events_t, saved);
-    registers!(saved, "V_SAVED_RAX" rax "V_SAVED_RBX" rbx "V_SAVED_RCX" rcx "V_SAVED_RDX" rdx "V_SAVED_RSI" rsi);
-    registers!(saved, "V_SAVED_RDI" rdi "V_SAVED_RBP" rbp "V_SAVED_R8" r8 "V_SAVED_R9" r9 "V_SAVED_R10" r10);
-    registers!(saved, "V_SAVED_R11" r11 "V_SAVED_R12" r12 "V_SAVED_R13" r13 "V_SAVED_R14" r14 "V_SAVED_R15" r15);
-    registers!(saved, "V_SAVED_IP" ip "V_SAVED_RSP" rsp "V_SAVED_FLAGS" flags);
     set("U_UPPER", offset_of!(hafnon_vproc_vectors_t, upper))?;
     set("U_ARGUMENTS", offset_of!(hafnon_vproc_vectors_t, arguments))?;
     for (name, reason) in [

@@ -5,8 +5,9 @@ use abi::{
 };
 use component_boot::Connection;
 use objects::Kernel;
+use objects::arch::{GeneralRegisters, Registers};
 use objects::guest::component::ComponentClient;
-use objects::machine::{Machine, PAGE, Perm, Registers};
+use objects::machine::{Machine, PAGE, Perm};
 use objects::memory::vmar::{MapRequest, Place};
 use zerocopy::IntoBytes;
 
@@ -49,5 +50,5 @@ fn prepare<M: Machine>(kernel: &mut Kernel<M>, component: u8, joined: &Component
         kernel.page_fault(aspace, address + page * PAGE, true, false)?;
     }
     kernel.process_begin(process, None)?;
-    kernel.thread_start(thread, &Registers { rdi: address, ..Registers::default() })
+    kernel.thread_start(thread, &Registers::initial(0, 0, [address, 0]))
 }

@@ -5,26 +5,20 @@
 //! ([`objects::task::exception`]).
 
 use abi::{
-    Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_GENERAL, ZX_EXCP_HW_BREAKPOINT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL,
-    ZX_EXCP_POLICY_ERROR, ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION,
-    zx_exception_report_t,
+    Status, ZX_EXCP_FATAL_PAGE_FAULT, ZX_EXCP_POLICY_CODE_BAD_SYSCALL, ZX_EXCP_POLICY_ERROR, zx_exception_report_t,
 };
+use objects::arch::{Architecture, GeneralRegisters, Native};
 use objects::containers::slab::Key;
 use objects::core::continuation::PAGE_WAIT;
 use objects::core::wait::Waiting;
 use objects::device::ioports::PortFault;
 use objects::machine::{Fault, Machine, MachineThread, ThreadKey};
-use objects::task::exception::{page_fault, synthetic};
+use objects::task::exception::synthetic;
 use objects::task::page_wait::AfterPageWait;
 use objects::task::thread::{Thread, ThreadState};
 use objects::{Id, Kernel};
 
 use crate::Answer;
-
-/// The processor's vector for general protection, which the use of I/O ports raises, among others.
-const GENERAL_PROTECTION: u64 = 13;
-/// Bytes of a `syscall` instruction.
-const SYSCALL_LENGTH: u64 = 2;
 
 /// Serves a fault or turns it into an exception.
 pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) -> Answer {
@@ -48,13 +42,15 @@ pub fn handle<M: Machine>(kernel: &mut Kernel<M>, key: ThreadKey, fault: Fault) 
             }
             Err(status) => page_fault_report(address, write, execute, status),
         },
-        Fault::Exception { vector: GENERAL_PROTECTION, code: 0, ip } => match kernel.ioports_fault(thread, aspace) {
-            PortFault::Done => return Answer::Resume,
-            PortFault::Memory { address, write } => {
-                return handle(kernel, key, Fault::Page { address, ip, write, execute: false });
+        Fault::Exception { vector, code, ip } if Native::can_be_port_access(vector, code) => {
+            match kernel.ioports_fault(thread, aspace) {
+                PortFault::Done => return Answer::Resume,
+                PortFault::Memory { address, write } => {
+                    return handle(kernel, key, Fault::Page { address, ip, write, execute: false });
+                }
+                PortFault::NotGranted => processor_report(vector, code),
             }
-            PortFault::NotGranted => processor_report(GENERAL_PROTECTION, 0),
-        },
+        }
         Fault::Exception { vector, code, .. } => processor_report(vector, code),
         Fault::Syscall { .. } => foreign_call(kernel, machine),
     };
@@ -101,39 +97,20 @@ pub fn retry<M: Machine>(kernel: &mut Kernel<M>, thread: Id<Thread>, access: Acc
 /// processor saw.
 pub(crate) fn page_fault_report(address: u64, write: bool, execute: bool, status: Status) -> zx_exception_report_t {
     let mut report = synthetic(ZX_EXCP_FATAL_PAGE_FAULT, status.0 as u32, 0);
-    let bits = [
-        (status == Status::ACCESS_DENIED, page_fault::PROTECTION),
-        (write, page_fault::WRITE),
-        (true, page_fault::USER),
-        (execute, page_fault::FETCH),
-    ];
-    report.context.arch.vector = page_fault::VECTOR;
-    report.context.arch.err_code = bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum();
-    report.context.arch.cr2 = address;
+    report.context.arch = Native::page_fault_data(address, status == Status::ACCESS_DENIED, write, execute);
     report
 }
 
 pub(crate) fn processor_report(vector: u64, code: u64) -> zx_exception_report_t {
-    let kind = match vector {
-        1 => ZX_EXCP_HW_BREAKPOINT,
-        3 => ZX_EXCP_SW_BREAKPOINT,
-        6 => ZX_EXCP_UNDEFINED_INSTRUCTION,
-        page_fault::VECTOR => ZX_EXCP_FATAL_PAGE_FAULT,
-        17 => ZX_EXCP_UNALIGNED_ACCESS,
-        _ => ZX_EXCP_GENERAL,
-    };
-    let mut report = synthetic(kind, 0, 0);
-    report.context.arch.vector = vector;
-    report.context.arch.err_code = code;
+    let mut report = synthetic(Native::exception_kind(vector), 0, 0);
+    report.context.arch = Native::exception_data(vector, code);
     report
 }
 
 /// A `syscall` instruction outside the vDSO. If a handler resumes the thread, the call has failed.
 fn foreign_call<M: Machine>(kernel: &mut Kernel<M>, thread: MachineThread) -> zx_exception_report_t {
     let mut registers = kernel.machine.thread_registers(thread);
-    let number = registers.rax as u32;
-    registers.rip = registers.rip.wrapping_add(SYSCALL_LENGTH);
-    registers.rax = i64::from(Status::BAD_SYSCALL.0) as u64;
+    let number = registers.refuse_call(Status::BAD_SYSCALL);
     kernel.machine.thread_set_registers(thread, &registers);
     synthetic(ZX_EXCP_POLICY_ERROR, ZX_EXCP_POLICY_CODE_BAD_SYSCALL, number)
 }

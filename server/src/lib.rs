@@ -3,7 +3,7 @@
 //! A call arrives as a thread's number, the call's number and up to eight words ([`Server::call`]). The generated
 //! [`dispatch`] turns the words into typed arguments and calls the function of that name in [`syscalls`]. That function
 //! checks handles, rights and memory in Zircon's order, and lets [`objects`] do the work. The answer is a result or
-//! "blocked". After "blocked", the event that ends the wait passes the result to [`Machine::thread_wake`].
+//! "blocked". After "blocked", the event that ends the wait passes the result to [`Threads::thread_wake`](objects::machine::Threads::thread_wake).
 //!
 //! This library does not depend on seL4; only the binary beside it does.
 #![no_std]
@@ -44,7 +44,7 @@ pub enum Answer {
     Done(i64),
     /// The call is over with `ZX_OK`, and other ready threads run first.
     Yield,
-    /// The thread waits. [`Machine::thread_wake`] delivers the result later.
+    /// The thread waits. [`Threads::thread_wake`](objects::machine::Threads::thread_wake) delivers the result later.
     Blocked,
     /// The fault has been served: the thread repeats the instruction.
     Resume,
@@ -87,13 +87,13 @@ impl<M: Machine> Server<M> {
         answer
     }
 
-    /// The time set by [`Machine::set_deadline`] may have passed.
+    /// The time set by [`Time::set_deadline`](objects::machine::Time::set_deadline) may have passed.
     pub fn timer(&mut self) {
         self.kernel.expire();
         self.settle();
     }
 
-    /// A watched interrupt ([`Machine::irq_open`]) arrived at time `timestamp`, as in [`Machine::now`].
+    /// A watched interrupt ([`Interrupts::irq_open`](objects::machine::Interrupts::irq_open)) arrived at time `timestamp`, as in [`Time::now`](objects::machine::Time::now).
     pub fn interrupt(&mut self, key: IrqKey, timestamp: i64) {
         self.kernel.interrupt(key, timestamp);
         self.settle();

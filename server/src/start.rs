@@ -13,6 +13,7 @@ use abi::{
     ZX_DEFAULT_JOB_RIGHTS, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_RESOURCE_RIGHTS, ZX_DEFAULT_THREAD_RIGHTS,
     ZX_DEFAULT_VMAR_RIGHTS, vdso_constants, vdso_features, vdso_time_values,
 };
+use objects::arch::{GeneralRegisters, Registers};
 use objects::containers::name::Name;
 use objects::core::debuglog::{Level, LogWriter};
 use objects::core::handle::Handle;
@@ -26,7 +27,6 @@ use processargs::{Builder, HandleInfo};
 use zerocopy::IntoBytes;
 
 use crate::Server;
-use crate::syscalls::thread::initial;
 
 /// The system's version string.
 const VERSION: &str = concat!("hafnon ", env!("CARGO_PKG_VERSION"));
@@ -143,7 +143,7 @@ impl<M: Machine> Server<M> {
         let value = kernel.process_begin(process, Some(argument)).at("begin the first process")?;
         // The stack pointer as after a call instruction: 8 below a multiple of 16.
         let top = stack_base + STACK_SIZE - 8;
-        let registers = initial(entry, top, u64::from(value), vdso_base);
+        let registers = Registers::initial(entry, top, [u64::from(value), vdso_base]);
         kernel.thread_start(thread, &registers).at("start the first thread")?;
         kernel.log(Level::Info, LogWriter::Kernel("kernel"), b"the first process runs");
         kernel.reap();

@@ -14,14 +14,15 @@
 //! The server's own `build.rs` generates the server's dispatch table from the same list.
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod header;
 pub mod image;
 pub mod load;
 pub mod model;
 pub mod numbers;
 pub mod pages;
-pub mod stubs;
 pub mod test_info;
 
+pub use arch::stubs;
 pub use load::{Error, load};
 pub use model::{Arg, Dir, ErrorCase, Right, Support, Syscall, Via};

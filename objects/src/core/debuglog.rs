@@ -87,7 +87,7 @@ impl core::fmt::Display for LogWriter {
 pub struct Record {
     /// Sequence number; a gap means that records were dropped.
     pub sequence: u64,
-    /// Nanoseconds as in [`Machine::now`].
+    /// Nanoseconds as in [`Time::now`](crate::machine::Time::now).
     pub time: i64,
     /// Severity.
     pub level: Level,

@@ -5,23 +5,19 @@
 //! decodes it, checks it against the process's grants, executes it, and skips it. A repeated instruction (`rep outsb`)
 //! runs in bursts of at most [`BURST`] bytes; the rest faults again.
 
-mod decode;
-
 use abi::Status;
 
-use self::decode::{Instruction, Operation, Port};
+use crate::arch::{GeneralRegisters, PortAccess, PortInstruction, PortOperation, Registers};
 use crate::containers::slab::Key;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
 use crate::machine::port_grants::PORTS;
-use crate::machine::{Machine, PAGE, PortWidth, Registers};
+use crate::machine::{Machine, PAGE};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
 
 /// Maximum number of bytes that one fault moves.
 pub const BURST: u64 = 512;
-/// The direction flag: string instructions go downwards.
-const DIRECTION: u64 = 1 << 10;
 
 /// Result of handling a fault that may be a port access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,12 +39,15 @@ impl<M: Machine> Kernel<M> {
     /// `ioports_request` and `ioports_release`: grants or revokes `count` ports from `first` up.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the process
-    /// is a component's, whose faults the server does not handle. `NO_MEMORY`.
+    /// `INVALID_ARGS`: no such ports. `ACCESS_DENIED`: the system uses one of them itself. `NOT_SUPPORTED`: the machine
+    /// has no ports, or the process is a component's, whose faults the server does not handle. `NO_MEMORY`.
     pub fn ioports_set(&mut self, process: Id<Process>, first: u16, count: u32, may: bool) -> Result<(), Status> {
         let end = u32::from(first).checked_add(count);
         if count == 0 || end.is_none_or(|end| end > PORTS) {
             return Err(Status::INVALID_ARGS);
+        }
+        if !self.machine.has_ports() {
+            return Err(Status::NOT_SUPPORTED);
         }
         if may && !self.machine.ports_usable(first, count) {
             return Err(Status::ACCESS_DENIED);
@@ -67,29 +66,28 @@ impl<M: Machine> Kernel<M> {
             return PortFault::NotGranted;
         }
         let mut registers = self.machine.thread_registers(machine);
-        let Some(instruction) = self.ioports_decode(aspace, registers.rip) else { return PortFault::NotGranted };
-        let port = match instruction.port {
-            Port::Number(number) => number.into(),
-            Port::Dx => registers.rdx as u16,
-        };
-        if !self.objects.get(process).is_ok_and(|p| p.ioports.has(port, instruction.width)) {
+        let Some(instruction) = self.ioports_decode(aspace, registers.ip()) else { return PortFault::NotGranted };
+        let (port, width) = (instruction.port(&registers), instruction.width());
+        if !self.objects.get(process).is_ok_and(|p| p.ioports.has(port, width)) {
             return PortFault::NotGranted;
         }
-        let done = match instruction.operation {
-            Operation::In => {
-                let value = self.machine.port_read(port, instruction.width);
-                registers.rax = loaded(registers.rax, value, instruction.width);
+        let done = match instruction.operation() {
+            PortOperation::In => {
+                let value = self.machine.port_read(port, width);
+                instruction.set_value(&mut registers, value);
                 PortFault::Done
             }
-            Operation::Out => {
-                self.machine.port_write(port, instruction.width, registers.rax as u32 & instruction.width.all_ones());
+            PortOperation::Out => {
+                self.machine.port_write(port, width, instruction.value(&registers));
                 PortFault::Done
             }
-            Operation::Ins | Operation::Outs => self.ioports_string(&instruction, port, &mut registers, aspace),
+            PortOperation::InMemory | PortOperation::OutMemory => {
+                self.ioports_string(&instruction, port, &mut registers, aspace)
+            }
         };
         if done != PortFault::NotGranted {
-            if done == PortFault::Done && !(instruction.repeated && instruction.count(&registers) != 0) {
-                registers.rip = registers.rip.wrapping_add(instruction.length);
+            if done == PortFault::Done {
+                instruction.finish(&mut registers);
             }
             // If a string reaches inaccessible memory, the elements before it are done.
             self.machine.thread_set_registers(machine, &registers);
@@ -98,30 +96,30 @@ impl<M: Machine> Kernel<M> {
     }
 
     /// The instruction at an address, if it uses a port.
-    fn ioports_decode(&mut self, aspace: Key, address: u64) -> Option<Instruction> {
-        let mut bytes = [0; decode::LONGEST];
+    fn ioports_decode(&mut self, aspace: Key, address: u64) -> Option<PortInstruction> {
+        let mut bytes = [0; PortInstruction::LONGEST];
         // The instruction may end at the end of mapped memory.
         let there = bytes.len().min((PAGE - address % PAGE) as usize);
         let (head, tail) = bytes.split_at_mut(there);
         self.copy_in(aspace, address, head).ok()?;
         let mut known = there;
         if !tail.is_empty() && self.copy_in(aspace, address.checked_add(there as u64)?, tail).is_ok() {
-            known = decode::LONGEST;
+            known = PortInstruction::LONGEST;
         }
-        decode::decode(bytes.get(..known)?)
+        PortInstruction::decode(bytes.get(..known)?)
     }
 
     /// Moves elements of a string between memory and a port, and updates the registers.
     fn ioports_string(
         &mut self,
-        instruction: &Instruction,
+        instruction: &PortInstruction,
         port: u16,
         registers: &mut Registers,
         aspace: Key,
     ) -> PortFault {
-        let width = u64::from(instruction.width.bytes());
-        let input = instruction.operation == Operation::Ins;
-        let count = if instruction.repeated { instruction.count(registers) } else { 1 };
+        let width = u64::from(instruction.width().bytes());
+        let input = instruction.operation() == PortOperation::InMemory;
+        let count = instruction.count(registers);
         for _ in 0..count.min(BURST / width) {
             let Some(address) = instruction.address(registers) else { return PortFault::NotGranted };
             if !self.ioports_memory(aspace, address, width as usize, input) {
@@ -130,7 +128,7 @@ impl<M: Machine> Kernel<M> {
             let mut bytes = [0; 4];
             let Some(part) = bytes.get_mut(..width as usize) else { return PortFault::NotGranted };
             if input {
-                let value = self.machine.port_read(port, instruction.width);
+                let value = self.machine.port_read(port, instruction.width());
                 part.copy_from_slice(value.to_le_bytes().get(..width as usize).unwrap_or_default());
                 if self.copy_out(aspace, address, part).is_err() {
                     return PortFault::NotGranted;
@@ -139,10 +137,9 @@ impl<M: Machine> Kernel<M> {
                 if self.copy_in(aspace, address, part).is_err() {
                     return PortFault::NotGranted;
                 }
-                self.machine.port_write(port, instruction.width, u32::from_le_bytes(bytes));
+                self.machine.port_write(port, instruction.width(), u32::from_le_bytes(bytes));
             }
-            let step = if registers.rflags & DIRECTION != 0 { width.wrapping_neg() } else { width };
-            instruction.advance(registers, step);
+            instruction.advance(registers);
         }
         PortFault::Done
     }
@@ -154,26 +151,19 @@ impl<M: Machine> Kernel<M> {
     }
 }
 
-/// The value of RAX after a load of its lower part.
-fn loaded(rax: u64, value: u32, width: PortWidth) -> u64 {
-    match width {
-        // A 32-bit result clears the upper half.
-        PortWidth::Long => value.into(),
-        _ => rax & !u64::from(width.all_ones()) | u64::from(value & width.all_ones()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
 
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
-    use crate::machine::{MachineThread, Perm, USER_BASE};
+    use crate::machine::{MachineThread, Perm, PortWidth, Threads, USER_BASE};
     use crate::memory::vmar::{MapRequest, Place};
 
     use super::*;
 
+    /// The direction flag.
+    const DIRECTION: u64 = 1 << 10;
     const RWX: Perm = Perm { read: true, write: true, execute: true };
     /// Address of the instruction; strings are below.
     const CODE: u64 = USER_BASE + 0x800;

@@ -84,10 +84,14 @@ impl<M: Machine> Kernel<M> {
     /// `msi_allocate`: allocates `count` vectors, a power of two.
     ///
     /// # Errors
-    /// `INVALID_ARGS`: invalid count. `NO_RESOURCES`: not enough vectors. `NO_MEMORY`.
+    /// `INVALID_ARGS`: invalid count. `NOT_SUPPORTED`: the machine has no such interrupts. `NO_RESOURCES`: not enough
+    /// vectors. `NO_MEMORY`.
     pub fn msi_allocate(&mut self, count: u32) -> Result<Id<Msi>, Status> {
         if !count.is_power_of_two() || count > Msi::MOST {
             return Err(Status::INVALID_ARGS);
+        }
+        if !self.machine.has_message_interrupts() {
+            return Err(Status::NOT_SUPPORTED);
         }
         let block = self.machine.msi_alloc(count).map_err(|error| match error {
             DeviceError::OutOfMemory => Status::NO_MEMORY,

@@ -3,7 +3,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::machine::{DeviceError, DeviceFrame, Frame, Irq, IrqKey, IrqSource, MsiBlock, PAGE, PortWidth};
+use super::FakeMachine;
+use crate::machine::{
+    DeviceError, DeviceFrame, Devices, Frame, Interrupts, Irq, IrqKey, IrqSource, MessageInterrupts, MsiBlock, PAGE,
+    PortIo, PortWidth,
+};
 
 /// Number of pins of the fake interrupt controller.
 pub const PINS: u32 = 24;
@@ -204,10 +208,78 @@ impl FakeDevices {
     }
 }
 
+impl Devices for FakeMachine {
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
+        self.devices.frame(address)
+    }
+
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        self.devices.range(address, pages)
+    }
+
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
+        self.devices.read(frame, offset)
+    }
+
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        self.devices.write(frame, offset, value)
+    }
+}
+
+impl Interrupts for FakeMachine {
+    fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
+        self.devices.irq_open(source, key)
+    }
+
+    fn irq_ack(&mut self, irq: Irq) {
+        self.devices.irq_ack(irq);
+    }
+
+    fn irq_close(&mut self, irq: Irq) {
+        self.devices.irq_close(irq);
+    }
+
+    fn irq_counts(&self) -> (u32, u32) {
+        (PINS, VECTORS)
+    }
+}
+
+impl MessageInterrupts for FakeMachine {
+    fn has_message_interrupts(&self) -> bool {
+        !self.is_bare
+    }
+
+    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
+        self.devices.msi_alloc(count)
+    }
+
+    fn msi_free(&mut self, block: MsiBlock) {
+        self.devices.msi_free(block);
+    }
+}
+
+impl PortIo for FakeMachine {
+    fn has_ports(&self) -> bool {
+        !self.is_bare
+    }
+
+    fn ports_usable(&self, first: u16, count: u32) -> bool {
+        self.devices.ports_usable(first, count)
+    }
+
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32 {
+        self.devices.port_read(port, width)
+    }
+
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32) {
+        self.devices.port_write(port, width, value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::fake::FakeMachine;
-    use crate::machine::{Cache, Machine, Perm};
+    use crate::machine::{AddressSpaces, Cache, Memory, Perm};
 
     use super::*;
 

@@ -3,8 +3,12 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::{FakeMachine, ask};
+use crate::containers::failure_injection::MemoryRequest;
 use crate::containers::growth::OutOfMemory;
-use crate::machine::{EndpointError, EndpointUse, MachineEndpoint};
+use crate::machine::{
+    AddressSpaces, Aspace, EndpointError, EndpointUse, Endpoints, MachineEndpoint, MachineThread, NativeComponents,
+};
 
 /// See the module's description.
 #[derive(Default)]
@@ -60,5 +64,56 @@ impl FakeEndpoints {
         }
         assert!(self.minted.insert(at, (endpoint, badge)).is_none(), "the slot {at:?} is empty");
         Ok(())
+    }
+}
+
+impl Endpoints for FakeMachine {
+    fn has_endpoints(&self) -> bool {
+        !self.is_bare
+    }
+
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        ask(MemoryRequest::Unit)?;
+        self.endpoints.create()
+    }
+
+    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        self.endpoints.find(name)
+    }
+
+    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint) {
+        self.endpoints.destroy(endpoint);
+    }
+
+    fn endpoint_mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        ask(MemoryRequest::Slot)?;
+        assert!(self.threads.contains_key(&thread.0), "thread in use");
+        self.endpoints.mint(endpoint, (thread.0, slot), badge, for_what)
+    }
+
+    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
+        self.endpoints.minted.remove(&(thread.0, slot));
+    }
+}
+
+impl NativeComponents for FakeMachine {
+    fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
+        if !self.endpoints.waiting.remove(&component) {
+            return Err(OutOfMemory);
+        }
+        let mut name = [0; 32];
+        name[..9].copy_from_slice(b"component");
+        Ok((self.aspace_create()?, name))
+    }
+
+    fn component_refuse(&mut self, component: u8) {
+        self.endpoints.waiting.remove(&component);
     }
 }

@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
     use crate::fake::FakeMachine;
-    use crate::machine::{COMPONENT_BASE, Registers};
+    use crate::machine::{COMPONENT_BASE, Memory, Registers};
     use crate::task::exception::Task;
 
     fn system() -> Kernel<FakeMachine> {
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(kernel.thread_registers(joined.thread).err(), Some(Status::BAD_STATE));
         let endpoint = kernel.endpoint_find(b"keys").unwrap();
         assert_eq!(kernel.endpoint_mint(endpoint, joined.thread, 0, Default::default()).err(), refused);
-        assert_eq!(kernel.thread_set_fs_base(joined.thread, 0).err(), refused);
+        assert_eq!(kernel.thread_set_pointer(joined.thread, 0).err(), refused);
         assert_eq!(kernel.exception_channel_create(Task::Thread(joined.thread), false, Rights::NONE).err(), refused);
         for debugger in [false, true] {
             let made = kernel.exception_channel_create(Task::Process(joined.process), debugger, Rights::NONE);

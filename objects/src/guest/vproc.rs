@@ -29,16 +29,16 @@ use core::mem::offset_of;
 use abi::{HAFNON_VPROC_STATE_OFFSET, Signals, Status, hafnon_vproc_page_t, hafnon_vproc_state_t};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::arch::{GeneralRegisters, Registers};
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::account::CountKind;
 use crate::core::noun::Noun;
 use crate::core::object::DrainStep;
 use crate::core::object::Id;
-use crate::general_registers;
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
-use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Registers, Runs, canonical};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Runs};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
@@ -82,23 +82,14 @@ impl Vproc {
 /// Where the page names the slot.
 const SLOT: u64 = offset_of!(hafnon_vproc_page_t, slot) as u64;
 
-fn registers(state: &hafnon_vproc_state_t) -> Registers {
-    general_registers!(state => Registers { rip: state.ip, rflags: state.flags })
-}
-
-fn state(registers: &Registers) -> hafnon_vproc_state_t {
-    let r = registers;
-    general_registers!(r => hafnon_vproc_state_t { ip: r.rip, flags: r.rflags })
-}
-
 impl<M: Machine> Kernel<M> {
     /// `vproc_create` for the calling thread (1): also returns the page.
     ///
     /// # Errors
     /// `ALREADY_BOUND`: it has one already, or bound restricted state. `NO_RESOURCES`: it has no free slot.
-    /// `NOT_SUPPORTED`: it is a component's, or the machine cannot share vectors. `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the machine has none, or cannot share vectors, or it is a component's. `NO_MEMORY`.
     pub fn vproc_create(&mut self, owner: Id<Thread>, shares_vectors: bool) -> Result<(Id<Vproc>, Id<Vmo>), Status> {
-        if shares_vectors && !self.machine.runs_foreign() {
+        if !self.machine.has_virtual_processors() || (shares_vectors && !self.machine.runs_foreign()) {
             return Err(Status::NOT_SUPPORTED);
         }
         let thread = self.objects.get(owner)?;
@@ -169,9 +160,7 @@ impl<M: Machine> Kernel<M> {
         let page = self.vproc_of(id, thread)?.page;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
-        if ![state.ip, state.fs_base, state.gs_base].into_iter().all(canonical) {
-            return Err(Status::INVALID_ARGS);
-        }
+        let registers = Registers::of_vproc(&state).ok_or(Status::INVALID_ARGS)?;
         let runner = match self.objects.get(id)?.runners.get(&process) {
             Some(&runner) => runner,
             None => self.runner_create(id, process)?,
@@ -186,7 +175,7 @@ impl<M: Machine> Kernel<M> {
         if !last.is_some_and(|(last, _)| last == runner) {
             self.vproc_share(id, runner);
         }
-        self.machine.runner_enter(runner, &registers(&state));
+        self.machine.runner_enter(runner, &registers);
         Ok(())
     }
 
@@ -207,7 +196,7 @@ impl<M: Machine> Kernel<M> {
         let vproc = self.vproc_of(id, thread)?;
         let (page, (runner, _)) = (vproc.page, vproc.last.ok_or(Status::BAD_STATE)?);
         self.machine.runner_stop(runner);
-        let state = state(&self.machine.runner_registers(runner));
+        let state = self.machine.runner_registers(runner).to_vproc();
         self.vmo_write(page, HAFNON_VPROC_STATE_OFFSET, state.as_bytes())
     }
 

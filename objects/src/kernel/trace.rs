@@ -2,7 +2,7 @@
 //! for `zx_ktrace_read`.
 //!
 //! 1. `KTRACE_ACTION_START` turns it on, for all processes or those of one job and the jobs below. From then on the
-//!    machine reports before each call that there is work ([`Machine::force_slow_path`]), by the comparison that every
+//!    machine reports before each call that there is work ([`Memory::force_slow_path`](crate::machine::Memory::force_slow_path)), by the comparison that every
 //!    call makes anyway. So without tracing there is no cost.
 //! 2. At the start of a call ([`Kernel::trace_enter`]), its arguments are recorded, with the first bytes of the memory
 //!    that they point to and the objects of its handles. Names and objects are described once: names as string records,

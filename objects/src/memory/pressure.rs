@@ -217,7 +217,7 @@ impl<M: Machine> Kernel<M> {
         self.retry_with_reaper(possible).is_ok() || missing(self) <= self.vmo_discardable_pages(id)
     }
 
-    /// Ensures that the objects' own small allocations cannot fail ([`Machine::heap_reserve`]), possibly after dropping
+    /// Ensures that the objects' own small allocations cannot fail ([`Memory::heap_reserve`](crate::machine::Memory::heap_reserve)), possibly after dropping
     /// discardable content.
     #[inline]
     pub fn heap_reserve(&mut self) -> Result<(), NoMemory> {

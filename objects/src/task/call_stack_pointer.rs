@@ -1,19 +1,10 @@
 //! The stack pointer of a thread in a system call, on a kernel that does not keep it.
-//!
-//! Such a kernel overwrites `rsp`, so the program must save it itself. All of our vDSO's entry points do that in the
-//! same way: `mov rbx, rsp; syscall; mov rsp, rbx`. So a thread at that `syscall`, or at the instruction after it, has
-//! its stack pointer in `rbx`, whether or not it has entered the kernel yet. A thread that enters by other code is
-//! shown with the kernel's value.
 
+use crate::arch::{GeneralRegisters, Registers};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, Registers};
+use crate::machine::Machine;
 use crate::task::thread::Thread;
-
-/// `mov rbx, rsp; syscall`.
-const ENTERS: [u8; 5] = [0x48, 0x89, 0xe3, 0x0f, 0x05];
-/// Offsets from the start of the sequence: of a thread about to enter or waiting, and of one whose call is over.
-const WITHIN: [u64; 2] = [3, 5];
 
 impl<M: Machine> Kernel<M> {
     /// Registers as the machine reports them, with the thread's own stack pointer.
@@ -22,21 +13,14 @@ impl<M: Machine> Kernel<M> {
             return found;
         }
         let Ok(aspace) = self.aspace_of_thread(thread) else { return found };
-        let enters = |kernel: &mut Self, back| {
-            let mut code = [0; ENTERS.len()];
-            let at = found.rip.checked_sub(back);
-            at.is_some_and(|at| kernel.copy_in(aspace, at, &mut code).is_ok() && code == ENTERS)
-        };
-        match WITHIN.into_iter().any(|back| enters(self, back)) {
-            true => Registers { rsp: found.rbx, ..found },
-            false => found,
-        }
+        found.with_saved_sp(|at, code| self.copy_in(aspace, at, code).is_ok())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::x86_64::ENTERS;
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
     use crate::machine::Perm;

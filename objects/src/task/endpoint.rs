@@ -93,8 +93,11 @@ impl<M: Machine> Kernel<M> {
     /// `endpoint_create`.
     ///
     /// # Errors
-    /// `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the kernel below has none. `NO_MEMORY`.
     pub fn endpoint_create(&mut self) -> Result<Id<Endpoint>, Status> {
+        if !self.machine.has_endpoints() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let machine = self.machine.endpoint_create().map_err(|_| Status::NO_MEMORY)?;
         self.endpoint_of(machine).inspect_err(|_| self.machine.endpoint_destroy(machine))
     }
@@ -102,8 +105,12 @@ impl<M: Machine> Kernel<M> {
     /// `endpoint_find`: all look-ups of the same endpoint return the same object.
     ///
     /// # Errors
-    /// `NOT_FOUND`: no component offers it. `UNAVAILABLE`: the component has ended. `NO_MEMORY`.
+    /// `NOT_SUPPORTED`: the kernel below has none. `NOT_FOUND`: no component offers it. `UNAVAILABLE`: the component has
+    /// ended. `NO_MEMORY`.
     pub fn endpoint_find(&mut self, name: &[u8]) -> Result<Id<Endpoint>, Status> {
+        if !self.machine.has_endpoints() {
+            return Err(Status::NOT_SUPPORTED);
+        }
         let machine = self.machine.endpoint_find(name)?;
         if let Some(known) = self.found.get(&machine) {
             return Ok(*known);

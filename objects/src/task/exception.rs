@@ -145,20 +145,6 @@ pub enum Task {
     Job(Id<Job>),
 }
 
-/// Page faults: vector, and bits of the error code.
-pub mod page_fault {
-    /// The processor's vector.
-    pub const VECTOR: u64 = 14;
-    /// The page is mapped, but does not allow the access.
-    pub const PROTECTION: u64 = 1 << 0;
-    /// The access was a store.
-    pub const WRITE: u64 = 1 << 1;
-    /// The access came from user mode.
-    pub const USER: u64 = 1 << 2;
-    /// The access was an instruction fetch.
-    pub const FETCH: u64 = 1 << 4;
-}
-
 /// The report of an exception that the kernel generates.
 pub fn synthetic(kind: u32, code: u32, data: u32) -> zx_exception_report_t {
     let size = size_of::<zx_exception_report_t>() as u32;

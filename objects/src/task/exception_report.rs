@@ -13,13 +13,13 @@ use abi::{
     ZX_EXCP_SW_BREAKPOINT, ZX_EXCP_UNALIGNED_ACCESS, ZX_EXCP_UNDEFINED_INSTRUCTION, zx_exception_report_t,
 };
 
+use crate::arch::{Architecture, GeneralRegisters, Native, Registers};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::debuglog::{Level, LogWriter};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, Registers};
-use crate::task::exception::page_fault;
+use crate::machine::Machine;
 use crate::task::thread::Thread;
 
 /// Maximum number of return addresses.
@@ -35,25 +35,14 @@ const HEADERS: u16 = 32;
 fn describe(report: &zx_exception_report_t) -> &'static str {
     let arch = &report.context.arch;
     match report.header.type_ {
-        ZX_EXCP_FATAL_PAGE_FAULT if arch.err_code & page_fault::FETCH != 0 => "page fault (execute)",
-        ZX_EXCP_FATAL_PAGE_FAULT if arch.err_code & page_fault::WRITE != 0 => "page fault (write)",
-        ZX_EXCP_FATAL_PAGE_FAULT => "page fault (read)",
+        ZX_EXCP_FATAL_PAGE_FAULT => Native::page_fault_name(arch),
         ZX_EXCP_POLICY_ERROR if report.context.synth_code == ZX_EXCP_POLICY_CODE_BAD_SYSCALL => "foreign system call",
         ZX_EXCP_POLICY_ERROR => "policy error",
         ZX_EXCP_SW_BREAKPOINT => "software breakpoint",
         ZX_EXCP_HW_BREAKPOINT => "hardware breakpoint",
         ZX_EXCP_UNDEFINED_INSTRUCTION => "undefined instruction",
         ZX_EXCP_UNALIGNED_ACCESS => "alignment fault",
-        _ => match arch.vector {
-            0 => "divide error",
-            4 => "overflow",
-            8 => "double fault",
-            12 => "stack fault",
-            13 => "general protection fault",
-            16 => "floating-point error",
-            19 => "vector floating-point error",
-            _ => "processor exception",
-        },
+        _ => Native::exception_name(arch),
     }
 }
 
@@ -86,7 +75,7 @@ impl<M: Machine> Kernel<M> {
         let mut line = String::new();
         let (kind, context) = (describe(report), &report.context);
         let is_page_fault = report.header.type_ == ZX_EXCP_FATAL_PAGE_FAULT;
-        let at = if is_page_fault { context.arch.cr2 } else { registers.rip };
+        let at = if is_page_fault { Native::page_fault_address(&context.arch) } else { registers.ip() };
         // Formatting into a String cannot fail.
         let _ = write!(line, "process '{process}' ({pid}), thread '{thread}' ({tid}): {kind} at 0x{at:x}");
         if is_page_fault {
@@ -99,7 +88,7 @@ impl<M: Machine> Kernel<M> {
                 _ => "",
             });
             // Stacks grow down into their guard page.
-            if at != 0 && at.abs_diff(registers.rsp) < 64 * 1024 && why == Status::NOT_FOUND {
+            if at != 0 && at.abs_diff(registers.sp()) < 64 * 1024 && why == Status::NOT_FOUND {
                 line.push_str(" (stack overflow)");
             }
         } else if report.header.type_ == ZX_EXCP_POLICY_ERROR {
@@ -111,15 +100,7 @@ impl<M: Machine> Kernel<M> {
 
     fn report_registers(&mut self, r: &Registers) {
         let mut line = String::new();
-        let _ = write!(line, "rip {:#x} rsp {:#x} rbp {:#x}", r.rip, r.rsp, r.rbp);
-        let _ = write!(line, "\nrflags {:#x} fs {:#x}", r.rflags, r.fs_base);
-        let _ = write!(
-            line,
-            "\nrax {:#x} rbx {:#x} rcx {:#x} rdx {:#x} rsi {:#x} rdi {:#x}",
-            r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi
-        );
-        let _ = write!(line, "\nr8 {:#x} r9 {:#x} r10 {:#x} r11 {:#x}", r.r8, r.r9, r.r10, r.r11);
-        let _ = write!(line, "\nr12 {:#x} r13 {:#x} r14 {:#x} r15 {:#x}", r.r12, r.r13, r.r14, r.r15);
+        let _ = r.describe(&mut line);
         self.report_line(Level::Info, &line);
     }
 
@@ -134,14 +115,14 @@ impl<M: Machine> Kernel<M> {
     /// Prints the thread's instruction pointer, then the return addresses along the frame pointers. They are untrusted:
     /// each must be above the last, and an unmapped one ends the list.
     fn report_backtrace(&mut self, aspace: Key, registers: &Registers) {
-        self.report_frame(aspace, 0, registers.rip);
-        let mut frame = registers.rbp;
+        self.report_frame(aspace, 0, registers.ip());
+        let mut frame = registers.frame_pointer();
         // After a call through a bad pointer, the return address is on top of the stack, and this function has no
         // frame.
         let mut n = 1;
         if self.aspace(aspace).is_some()
-            && self.mapping_at(aspace, registers.rip).is_none()
-            && let Some([address]) = self.peek::<1>(aspace, registers.rsp)
+            && self.mapping_at(aspace, registers.ip()).is_none()
+            && let Some([address]) = self.peek::<1>(aspace, registers.sp())
         {
             self.report_frame(aspace, n, address);
             n += 1;

@@ -57,7 +57,7 @@ mod tests {
     use crate::containers::name::Name;
     use crate::core::handle::Handle;
     use crate::fake::FakeMachine;
-    use crate::machine::Registers;
+    use crate::machine::{Registers, Threads};
     use crate::task::thread::Thread;
     use abi::Rights;
 

@@ -115,7 +115,7 @@ pub struct Process {
     pub(crate) suspends: u32,
     pub(crate) exceptions: Option<ExceptionChannel>,
     pub(crate) debugger: Option<ExceptionChannel>,
-    /// Time of its start, in nanoseconds as in [`Machine::now`].
+    /// Time of its start, in nanoseconds as in [`Time::now`](crate::machine::Time::now).
     pub start_time: i64,
     /// Its return code.
     pub return_code: i64,

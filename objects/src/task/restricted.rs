@@ -3,7 +3,7 @@
 //!
 //! 1. A thread that *binds* state gets a one-page VMO for the registers, which the machine also maps for the vDSO, a
 //!    runner in its process's own address space, and an endpoint at which it receives the runner's messages. The runner
-//!    uses the thread's x87 and vector registers: both modes share them.
+//!    uses the thread's vector registers: both modes share them.
 //! 2. *Enter*: the first time, and after step 4, the server copies the registers from the page to the runner. After a
 //!    system call the vDSO passes them in its reply, without the server.
 //! 3. The vDSO receives. It handles a system call without the server.
@@ -27,23 +27,16 @@ use abi::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::arch::{Breakpoints, DebugRegisters, GeneralRegisters, Registers};
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::account::CountKind;
 use crate::core::object::Id;
-use crate::general_registers;
 use crate::kernel::Kernel;
-use crate::machine::{
-    DebugRegisters, EndpointUse, Machine, MachineDoorbell, MachineRunner, MachineThread, PAGE, Registers, Runs,
-    canonical,
-};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, MachineThread, PAGE, Runs};
 use crate::memory::vmo::{Pin, Vmo};
 use crate::task::endpoint::Endpoint;
 use crate::task::thread::Thread;
-
-/// The processor flags that a program may set: arithmetic, trap, direction, nested-task, alignment-check and
-/// identification flags.
-pub const FLAGS: u64 = abi::HAFNON_RESTRICTED_FLAGS;
 
 /// State of a thread that has bound restricted state.
 pub(crate) struct Restricted {
@@ -72,22 +65,6 @@ macro_rules! word {
     ($field:ident) => {
         VDSO_RESTRICTED + offset_of!(vdso_restricted, $field)
     };
-}
-
-fn base(base: u64) -> bool {
-    base.wrapping_add(1 << 47) >> 48 == 0
-}
-
-/// Converts and checks a program's state.
-fn registers(s: &zx_restricted_state_t) -> Result<Registers, Status> {
-    if !canonical(s.ip) || s.flags & !FLAGS != 0 || !base(s.fs_base) || !base(s.gs_base) {
-        return Err(Status::BAD_STATE);
-    }
-    Ok(general_registers!(s => Registers { rip: s.ip, rflags: s.flags }))
-}
-
-fn state(r: &Registers) -> zx_restricted_state_t {
-    general_registers!(r => zx_restricted_state_t { ip: r.rip, flags: r.rflags & FLAGS })
 }
 
 impl<M: Machine> Kernel<M> {
@@ -232,27 +209,28 @@ impl<M: Machine> Kernel<M> {
         let (machine, runner, vmo) = (restricted.machine, restricted.runner, restricted.page.vmo);
         let mut state = zx_restricted_state_t::new_zeroed();
         self.vmo_read(vmo, 0, state.as_mut_bytes())?;
-        let registers = registers(&state)?;
+        let registers = Registers::of_restricted(&state).ok_or(Status::BAD_STATE)?;
         if self.machine.thread_word(machine, word!(kicked)) != 0 {
             self.machine.thread_set_word(machine, word!(kicked), 0);
             return Ok(false);
         }
         // The runner no longer waits for a reply.
-        self.restricted_bases(machine, &registers);
+        self.restricted_keep(machine, &registers);
         self.machine.thread_set_word(machine, word!(owed), 0);
         self.machine.runner_enter(runner, &registers);
         Ok(true)
     }
 
-    fn restricted_bases(&mut self, machine: MachineThread, registers: &Registers) {
-        self.machine.thread_set_word(machine, word!(fs_base), registers.fs_base);
-        self.machine.thread_set_word(machine, word!(gs_base), registers.gs_base);
+    fn restricted_keep(&mut self, machine: MachineThread, registers: &Registers) {
+        for (word, value) in registers.kept() {
+            self.machine.thread_set_word(machine, word, value);
+        }
     }
 
-    /// The registers of a runner. GS is the base that the thread was told to set.
+    /// The registers of a runner.
     fn restricted_registers(&mut self, machine: MachineThread, runner: MachineRunner) -> Registers {
-        let gs_base = self.machine.thread_word(machine, word!(gs_base));
-        Registers { gs_base, ..self.machine.runner_registers(runner) }
+        let found = self.machine.runner_registers(runner);
+        found.with_kept(|word| self.machine.thread_word(machine, word))
     }
 
     /// The thread leaves restricted mode other than by a system call: stops the runner, and writes its registers and
@@ -266,15 +244,14 @@ impl<M: Machine> Kernel<M> {
         self.machine.runner_stop(runner);
         let registers = self.restricted_registers(machine, runner);
         self.machine.thread_set_word(machine, word!(owed), 0);
-        // The runner hit the breakpoint on behalf of the thread, so the thread's DR6 must tell it.
+        // The runner hit the breakpoint on behalf of the thread, so the thread's status must tell it.
         if report.is_some_and(|report| report.header.type_ == ZX_EXCP_HW_BREAKPOINT)
             && let (Some(of_runner), Some(of_thread)) =
                 (self.machine.runner_debug(runner), self.machine.thread_debug(machine))
         {
-            let told = DebugRegisters { status: of_runner.status, ..of_thread };
-            self.machine.thread_set_debug(machine, &told);
+            self.machine.thread_set_debug(machine, &of_thread.with_status_of(&of_runner));
         }
-        self.vmo_write(vmo, 0, state(&registers).as_bytes())?;
+        self.vmo_write(vmo, 0, registers.to_restricted().as_bytes())?;
         match report {
             Some(report) => {
                 self.vmo_write(vmo, offset_of!(zx_restricted_exception_t, exception) as u64, report.as_bytes())
@@ -337,21 +314,20 @@ impl<M: Machine> Kernel<M> {
         let (machine, runner) = (restricted.machine, restricted.runner);
         restricted.held = true;
         self.machine.runner_set_registers(runner, registers);
-        self.restricted_bases(machine, registers);
+        self.restricted_keep(machine, registers);
     }
 
-    /// DR6 of a thread that is held in restricted mode.
-    pub(crate) fn restricted_debug_shown(&mut self, id: Id<Thread>) -> Option<u64> {
+    /// The debug registers of the runner of a thread that is held in restricted mode.
+    pub(crate) fn restricted_debug_shown(&mut self, id: Id<Thread>) -> Option<DebugRegisters> {
         let restricted = self.objects.get(id).ok()?.restricted.as_ref().filter(|restricted| restricted.shows)?;
-        self.machine.runner_debug(restricted.runner).map(|registers| registers.status)
+        self.machine.runner_debug(restricted.runner)
     }
 
     /// Gives the runner the breakpoints that a stopped thread was given, so that they also apply in restricted mode.
     pub(crate) fn restricted_set_debug(&mut self, id: Id<Thread>, registers: &DebugRegisters) {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get(id) else { return };
         if let Some(before) = self.machine.runner_debug(restricted.runner) {
-            let registers = DebugRegisters { status: before.status, ..*registers };
-            self.machine.runner_set_debug(restricted.runner, &registers);
+            self.machine.runner_set_debug(restricted.runner, &registers.with_status_of(&before));
         }
     }
 
@@ -371,6 +347,9 @@ impl<M: Machine> Kernel<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The flags that code may set.
+    const FLAGS: u64 = abi::HAFNON_RESTRICTED_FLAGS;
     use crate::containers::name::Name;
     use crate::core::handle::Handle;
     use crate::fake::{FakeMachine, RUNNER_RAN};

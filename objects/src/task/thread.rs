@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TIME_INFINITE};
 
+use crate::arch::{Breakpoints, DebugRegisters, FpuRegisters, GeneralRegisters, Registers, VectorRegisters};
 use crate::containers::list::Link;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
@@ -22,7 +23,7 @@ use crate::core::wait::{Observed, Waiting};
 use crate::kernel::Kernel;
 use crate::kernel::nouns::Body;
 use crate::machine::PAGE;
-use crate::machine::{DebugRegisters, FpuRegisters, Machine, MachineThread, Priority, Registers, ThreadKey};
+use crate::machine::{Machine, MachineThread, Priority, ThreadKey};
 use crate::task::blocking::Wait;
 use crate::task::endpoint::Slots;
 use crate::task::exception::{AfterException, Exception, ExceptionChannel};
@@ -442,19 +443,19 @@ impl<M: Machine> Kernel<M> {
     ///
     /// # Errors
     /// `BAD_STATE`: the thread does not run.
-    pub fn thread_fs_base(&mut self, id: Id<Thread>) -> Result<u64, Status> {
+    pub fn thread_pointer(&mut self, id: Id<Thread>) -> Result<u64, Status> {
         let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
-        Ok(self.machine.thread_registers(machine).fs_base)
+        Ok(self.machine.thread_registers(machine).thread_pointer())
     }
 
     /// `object_set_property(ZX_PROP_REGISTER_FS)`.
     ///
     /// # Errors
     /// `BAD_STATE`: the thread does not run. `NOT_SUPPORTED`: it is a component's.
-    pub fn thread_set_fs_base(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
+    pub fn thread_set_pointer(&mut self, id: Id<Thread>, base: u64) -> Result<(), Status> {
         self.no_component_thread(id)?;
         let machine = self.objects.get(id)?.machine.ok_or(Status::BAD_STATE)?;
-        self.machine.thread_set_fs_base(machine, base);
+        self.machine.thread_set_pointer(machine, base);
         Ok(())
     }
 
@@ -477,7 +478,7 @@ impl<M: Machine> Kernel<M> {
         let found = self.machine.thread_registers(machine);
         let mut found = self.with_stack_pointer(id, found);
         if let Wait::Exception { after: AfterException::Return(result), .. } = self.objects.get(id)?.wait {
-            found.rax = result.cast_unsigned();
+            found.set_result(result);
         }
         Ok(found)
     }
@@ -497,7 +498,7 @@ impl<M: Machine> Kernel<M> {
         let thread = self.objects.get(id)?;
         let (stopped, in_exception, is_exception) =
             (thread.stopped, thread.in_exception(), thread.exception().is_some());
-        if self.machine.thread_registers(machine).rip != registers.rip && !in_exception {
+        if self.machine.thread_registers(machine).ip() != registers.ip() && !in_exception {
             if is_exception {
                 return Err(Status::BAD_STATE);
             }
@@ -506,7 +507,7 @@ impl<M: Machine> Kernel<M> {
         if let Ok(thread) = self.objects.get_mut(id)
             && let Wait::Exception { after: AfterException::Return(result), .. } = &mut thread.wait
         {
-            *result = registers.rax.cast_signed();
+            *result = registers.result();
         }
         if !stopped {
             // It is blocked in a call, which it continues afterwards.
@@ -519,7 +520,7 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
-    /// The x87 and vector registers of a stopped thread.
+    /// The floating-point and vector registers of a stopped thread.
     ///
     /// # Errors
     /// As [`Kernel::thread_registers`]. `NOT_SUPPORTED`: the machine cannot read them.
@@ -528,13 +529,12 @@ impl<M: Machine> Kernel<M> {
         self.machine.thread_fpu(machine).ok_or(Status::NOT_SUPPORTED)
     }
 
-    /// Sets the x87 and vector registers of a stopped thread.
+    /// Sets the floating-point and vector registers of a stopped thread.
     ///
     /// # Errors
-    /// As [`Kernel::thread_fpu`]. `INVALID_ARGS`: reserved bits of MXCSR.
+    /// As [`Kernel::thread_fpu`]. `INVALID_ARGS`: reserved bits of the control register.
     pub fn thread_set_fpu(&mut self, id: Id<Thread>, registers: &FpuRegisters) -> Result<(), Status> {
-        let mask = self.thread_fpu(id)?.mxcsr_mask;
-        if registers.mxcsr & !mask != 0 {
+        if !registers.can_replace(&self.thread_fpu(id)?) {
             return Err(Status::INVALID_ARGS);
         }
         let machine = self.shown(id)?;
@@ -549,29 +549,26 @@ impl<M: Machine> Kernel<M> {
     pub fn thread_debug(&mut self, id: Id<Thread>) -> Result<DebugRegisters, Status> {
         let machine = self.shown(id)?;
         let mut registers = self.machine.thread_debug(machine).ok_or(Status::NOT_SUPPORTED)?;
-        if let Some(status) = self.restricted_debug_shown(id) {
-            registers.status = status;
+        if let Some(of_runner) = self.restricted_debug_shown(id) {
+            registers = registers.with_status_of(&of_runner);
         }
-        registers.status |= DebugRegisters::STATUS_FIXED;
-        registers.control |= DebugRegisters::CONTROL_FIXED;
-        Ok(registers)
+        Ok(registers.shown())
     }
 
-    /// Sets the breakpoints of a stopped thread. DR6 does not change, and bits of DR7 that a program cannot set are
+    /// Sets the breakpoints of a stopped thread. The status does not change, and bits that a program cannot set are
     /// ignored.
     ///
     /// # Errors
-    /// As [`Kernel::thread_debug`]. `INVALID_ARGS`: see [`DebugRegisters::valid`].
+    /// As [`Kernel::thread_debug`]. `INVALID_ARGS`: see [`Breakpoints::valid`].
     pub fn thread_set_debug(&mut self, id: Id<Thread>, wanted: &DebugRegisters) -> Result<(), Status> {
         let machine = self.shown(id)?;
         let before = self.machine.thread_debug(machine).ok_or(Status::NOT_SUPPORTED)?;
-        let control = wanted.control & DebugRegisters::CONTROL_SET | DebugRegisters::CONTROL_FIXED;
-        let registers = DebugRegisters { addresses: wanted.addresses, status: before.status, control };
+        let registers = wanted.settled(&before);
         if !registers.valid() {
             return Err(Status::INVALID_ARGS);
         }
         self.machine.thread_set_debug(machine, &registers);
-        self.objects.get_mut(id)?.debugged = control & DebugRegisters::ENABLED != 0;
+        self.objects.get_mut(id)?.debugged = registers.enabled();
         self.restricted_set_debug(id, &registers);
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::core::noun::Noun;
 use crate::core::port::Port;
 use crate::core::wait::{Observed, WaitItem, Waiting};
 use crate::fake::FakeMachine;
-use crate::machine::{Machine, PAGE, Perm, Registers, USER_BASE};
+use crate::machine::{PAGE, Perm, Registers, Time, USER_BASE};
 use crate::memory::vmar::{MapRequest, Place};
 use crate::task::futex::{AT_ONCE, NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;

@@ -176,7 +176,7 @@ impl World {
         let machine = self.kernel.aspace(space).unwrap().machine;
         let (frame, perm) = self.kernel.machine.mapped[&machine.0][&(USER_BASE + page * PAGE)];
         assert!(perm.write);
-        use crate::machine::Machine;
+        use crate::machine::Memory;
         self.kernel.machine.frame_write(frame, 16, &value.to_le_bytes());
     }
 

@@ -22,7 +22,7 @@ use crate::core::object::ObjectId;
 /// A heap entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
-    /// Time in nanoseconds, as in [`crate::machine::Machine::now`].
+    /// Time in nanoseconds, as in [`crate::machine::Time::now`].
     pub at: i64,
     /// Sequence number: entries with equal times come in the order in which they were set.
     order: u64,

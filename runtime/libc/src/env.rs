@@ -4,9 +4,9 @@
 //! functions here are safe against each other. `setenv` leaks the strings that it replaces, because `getenv` may have
 //! returned them.
 
+use crate::arch::strlen;
 use crate::errno::{self, EINVAL, ENOMEM};
 use crate::lock::Lock;
-use crate::memory::strlen;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::c_char;

@@ -24,6 +24,8 @@ extern crate alloc;
 
 mod loader;
 
+#[cfg(any(target_os = "fuchsia", test))]
+mod arch;
 #[cfg(target_os = "fuchsia")]
 mod c;
 #[cfg(target_os = "fuchsia")]
@@ -38,8 +40,6 @@ mod fatal;
 mod lock;
 #[cfg(target_os = "fuchsia")]
 mod malloc;
-#[cfg(any(target_os = "fuchsia", test))]
-mod memory;
 #[cfg(target_os = "fuchsia")]
 mod mman;
 #[cfg(target_os = "fuchsia")]

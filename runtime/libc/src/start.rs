@@ -1,10 +1,12 @@
 //! From the first instruction to `main`.
 //!
-//! The process starts at [`_dl_start`] with the bootstrap channel in `rdi` and the vDSO's base in `rsi`. The channel
+//! The process starts at [`_dl_start`](crate::arch::_dl_start) with the bootstrap channel and the vDSO's base in the
+//! first two argument registers. The channel
 //! holds two messages. The first is for the dynamic linker: the program's file, and the handles for loading it. After
 //! the linker has bound the program, it jumps to the program's `_start`, which calls [`__libc_start_main`]. That reads
 //! the second message, which holds everything for the program itself.
 
+use crate::arch::run_on;
 use crate::fatal::{self, cannot_start};
 use crate::loader::elf::{Dynamic, Header, Image, Layout};
 use crate::loader::{self, BootResolver, Mapped, Present, reloc};
@@ -12,7 +14,6 @@ use crate::sys::{self, Handle};
 use crate::{env, exit, system, thread};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
 use core::ptr::null_mut;
@@ -20,39 +21,9 @@ use processargs::{
     HandleInfo, MAX_BYTES, MAX_HANDLES, Message, PA_LDSVC_LOADER, PA_THREAD_SELF, PA_VMAR_LOADED, PA_VMO_EXECUTABLE,
 };
 
-/// The entry point of the image: loads the program, then jumps to the program's entry point with the registers and the
-/// stack that this entry point started with.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn _dl_start() -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "xor ebp, ebp",
-        "mov rbx, rdi",
-        "mov r12, rsi",
-        "mov r13, rsp",
-        "and rsp, -16",
-        "lea rdx, [rip + __ehdr_start]",
-        "lea rcx, [rip + _DYNAMIC]",
-        "call {relocate}",
-        "mov rdi, rbx",
-        "mov rsi, r12",
-        "lea rdx, [rip + __ehdr_start]",
-        "call {link}",
-        "mov rdi, rbx",
-        "mov rsi, r12",
-        "mov rsp, r13",
-        "jmp rax",
-        ".cfi_endproc",
-        relocate = sym relocate_self,
-        link = sym link,
-    )
-}
-
 /// Applies this image's packed relative relocations. Before it returns, no address in static data is valid: this
 /// function must not use any, nor call functions that do.
-unsafe extern "C" fn relocate_self(_bootstrap: usize, _vdso: usize, base: usize, dynamic: *const [usize; 2]) {
+pub unsafe extern "C" fn relocate_self(_bootstrap: usize, _vdso: usize, base: usize, dynamic: *const [usize; 2]) {
     const DT_RELRSZ: usize = 35;
     const DT_RELR: usize = 36;
     // SAFETY: the linker made these tables for this image, which the process's creator mapped at `base`.
@@ -111,7 +82,7 @@ unsafe fn present(base: usize) -> Result<(Mapped, Dynamic), &'static str> {
 }
 
 /// Loads and binds the program; returns its entry point.
-unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
+pub unsafe extern "C" fn link(bootstrap: Handle, vdso: usize, own: usize) -> usize {
     // SAFETY: this image and the vDSO are mapped there, as the process's creator guarantees. If they are not valid
     // images, there is no way to report that: no system call works yet.
     let (own, vdso) = match unsafe { (present(own), present(vdso)) } {
@@ -193,7 +164,7 @@ pub fn read_message(bootstrap: Handle) -> Option<(&'static [u8], &'static [Handl
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
 /// What the main thread needs to continue on its own stack.
-struct Program {
+pub struct Program {
     main: Main,
     argc: usize,
     argv: *mut *mut c_char,
@@ -260,25 +231,10 @@ pub unsafe extern "C" fn __libc_start_main(bootstrap: Handle, main: Main) -> ! {
     unsafe { run_on(program, stack & !15) }
 }
 
-/// Calls [`run`] on another stack. It is the outermost frame there: unwinders stop here.
-#[unsafe(naked)]
-unsafe extern "C" fn run_on(program: *mut Program, stack: usize) -> ! {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "mov rsp, rsi",
-        "xor ebp, ebp",
-        "call {run}",
-        "ud2",
-        ".cfi_endproc",
-        run = sym run,
-    )
-}
-
 /// Function of libfdio that takes handles for descriptors and name-space entries; it clears those in the array.
 type Extensions = unsafe extern "C" fn(u32, *mut Handle, *mut u32, u32, *mut *mut c_char);
 
-unsafe extern "C" fn run(program: *mut Program) -> ! {
+pub unsafe extern "C" fn run(program: *mut Program) -> ! {
     // SAFETY: leaked for this function only.
     let program = unsafe { &mut *program };
     if let Some(hook) = loader::find_global(b"__libc_extensions_init") {

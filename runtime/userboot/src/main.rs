@@ -14,13 +14,13 @@
 extern crate alloc;
 
 #[cfg(target_os = "fuchsia")]
+mod arch;
+#[cfg(target_os = "fuchsia")]
 mod boot;
 #[cfg(target_os = "fuchsia")]
 mod heap;
 #[cfg(target_os = "fuchsia")]
 mod log;
-#[cfg(target_os = "fuchsia")]
-mod memory;
 #[cfg(target_os = "fuchsia")]
 mod start;
 #[cfg(target_os = "fuchsia")]

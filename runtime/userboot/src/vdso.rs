@@ -6,6 +6,8 @@
 use core::arch::global_asm;
 use core::ptr;
 
+use crate::arch::jump_by;
+
 /// Defines the jumps and the slots, and the names in the same order.
 macro_rules! calls {
     ($($name:ident)*) => {
@@ -15,7 +17,7 @@ macro_rules! calls {
                 concat!(".globl ", stringify!($name)),
                 concat!(".hidden ", stringify!($name)),
                 concat!(".type ", stringify!($name), ", @function"),
-                concat!(stringify!($name), ": jmp *vdso_slot_", stringify!($name), "(%rip)"),
+                jump_by!(stringify!($name), "vdso_slot_"),
             )*
             ".section .bss.vdso_slots, \"aw\", @nobits",
             ".balign 8",

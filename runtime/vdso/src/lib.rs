@@ -16,12 +16,12 @@ mod image {
         include_str!(concat!(env!("OUT_DIR"), "/offsets.s")),
         ".section .rodata.statuses, \"a\", @progbits",
         include_str!(concat!(env!("OUT_DIR"), "/statuses.s")),
-        include_str!("macros.s"),
+        include_str!("arch/x86_64/macros.s"),
         include_str!(concat!(env!("OUT_DIR"), "/stubs.s")),
-        include_str!("calls.s"),
-        include_str!("endpoint.s"),
-        include_str!("restricted.s"),
-        include_str!("vproc.s"),
+        include_str!("arch/x86_64/calls.s"),
+        include_str!("arch/x86_64/endpoint.s"),
+        include_str!("arch/x86_64/restricted.s"),
+        include_str!("arch/x86_64/vproc.s"),
         ".text",
         options(raw)
     );

@@ -12,11 +12,11 @@
 
 extern crate alloc;
 
+mod arch;
 mod lock;
 #[cfg(feature = "probe")]
 pub mod probe;
 mod queue;
-mod switch;
 
 pub use lock::{Condition, Guard, Mutex};
 
@@ -30,6 +30,7 @@ use core::ptr;
 use abi::{ZX_PKT_TYPE_SIGNAL_ONE, hafnon_vproc_state_t};
 use zx::{AsHandleRef, Duration, Events, MonotonicInstant, Port, Result, Signals, Timer, Vectors, VirtualProcessor};
 
+use arch::switch;
 use queue::Queue;
 
 /// Size of a thread's stack, in units of 16 bytes.

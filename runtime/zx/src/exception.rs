@@ -98,8 +98,7 @@ impl Thread {
         let word = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
         let mut report = zx_exception_report_t::default();
         (report.header.size, report.header.type_) = (half(0), half(4));
-        let arch = &mut report.context.arch;
-        (arch.vector, arch.err_code, arch.cr2) = (word(8), word(16), word(24));
+        report.context.arch = crate::arch::exception_data([word(8), word(16), word(24)]);
         (report.context.synth_code, report.context.synth_data) = (half(32), half(36));
         Ok(report)
     }

@@ -17,6 +17,7 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod arch;
 mod bti;
 mod channel;
 mod clock;
@@ -25,13 +26,10 @@ mod endpoint;
 mod event;
 mod exception;
 mod futex;
-#[cfg(feature = "probe")]
-mod fx_registers;
 mod handle;
 mod info;
 mod interrupt;
 mod iob;
-mod ioports;
 mod memory;
 mod pager;
 mod port;
@@ -51,6 +49,9 @@ mod transfer;
 mod vproc;
 
 pub use abi::{Rights, Signals, Status};
+#[cfg(feature = "probe")]
+pub use arch::FxRegisters;
+pub use arch::IoPorts;
 pub use bti::{Bti, Iommu, Msi, Pmt};
 pub use channel::{Channel, MAX_MESSAGE_BYTES, MAX_MESSAGE_HANDLES, MessageSize};
 pub use clock::{Clock, clock_details_mapped, clock_read_mapped};
@@ -61,13 +62,10 @@ pub use endpoint::{Endpoint, Received, Slot, Words};
 pub use event::{Counter, Event, EventPair, Timer};
 pub use exception::{Exception, raise_user_exception};
 pub use futex::{futex_get_owner, futex_requeue, futex_wait, futex_wake, futex_wake_single_owner};
-#[cfg(feature = "probe")]
-pub use fx_registers::FxRegisters;
 pub use handle::{AsHandleRef, Handle, HandleRef, Unowned, close_many, wait_many};
 pub use info::{Info, InfoSize, Record, TaskInfo};
 pub use interrupt::Interrupt;
 pub use iob::{Iob, IobDiscipline, IobSharedRegion};
-pub use ioports::IoPorts;
 pub use memory::{Mapping, Vmar, Vmo};
 pub use pager::Pager;
 pub use port::Port;

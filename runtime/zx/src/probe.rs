@@ -8,8 +8,9 @@
 //! The module also serves benchmarks. They must measure the call and nothing else, with the arguments as the compiler
 //! would pass them ([`call_with`]), between two reads of the processor's counter ([`counter`]).
 
+pub use crate::arch::counter;
 #[cfg(feature = "std")]
-pub mod upcalls;
+pub use crate::arch::upcalls;
 
 /// Makes a call of the vDSO, given by its address (`zx::sys::zx_… as *const () as usize`), with arguments as they are.
 /// Missing arguments are zero. Returns the result register.
@@ -61,15 +62,6 @@ pub fn call_with<const N: usize>(function: usize, arguments: [u64; N]) -> u64 {
         8 => exactly!(0 1 2 3 4 5 6 7),
         _ => panic!("no call has more than 8 arguments"),
     }
-}
-
-/// The processor's time-stamp counter. The compiler moves no code across this read.
-#[inline(always)]
-pub fn counter() -> u64 {
-    let (low, high): (u64, u64);
-    // SAFETY: reads a counter into two registers.
-    unsafe { core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack)) };
-    high << 32 | low
 }
 
 /// Reads a byte at an address, whatever is mapped there.

@@ -1,6 +1,5 @@
 //! Restricted mode: this thread runs other code, with a separate set of registers (`docs/virtual-processors.md`).
 
-use core::arch::naked_asm;
 use core::marker::PhantomData;
 use core::{mem, ptr};
 
@@ -9,6 +8,7 @@ use abi::{
     ZX_VM_PERM_WRITE, zx_exception_report_t, zx_restricted_exception_t, zx_restricted_state_t,
 };
 
+use crate::arch::enter;
 use crate::{AsHandleRef, Handle, Result, Thread, Vmar, Vmo, check, sys};
 
 /// Why a thread has left restricted mode.
@@ -89,7 +89,7 @@ impl<'v> Restricted<'v> {
         Reason::of(reason)
     }
 
-    /// Like [`Self::enter`], with these x87 and SSE registers. Afterwards they hold the values that the code has left.
+    /// Like [`Self::enter`], with these vector registers. Afterwards they hold the values that the code has left.
     ///
     /// # Errors
     /// As [`Self::enter`].
@@ -133,44 +133,4 @@ impl Thread {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_restricted_kick(self.raw_handle(), 0) })
     }
-}
-
-/// Wraps `zx_restricted_enter` in a function that returns. The context is this function's stack pointer, with which the
-/// thread continues at label 2. The control words of x87 and SSE are saved, because the code may change them.
-#[unsafe(naked)]
-unsafe extern "C" fn enter(options: u32, reason: *mut u64) -> sys::zx_status_t {
-    naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "push rsi",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "lea rsi, [rip + 2f]",
-        "mov rdx, rsp",
-        "call {enter}",
-        "add rsp, 16",
-        "jmp 3f",
-        "2:",
-        "mov rsp, rdi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        "pop rdi",
-        "mov [rdi], rsi",
-        "xor eax, eax",
-        "3:",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
-        "ret",
-        enter = sym sys::zx_restricted_enter,
-    )
 }

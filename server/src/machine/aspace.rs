@@ -468,7 +468,7 @@ impl Space {
         }
     }
 
-    /// See [`objects::Machine::written`](objects::machine::Machine::written).
+    /// See [`objects::AddressSpaces::written`](objects::machine::AddressSpaces::written).
     pub fn written(&self, memory: &Memory, tables: &Tables, address: u64, pages: u32) -> u64 {
         let mut written = 0;
         // A run of adjacent capabilities that have not been queried yet: index of the page, first slot, count.

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::{Frame, Machine, PAGE, PAGE_SIZE};
+use objects::machine::{Frame, Memory as _, PAGE, PAGE_SIZE};
 use server_boot::layout::{BOOT_FILE, CHUNK};
 use server_boot::service;
 

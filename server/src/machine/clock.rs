@@ -13,6 +13,9 @@ use objects::machine::Conversion;
 use server_boot::BootInfo;
 use server_boot::layout::HPET;
 
+use super::Sel4;
+use super::arch::counter;
+
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
 /// Offset of the first comparator's registers. Each comparator has [`TIMER_SIZE`] bytes.
@@ -30,13 +33,6 @@ const SHORTEST: i64 = 2_000;
 
 /// No deadline is set.
 const NEVER: i64 = i64::MAX;
-
-/// The processor's time-stamp counter.
-#[inline(always)]
-pub fn tsc() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
 
 fn read(register: usize) -> u64 {
     // SAFETY: the root task mapped the HPET's registers here.
@@ -77,9 +73,9 @@ impl Clock {
         // The shortest of several readings has the least delay between the two counters.
         let (mut best, mut tsc1, mut hpet1) = (u64::MAX, 0, 0);
         for _ in 0..8 {
-            let before = tsc();
+            let before = counter();
             let count = read(COUNTER);
-            let after = tsc();
+            let after = counter();
             if after - before < best {
                 (best, tsc1, hpet1) = (after - before, before + (after - before) / 2, count);
             }
@@ -96,7 +92,7 @@ impl Clock {
     /// Nanoseconds since the start.
     #[inline]
     pub fn now(&self) -> i64 {
-        self.at(tsc())
+        self.at(counter())
     }
 
     /// Nanoseconds since the start at a reading of the counter.
@@ -174,4 +170,28 @@ pub fn seconds_from_date(year: i64, month: i64, day: i64, hour: i64, minute: i64
     let of_year = (153 * month + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     days * 86_400 + hour * 3_600 + minute * 60 + second
+}
+
+impl objects::machine::Time for Sel4 {
+    #[inline]
+    fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    #[inline]
+    fn ticks(&self) -> i64 {
+        counter() as i64
+    }
+
+    fn conversion(&self) -> Conversion {
+        self.clock.conversion()
+    }
+
+    fn utc_offset(&self) -> i64 {
+        self.clock.utc_offset()
+    }
+
+    fn set_deadline(&mut self, deadline: i64) {
+        self.clock.set_alarm(deadline);
+    }
 }

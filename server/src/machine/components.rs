@@ -133,3 +133,13 @@ impl Sel4 {
 
 /// The answer to a component that cannot become a client.
 pub const NO_MEMORY: i64 = abi::Status::NO_MEMORY.0 as i64;
+
+impl objects::machine::NativeComponents for Sel4 {
+    fn component_take(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
+        self.take_component(component)
+    }
+
+    fn component_refuse(&mut self, component: u8) {
+        self.refuse_component(component);
+    }
+}

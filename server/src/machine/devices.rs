@@ -18,6 +18,8 @@ use server_boot::cspace::{DEVICES_AT, PORT_RESET, PORT_RTC, PORTS_AT, SOURCES_LE
 use server_boot::layout::SCRATCH;
 use server_boot::{BootInfo, FLAG_PCI, FLAG_POWER, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports};
 
+use super::Sel4;
+use super::arch::ports;
 use super::memory::Memory;
 use super::sys::{self, Object};
 
@@ -106,7 +108,7 @@ impl Devices {
         }
     }
 
-    /// See [`objects::machine::Machine::device_range`]. The cost is linear in the number of parts in the range.
+    /// See [`objects::machine::Devices::device_range`]. The cost is linear in the number of parts in the range.
     pub fn range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
         let end = pages.checked_mul(PAGE).and_then(|len| address.checked_add(len)).ok_or(DeviceError::Denied)?;
         let (mut at, mut writable) = (address, true);
@@ -170,13 +172,13 @@ impl Devices {
         result
     }
 
-    /// See [`objects::machine::Machine::device_read`].
+    /// See [`objects::machine::Devices::device_read`].
     pub fn read(&self, memory: &mut Memory, frame: Frame, offset: usize) -> Option<u32> {
         // SAFETY: the device's page is mapped there, and the aligned word lies within it.
         self.with_register(memory, frame, offset, |at| unsafe { ptr::read_volatile(ptr::with_exposed_provenance(at)) })
     }
 
-    /// See [`objects::machine::Machine::device_write`].
+    /// See [`objects::machine::Devices::device_write`].
     pub fn write(&self, memory: &mut Memory, frame: Frame, offset: usize, value: u32) -> bool {
         if self.timer == Some(frame) {
             return false;
@@ -217,9 +219,9 @@ impl Devices {
     /// Reads from a port.
     pub fn port_read(&self, port: u16, width: PortWidth) -> u32 {
         let read = self.port(port, width).and_then(|slot| match width {
-            PortWidth::Byte => sys::port_read8(slot, port).map(u32::from),
-            PortWidth::Word => sys::port_read16(slot, port).map(u32::from),
-            PortWidth::Long => sys::port_read32(slot, port),
+            PortWidth::Byte => ports::port_read8(slot, port).map(u32::from),
+            PortWidth::Word => ports::port_read16(slot, port).map(u32::from),
+            PortWidth::Long => ports::port_read32(slot, port),
         });
         read.unwrap_or(width.all_ones())
     }
@@ -228,9 +230,9 @@ impl Devices {
     pub fn port_write(&self, port: u16, width: PortWidth, value: u32) {
         let Some(slot) = self.port(port, width) else { return };
         match width {
-            PortWidth::Byte => sys::port_out(slot, port, value as u8),
-            PortWidth::Word => sys::port_out16(slot, port, value as u16),
-            PortWidth::Long => sys::port_out32(slot, port, value),
+            PortWidth::Byte => ports::port_out(slot, port, value as u8),
+            PortWidth::Word => ports::port_out16(slot, port, value as u16),
+            PortWidth::Long => ports::port_out32(slot, port, value),
         }
     }
 }
@@ -257,5 +259,41 @@ fn unmake(memory: &mut Memory, slots: &[u64]) {
     for slot in slots {
         sys::delete(*slot);
         memory.slot_free(*slot);
+    }
+}
+
+impl objects::machine::Devices for Sel4 {
+    fn device_frame(&mut self, address: u64) -> Result<DeviceFrame, DeviceError> {
+        self.devices.frame(&mut self.memory, address)
+    }
+
+    fn device_range(&self, address: u64, pages: u64) -> Result<bool, DeviceError> {
+        self.devices.range(address, pages)
+    }
+
+    fn device_read(&mut self, frame: Frame, offset: usize) -> Option<u32> {
+        self.devices.read(&mut self.memory, frame, offset)
+    }
+
+    fn device_write(&mut self, frame: Frame, offset: usize, value: u32) -> bool {
+        self.devices.write(&mut self.memory, frame, offset, value)
+    }
+}
+
+impl objects::machine::PortIo for Sel4 {
+    fn has_ports(&self) -> bool {
+        true
+    }
+
+    fn ports_usable(&self, first: u16, count: u32) -> bool {
+        self.devices.ports_usable(first, count)
+    }
+
+    fn port_read(&mut self, port: u16, width: PortWidth) -> u32 {
+        self.devices.port_read(port, width)
+    }
+
+    fn port_write(&mut self, port: u16, width: PortWidth, value: u32) {
+        self.devices.port_write(port, width, value);
     }
 }

@@ -117,3 +117,36 @@ impl Sel4 {
         (component_events % (1 << service::WAITING), component_events >> service::WAITING)
     }
 }
+
+impl objects::machine::Endpoints for Sel4 {
+    fn has_endpoints(&self) -> bool {
+        true
+    }
+
+    fn endpoint_create(&mut self) -> Result<MachineEndpoint, OutOfMemory> {
+        self.with_all(Self::own_endpoint)
+    }
+
+    fn endpoint_find(&mut self, name: &[u8]) -> Result<MachineEndpoint, EndpointError> {
+        self.find_endpoint(name)
+    }
+
+    fn endpoint_destroy(&mut self, endpoint: MachineEndpoint) {
+        self.end_endpoint(endpoint);
+    }
+
+    fn endpoint_mint(
+        &mut self,
+        endpoint: MachineEndpoint,
+        thread: MachineThread,
+        slot: u8,
+        badge: u32,
+        for_what: EndpointUse,
+    ) -> Result<(), EndpointError> {
+        self.mint(endpoint, thread, slot, badge, for_what)
+    }
+
+    fn endpoint_unmint(&mut self, thread: MachineThread, slot: u8) {
+        self.threads.empty_slot(thread, slot);
+    }
+}

@@ -11,7 +11,7 @@
 //! The server frees all of it when memory is short ([`Sel4::with_all`]), and does not count it as in use.
 
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::{Aspace, Held, KEPT, KEPT_END, Machine, MachineThread, PAGE_SIZE, ThreadKey, USER_TOP};
+use objects::machine::{Aspace, Held, KEPT, KEPT_END, MachineThread, Memory as _, PAGE_SIZE, ThreadKey, USER_TOP};
 
 use super::aspace::Space;
 use super::memory::thread_objects::THREAD_UNITS;

@@ -20,6 +20,8 @@ use objects::machine::{DeviceError, Irq, IrqKey, IrqSource, MsiBlock};
 use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, VECTOR_BASE};
 
+use super::Sel4;
+use super::arch::message_address;
 use super::memory::Memory;
 use super::sys;
 use super::thread::NOTIFICATION;
@@ -75,7 +77,7 @@ impl Interrupts {
             pins: boot.pins as u32,
             first: boot.first_message as u32,
             vectors,
-            address: MESSAGE_ADDRESS | u64::from(processor()) << 12,
+            address: message_address(),
             own: [(0, 0); 3],
         })
     }
@@ -92,7 +94,7 @@ impl Interrupts {
         (u32::BITS - self.pins.leading_zeros(), self.vectors.len() as u32)
     }
 
-    /// See [`objects::machine::Machine::irq_open`].
+    /// See [`objects::machine::Interrupts::irq_open`].
     pub fn open(&mut self, memory: &mut Memory, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
         let wanted = match source {
             IrqSource::Pin { number, level, active_low } if number < 32 && self.pins >> number & 1 != 0 => {
@@ -144,14 +146,14 @@ impl Interrupts {
         self.lines.get(irq.0 as usize)?.watched.as_ref()
     }
 
-    /// See [`objects::machine::Machine::irq_ack`].
+    /// See [`objects::machine::Interrupts::irq_ack`].
     pub fn ack(&self, irq: Irq) {
         if let Some(watched) = self.watched(irq) {
             sys::irq_ack(watched.handler);
         }
     }
 
-    /// See [`objects::machine::Machine::irq_close`].
+    /// See [`objects::machine::Interrupts::irq_close`].
     pub fn close(&mut self, memory: &mut Memory, irq: Irq) {
         let Some(line) = self.lines.get_mut(irq.0 as usize) else { return };
         let Some(watched) = line.watched.take() else { return };
@@ -183,7 +185,7 @@ impl Interrupts {
         self.vectors.get(vector.checked_sub(self.first)? as usize)
     }
 
-    /// See [`objects::machine::Machine::msi_alloc`].
+    /// See [`objects::machine::MessageInterrupts::msi_alloc`].
     pub fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
         if !count.is_power_of_two() || count > BLOCK {
             return Err(DeviceError::Denied);
@@ -200,7 +202,7 @@ impl Interrupts {
         Ok(block)
     }
 
-    /// See [`objects::machine::Machine::msi_free`].
+    /// See [`objects::machine::MessageInterrupts::msi_free`].
     pub fn msi_free(&mut self, block: MsiBlock) {
         let first = block.first.saturating_sub(self.first) as usize;
         if let Some(run) = self.vectors.get_mut(first..first + block.count as usize) {
@@ -221,10 +223,34 @@ fn same(one: IrqSource, other: IrqSource) -> bool {
     }
 }
 
-/// The address to which devices write messages, without the processor's number.
-const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
+impl objects::machine::Interrupts for Sel4 {
+    fn irq_open(&mut self, source: IrqSource, key: IrqKey) -> Result<Irq, DeviceError> {
+        self.interrupts.open(&mut self.memory, source, key)
+    }
 
-/// The APIC number of this processor.
-fn processor() -> u8 {
-    (core::arch::x86_64::__cpuid(1).ebx >> 24) as u8
+    fn irq_ack(&mut self, irq: Irq) {
+        self.interrupts.ack(irq);
+    }
+
+    fn irq_close(&mut self, irq: Irq) {
+        self.interrupts.close(&mut self.memory, irq);
+    }
+
+    fn irq_counts(&self) -> (u32, u32) {
+        self.interrupts.counts()
+    }
+}
+
+impl objects::machine::MessageInterrupts for Sel4 {
+    fn has_message_interrupts(&self) -> bool {
+        true
+    }
+
+    fn msi_alloc(&mut self, count: u32) -> Result<MsiBlock, DeviceError> {
+        self.interrupts.msi_alloc(count)
+    }
+
+    fn msi_free(&mut self, block: MsiBlock) {
+        self.interrupts.msi_free(block);
+    }
 }

@@ -30,9 +30,11 @@ mod large;
 mod loose;
 pub mod several;
 pub mod thread_objects;
+mod window;
 
 use self::loose::Loose;
 use self::several::Strips;
+use super::arch::zero_page;
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
 use super::sys::{self, Object};
@@ -540,18 +542,4 @@ impl Memory {
 #[inline]
 fn fail_if_planned(want: MemoryRequest) -> Result<(), OutOfMemory> {
     if should_fail(want) { Err(OutOfMemory) } else { Ok(()) }
-}
-
-/// Zeroes a page of the window.
-fn zero_page(address: u64) {
-    // SAFETY: the page belongs to the caller, which got it from the allocator, and is mapped for writing.
-    unsafe {
-        core::arch::asm!(
-            "rep stosq",
-            inout("rcx") 512u64 => _,
-            inout("rdi") address => _,
-            in("rax") 0u64,
-            options(nostack, preserves_flags)
-        );
-    }
 }

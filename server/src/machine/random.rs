@@ -4,12 +4,11 @@
 //! its time-stamp counter. New entropy is mixed into the key. Output cannot be recovered from the state: bytes come
 //! from a buffer in which they are erased, and the stream replaces the key whenever the buffer is refilled.
 
-use core::arch::x86_64::{__cpuid, __cpuid_count};
-
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::clock::tsc;
+use super::Sel4;
+use super::arch::{counter, generators, jitter};
 
 /// See the module's description.
 pub struct Random {
@@ -26,14 +25,10 @@ impl Random {
     /// A generator seeded from the hardware.
     pub fn new() -> Self {
         let mut random = Random { stream: ChaCha20Rng::from_seed([0; 32]), stock: [0; STOCK], left: 0 };
-        let (rdrand, rdseed) = available();
         for _ in 0..16 {
             let mut word = jitter();
-            if rdseed {
-                word ^= hardware(rdseed_step).unwrap_or(0);
-            }
-            if rdrand {
-                word = word.rotate_left(31) ^ hardware(rdrand_step).unwrap_or(0);
+            for number in generators().into_iter().flatten() {
+                word = word.rotate_left(31) ^ number;
             }
             random.add(&word.to_le_bytes());
         }
@@ -60,7 +55,7 @@ impl Random {
     pub fn add(&mut self, data: &[u8]) {
         (self.stock, self.left) = ([0; STOCK], 0);
         let mut block = [0; 32];
-        block[..8].copy_from_slice(&tsc().to_le_bytes());
+        block[..8].copy_from_slice(&counter().to_le_bytes());
         self.rekey(block);
         for part in data.chunks(32) {
             let mut block = [0; 32];
@@ -80,40 +75,12 @@ impl Random {
     }
 }
 
-/// Whether the processor has RDRAND and RDSEED.
-fn available() -> (bool, bool) {
-    let leaves = __cpuid(0).eax;
-    let rdrand = __cpuid(1).ecx >> 30 & 1 != 0;
-    let rdseed = leaves >= 7 && __cpuid_count(7, 0).ebx >> 18 & 1 != 0;
-    (rdrand, rdseed)
-}
-
-fn rdrand_step() -> (u64, bool) {
-    let (word, ok): (u64, u8);
-    // SAFETY: only called when the processor has the instruction; it changes only the two registers.
-    unsafe { core::arch::asm!("rdrand {}", "setc {}", out(reg) word, out(reg_byte) ok, options(nomem, nostack)) };
-    (word, ok != 0)
-}
-
-fn rdseed_step() -> (u64, bool) {
-    let (word, ok): (u64, u8);
-    // SAFETY: as for `rdrand_step`.
-    unsafe { core::arch::asm!("rdseed {}", "setc {}", out(reg) word, out(reg_byte) ok, options(nomem, nostack)) };
-    (word, ok != 0)
-}
-
-/// The generators may be exhausted for a moment; the processor's manufacturer recommends some retries.
-fn hardware(step: fn() -> (u64, bool)) -> Option<u64> {
-    (0..10).map(|_| step()).find(|(_, ok)| *ok).map(|(word, _)| word)
-}
-
-/// The low bits of the time-stamp counter around instructions of varying duration.
-fn jitter() -> u64 {
-    let mut word = 0u64;
-    for _ in 0..32 {
-        let before = tsc();
-        let _ = __cpuid(0);
-        word = word.rotate_left(2) ^ tsc().wrapping_sub(before) ^ before;
+impl objects::machine::Random for Sel4 {
+    fn random(&mut self, out: &mut [u8]) {
+        self.random.fill(out);
     }
-    word
+
+    fn add_entropy(&mut self, data: &[u8]) {
+        self.random.add(data);
+    }
 }

@@ -1,19 +1,19 @@
 //! The start of the server and its event loop; see the crate's description.
 
 use alloc::vec::Vec;
-use core::arch::{asm, naked_asm};
 use core::convert::Infallible;
 use core::panic::PanicInfo;
 use core::{fmt, ptr};
 
+use objects::arch::{Architecture, Native, PageFaultAccess};
 use objects::containers::growth::Grows;
 use objects::core::debuglog;
-use objects::machine::{Fault, Machine, ThreadKey};
-use objects::task::exception::page_fault;
+use objects::machine::{Fault, Memory as _, ThreadKey, Time as _};
 use sel4::{Message, Received};
 use server::{Answer, Boot, Server, StartError};
 use server_boot::{BootInfo, MAGIC, service};
 
+use crate::machine::arch::crash;
 use crate::machine::chunks::CHUNKS;
 use crate::machine::log::{Level, line};
 use crate::machine::record;
@@ -50,20 +50,13 @@ impl fmt::Display for Error {
     }
 }
 
-/// The root task starts the server's thread here, with the boot pages' address in rdi and the stack set up.
-// SAFETY: the linker takes this name as the entry point, and no other symbol has it.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-extern "C" fn _start() -> ! {
-    naked_asm!("xor ebp, ebp", "call {start}", "ud2", start = sym start)
-}
-
-extern "C" fn start(boot: *const BootInfo) -> ! {
+/// The server's first function; its entry point calls it.
+pub(super) extern "C" fn start(boot: *const BootInfo) -> ! {
     // SAFETY: the root task mapped the pages for as long as the server lives, and nothing writes to them.
     let boot = unsafe { &*boot };
     let Err(error) = run(boot);
     line(None, Level::Error, format_args!("the system does not start: {error}"));
-    die()
+    crash()
 }
 
 fn run(boot: &BootInfo) -> Result<Infallible, Error> {
@@ -192,13 +185,13 @@ fn fault(server: &mut Server<Sel4>, received: Received) -> Option<Message> {
     server.kernel.machine.set_caller(None);
     let fault = match sel4::Fault::decode(&received) {
         // The access was not the program's but an implicit one of the processor with the kernel's privileges: to a
-        // table of segments, or, where QEMU emulates `iretq` under a kernel with SMAP, to the stack. Mapping a page
+        // table of segments, or, where QEMU emulates a return from the kernel, to the stack. Mapping a page
         // does not help, so the fault would repeat forever.
-        sel4::Fault::Page { ip, code, .. } if code & page_fault::USER == 0 => {
-            Fault::Exception { ip, vector: page_fault::VECTOR, code }
+        sel4::Fault::Page { ip, code, .. } if !Native::page_fault_access(code).user => {
+            Fault::Exception { ip, vector: Native::PAGE_FAULT, code }
         }
         sel4::Fault::Page { ip, address, fetch, code } => {
-            let write = code & page_fault::WRITE != 0;
+            let PageFaultAccess { write, .. } = Native::page_fault_access(code);
             // Without execute-disable the processor does not distinguish fetches from loads.
             let execute = if sel4::KNOWS_EXECUTE { fetch } else { !write && address == ip };
             Fault::Page { address, ip, write, execute }
@@ -230,14 +223,8 @@ fn trace(server: &Server<Sel4>, key: ThreadKey, received: &Received, answer: &An
     }
 }
 
-/// Faults, so that the root task reports this server's death.
-fn die() -> ! {
-    // SAFETY: the instruction is undefined on purpose; nothing after it runs.
-    unsafe { asm!("ud2", options(noreturn, nostack)) }
-}
-
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     line(None, Level::Error, format_args!("{info}"));
-    die()
+    crash()
 }

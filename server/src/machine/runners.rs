@@ -7,14 +7,15 @@
 
 use alloc::vec::Vec;
 
+use objects::arch::{DebugRegisters, Registers, UserRegisters};
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::user_registers::UserRegisters;
 use objects::machine::{
-    Aspace, DebugRegisters, EndpointUse, Machine, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread,
-    Priority, Registers, Runs,
+    Aspace, EndpointUse, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread, Priority, Random as _,
+    Runs,
 };
 
 use super::Sel4;
+use super::arch::{hidden_base, with_hidden_base};
 use super::memory::Unit;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys::{self, Object, THREAD_BITS};
@@ -25,8 +26,8 @@ const GUARD_BITS: u32 = 18;
 /// One runner.
 struct Runner {
     made_of: ThreadObjects,
-    /// The GS base that it was given, for kernels that do not report it.
-    gs_base: u64,
+    /// The base that it was given, for kernels that do not report it.
+    base: u64,
 }
 
 /// A notification that is bound to a thread.
@@ -113,7 +114,7 @@ impl Sel4 {
         let made_of = self.memory.thread_objects()?;
         let filled = self.fill_runner(made_of, aspace, endpoint, priority);
         filled.inspect_err(|_| self.memory.thread_objects_free(made_of))?;
-        Ok(MachineRunner(self.runners.runners.add(Runner { made_of, gs_base: 0 })))
+        Ok(MachineRunner(self.runners.runners.add(Runner { made_of, base: 0 })))
     }
 
     fn fill_runner(
@@ -143,7 +144,7 @@ impl Sel4 {
     pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
         if let Some(runner) = self.runners.runners.get_mut(runner.0) {
             let registers = UserRegisters::new(*registers);
-            runner.gs_base = registers.get().gs_base;
+            runner.base = hidden_base(&registers);
             sys::write_foreign(runner.made_of.tcb, &registers, resume);
         }
     }
@@ -177,7 +178,7 @@ impl Sel4 {
     pub(super) fn registers_of_runner(&self, runner: MachineRunner) -> Registers {
         let Some(runner) = self.runners.runners.get(runner.0) else { return Registers::default() };
         let registers = sys::read_registers(runner.made_of.tcb).unwrap_or_default();
-        if sel4::KERNEL_KEEPS_GS { Registers { gs_base: runner.gs_base, ..registers } } else { registers }
+        with_hidden_base(registers, runner.base)
     }
 
     pub(super) fn debug_of_runner(&self, runner: MachineRunner) -> Option<DebugRegisters> {
@@ -218,5 +219,114 @@ impl Sel4 {
             self.memory.unit_free(gone.unit);
             self.memory.slot_free(gone.slot);
         }
+    }
+}
+
+impl objects::machine::VirtualProcessors for Sel4 {
+    fn has_virtual_processors(&self) -> bool {
+        true
+    }
+
+    fn runner_create(
+        &mut self,
+        aspace: Aspace,
+        endpoint: MachineEndpoint,
+        priority: Priority,
+    ) -> Result<MachineRunner, OutOfMemory> {
+        self.with_all(|machine| machine.make_runner(aspace, endpoint, priority))
+    }
+
+    fn runs_foreign(&self) -> bool {
+        sel4::RUNS_FOREIGN
+    }
+
+    fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.write_runner(runner, registers, true);
+    }
+
+    fn runner_stop(&mut self, runner: MachineRunner) {
+        self.stop_runner(runner);
+    }
+
+    fn runner_runtime(&mut self, runner: MachineRunner) -> Option<i64> {
+        self.runtime_of_runner(runner)
+    }
+
+    fn runner_registers(&mut self, runner: MachineRunner) -> Registers {
+        self.registers_of_runner(runner)
+    }
+
+    fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
+        self.share_with_runner(runner, owner);
+    }
+
+    fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters> {
+        self.debug_of_runner(runner)
+    }
+
+    fn runner_set_debug(&mut self, runner: MachineRunner, registers: &DebugRegisters) {
+        self.set_debug_of_runner(runner, registers);
+    }
+
+    fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers) {
+        self.stop_runner(runner);
+        self.write_runner(runner, registers, false);
+    }
+
+    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+        self.hold_runner(runner)
+    }
+
+    fn runner_release(&mut self, runner: MachineRunner) {
+        self.release_runner(runner);
+    }
+
+    fn runner_set_priority(&mut self, runner: MachineRunner, priority: Priority) {
+        self.prioritise_runner(runner, priority);
+    }
+
+    fn runner_destroy(&mut self, runner: MachineRunner) {
+        self.end_runner(runner);
+    }
+
+    fn doorbell_create(&mut self, thread: MachineThread) -> Result<MachineDoorbell, OutOfMemory> {
+        self.with_all(|machine| machine.make_doorbell(thread))
+    }
+
+    fn doorbell_ring(&mut self, doorbell: MachineDoorbell) {
+        self.ring_doorbell(doorbell);
+    }
+
+    fn doorbell_destroy(&mut self, doorbell: MachineDoorbell) {
+        self.destroy_doorbell(doorbell);
+    }
+
+    fn thread_calls(&self, thread: MachineThread) -> bool {
+        self.threads.calls(thread)
+    }
+
+    fn thread_interrupt(&mut self, thread: MachineThread) -> Registers {
+        self.threads.interrupt(thread)
+    }
+
+    fn thread_divert(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.divert(thread, registers);
+    }
+
+    fn thread_map_page(&mut self, thread: MachineThread, frame: Frame) -> Result<u64, OutOfMemory> {
+        let aspace = self.threads.aspace(thread).ok_or(OutOfMemory)?;
+        self.with_all(|machine| machine.hidden_map(Aspace(aspace), frame)).map(|(address, _)| address)
+    }
+
+    fn thread_unmap_page(&mut self, thread: MachineThread, address: u64) {
+        self.threads.aspace(thread).into_iter().for_each(|aspace| self.hidden_unmap(Aspace(aspace), address));
+    }
+
+    fn thread_word(&self, thread: MachineThread, offset: usize) -> u64 {
+        self.threads.word(thread, offset)
+    }
+
+    fn thread_set_word(&mut self, thread: MachineThread, offset: usize, value: u64) {
+        self.threads.set_word(thread, offset, value);
     }
 }

@@ -10,10 +10,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
+use objects::machine::Power;
+use server_boot::FLAG_POWER;
 use server_boot::cspace::{PORT_ACPI, PORT_CONSOLE, PORT_EXIT, PORT_LINK, PORT_RESET, PORT_RTC, root_slot};
 
+use super::Sel4;
+use super::arch::ports::{port_in, port_out, port_out16};
 use super::clock::seconds_from_date;
-use super::sys::{port_in, port_out, port_out16};
 
 const DATA: u16 = 0;
 const INTERRUPTS: u16 = 1;
@@ -259,4 +262,30 @@ fn read_date() -> i64 {
     let (year, month, day) = (number(register(9)), number(register(8)), number(register(7)));
     let (minute, second) = (number(register(2)), number(register(0)));
     seconds_from_date(2000 + year, month, day, hour, minute, second)
+}
+
+impl objects::machine::Console for Sel4 {
+    fn console_write(&mut self, text: &[u8]) {
+        console_write(text);
+    }
+
+    fn serial_write(&mut self, data: &[u8]) -> usize {
+        self.link.write(data)
+    }
+
+    fn serial_read(&mut self, out: &mut [u8]) -> usize {
+        self.link.read(out)
+    }
+}
+
+impl objects::machine::PowerSwitch for Sel4 {
+    fn power(&mut self, how: Power) {
+        self.link.flush();
+        if self.flags & FLAG_POWER != 0 {
+            match how {
+                Power::Off => power_off(),
+                Power::Reboot => reboot(),
+            }
+        }
+    }
 }

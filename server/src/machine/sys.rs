@@ -4,15 +4,16 @@
 //! operation that frees something fails, the debug kernel reports it and the server ignores it: the caller could do
 //! nothing about it, and the object stays with its owner.
 
-use objects::general_registers;
-use objects::machine::user_registers::UserRegisters;
-use objects::machine::{DebugRegisters, EndpointUse, Priority, Registers, Runs};
+use objects::arch::{DebugRegisters, Registers, UserRegisters};
+use objects::machine::{EndpointUse, Priority, Runs};
 use sel4::{
-    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IoPort, IrqHandler, Message, MessageInfo, Notification,
-    Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
-    Untyped, UserContext, VSpace,
+    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IrqHandler, Message, MessageInfo, Notification, Page,
+    PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped,
+    VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
+
+use super::arch::{debug_from_words, debug_words, from_context, user_context};
 
 pub use sel4::{AT_ONCE, Attributes, Caching, Error, ObjectType as Object};
 
@@ -67,7 +68,7 @@ fn root_path(slot: u64) -> Slot {
     SELF.slot(slot, root_bits())
 }
 
-fn complain(result: Result<()>, what: &str) {
+pub(super) fn complain(result: Result<()>, what: &str) {
     if let Err(error) = result {
         sel4::debug_println!("server: {what}: {error}");
         let _ = (error, what);
@@ -317,10 +318,6 @@ pub fn stop_and_read(tcb: u64) -> Result<Registers> {
     Tcb::new(tcb).read_registers(true).map(from_context)
 }
 
-fn from_context(c: UserContext) -> Registers {
-    general_registers!(c => Registers { rip: c.rip, rflags: c.rflags })
-}
-
 /// Sets a thread's registers, and resumes it if `resume` is set.
 pub fn write_registers(tcb: u64, resume: bool, registers: &UserRegisters) {
     complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
@@ -331,7 +328,7 @@ pub fn write_foreign(tcb: u64, registers: &UserRegisters, resume: bool) {
     complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
 }
 
-/// Makes a thread use another thread's x87 and vector registers from now on, if the kernel can do that.
+/// Makes a thread use another thread's vector registers from now on, if the kernel can do that.
 pub fn share_fpu(tcb: u64, owner: u64) {
     if let Some(result) = Tcb::new(tcb).share_fpu(Tcb::new(owner)) {
         complain(result, "share vector registers");
@@ -347,12 +344,7 @@ pub fn hold(tcb: u64) -> Runs {
     }
 }
 
-fn user_context(registers: &UserRegisters) -> UserContext {
-    let r = registers.get();
-    general_registers!(r => UserContext { rip: r.rip, rflags: r.rflags })
-}
-
-/// A thread's x87 and vector registers, if the kernel provides them.
+/// A thread's vector registers, if the kernel provides them.
 pub fn read_fpu(tcb: u64) -> Option<[u64; FPU_WORDS]> {
     Tcb::new(tcb).read_fpu()?.ok()
 }
@@ -366,14 +358,12 @@ pub fn write_fpu(tcb: u64, state: &[u64; FPU_WORDS]) {
 
 /// A thread's debug registers, if the kernel provides them.
 pub fn read_debug(tcb: u64) -> Option<DebugRegisters> {
-    let [a, b, c, d, status, control] = Tcb::new(tcb).read_debug()?.ok()?;
-    Some(DebugRegisters { addresses: [a, b, c, d], status, control })
+    Tcb::new(tcb).read_debug()?.ok().map(debug_from_words)
 }
 
 /// Sets them, if the kernel supports that.
 pub fn write_debug(tcb: u64, registers: &DebugRegisters) {
-    let [a, b, c, d] = registers.addresses;
-    if let Some(result) = Tcb::new(tcb).write_debug(&[a, b, c, d, registers.status, registers.control]) {
+    if let Some(result) = Tcb::new(tcb).write_debug(&debug_words(registers)) {
         complain(result, "write debug registers");
     }
 }
@@ -400,43 +390,6 @@ pub fn irq_listen(irq: u64, notification: u64) -> Result<()> {
 #[inline]
 pub fn irq_ack(irq: u64) {
     complain(IrqHandler::new(irq).ack(), "acknowledge");
-}
-
-/// Reads a byte from a port; all ones if that is not allowed, as from a port without a device.
-#[inline]
-pub fn port_in(cap: u64, port: u16) -> u8 {
-    IoPort::new(cap).in8(port).unwrap_or(0xff)
-}
-
-/// Writes a byte to a port.
-#[inline]
-pub fn port_out(cap: u64, port: u16, value: u8) {
-    complain(IoPort::new(cap).out8(port, value), "port");
-}
-
-/// Writes two bytes to a port.
-pub fn port_out16(cap: u64, port: u16, value: u16) {
-    complain(IoPort::new(cap).out16(port, value), "port");
-}
-
-/// Writes four bytes to a port.
-pub fn port_out32(cap: u64, port: u16, value: u32) {
-    complain(IoPort::new(cap).out32(port, value), "port");
-}
-
-/// Reads a byte from a port.
-pub fn port_read8(cap: u64, port: u16) -> Option<u8> {
-    IoPort::new(cap).in8(port).ok()
-}
-
-/// Reads two bytes from a port.
-pub fn port_read16(cap: u64, port: u16) -> Option<u16> {
-    IoPort::new(cap).in16(port).ok()
-}
-
-/// Reads four bytes from a port.
-pub fn port_read32(cap: u64, port: u16) -> Option<u32> {
-    IoPort::new(cap).in32(port).ok()
 }
 
 /// Takes the pending signals of the server's notification: the badges, combined by OR; 0 for none.

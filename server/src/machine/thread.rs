@@ -36,14 +36,15 @@
 use alloc::vec::Vec;
 use core::ptr;
 
+use objects::arch::{DebugRegisters, FpuRegisters, GeneralRegisters, Registers, UserRegisters};
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::user_registers::UserRegisters;
-use objects::machine::{DebugRegisters, FpuRegisters, Frame, MachineThread, PAGE, Priority, Registers, ThreadKey};
+use objects::machine::{Aspace, Frame, MachineThread, PAGE, Priority, ThreadKey};
 
 use sel4::Message;
 
+use super::Sel4;
+use super::arch::{fpu, of_program, seen_by_program};
 use super::components::{NO_MEMORY, Parts};
-use super::fpu;
 use super::memory::Memory;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys;
@@ -67,9 +68,6 @@ const CALL_SLOT: u64 = 1;
 const FAULT_SLOT: u64 = 2;
 /// See [`sys::THREAD_BITS`].
 const CNODE_BITS: u8 = sys::THREAD_BITS;
-
-/// Bytes of a `syscall` instruction.
-const SYSCALL_LENGTH: u64 = 2;
 
 /// A thread's IPC buffer.
 #[derive(Clone, Copy)]
@@ -130,11 +128,9 @@ impl Thread {
         }
     }
 
-    /// The registers for the kernel, with the GS base at the buffer, where calls expect it. Some kernels set the GS
-    /// base themselves; for those it is 0.
-    fn with_gs(&self, registers: &Registers) -> UserRegisters {
-        let gs_base = if sel4::KERNEL_KEEPS_GS { 0 } else { self.buffer.address };
-        UserRegisters::new(Registers { gs_base, ..*registers })
+    /// The registers for the kernel.
+    fn of_program(&self, registers: &Registers) -> UserRegisters {
+        of_program(registers, self.buffer.address)
     }
 }
 
@@ -292,13 +288,13 @@ impl Threads {
     }
 
     /// Sets all registers of a thread that has not run, and lets it run. A component's thread runs already: it is
-    /// answered with `rdi`.
+    /// answered with the first argument.
     pub fn start(&mut self, thread: MachineThread, registers: &Registers) {
         let Some(thread) = self.get_mut(thread) else { return };
         if core::mem::take(&mut thread.unanswered) {
-            sys::answer(thread.tcb, done(registers.rdi as i64));
+            sys::answer(thread.tcb, done(registers.first_argument() as i64));
         } else {
-            sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
+            sys::write_registers(thread.tcb, true, &thread.of_program(registers));
         }
     }
 
@@ -355,35 +351,32 @@ impl Threads {
         }
     }
 
-    /// A thread's registers. For a thread that waits in a call, or whose fault was not answered, `rip` is the
-    /// instruction that will be repeated. For the thread whose call is being handled, `rip` is the instruction after
-    /// it; otherwise the kernel would make the call again when the registers are written back.
+    /// A thread's registers. For a thread that waits in a call, or whose fault was not answered, the instruction pointer
+    /// is at the instruction that will be repeated. For the thread whose call is being handled, it is at the
+    /// instruction after it; otherwise the kernel would make the call again when the registers are written back.
     pub fn registers(&self, thread: MachineThread) -> Registers {
         let key = self.keys.get(thread.0 as usize).copied();
         let Some(thread) = self.get(thread) else { return Registers::default() };
         let mut registers = sys::read_registers(thread.tcb).unwrap_or_default();
         if self.caller.is_some() && self.caller == key {
-            registers.rip = registers.rip.wrapping_add(SYSCALL_LENGTH);
+            registers.skip_call();
         }
-        if !sel4::KERNEL_KEEPS_GS {
-            registers.gs_base = 0;
-        }
-        registers
+        seen_by_program(registers)
     }
 
     /// Sets a stopped thread's registers. If it will continue elsewhere, the result of its call is dropped.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         self.answer_late();
-        let elsewhere = self.registers(thread).rip != registers.rip;
+        let elsewhere = self.registers(thread).ip() != registers.ip();
         if let Some(thread) = self.get_mut(thread) {
             if elsewhere {
                 thread.result = None;
             }
-            sys::write_registers(thread.tcb, false, &thread.with_gs(registers));
+            sys::write_registers(thread.tcb, false, &thread.of_program(registers));
         }
     }
 
-    /// A stopped thread's x87 and vector registers, if the kernel provides them.
+    /// A stopped thread's vector registers, if the kernel provides them.
     pub fn fpu(&self, thread: MachineThread) -> Option<FpuRegisters> {
         sys::read_fpu(self.get(thread)?.tcb).map(|words| fpu::decode(&words))
     }
@@ -405,7 +398,7 @@ impl Threads {
         sys::runtime(self.get(thread)?.tcb)
     }
 
-    /// Sets a stopped thread's x87 and vector registers.
+    /// Sets a stopped thread's vector registers.
     pub fn set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
         if let Some(thread) = self.get(thread) {
             sys::write_fpu(thread.tcb, &fpu::encode(registers));
@@ -426,13 +419,13 @@ impl Threads {
         }
     }
 
-    /// Sets the FS base. The kernel sets registers only together, and the thread continues at the given address.
-    pub fn set_fs_base(&mut self, thread: MachineThread, base: u64) {
+    /// Sets the thread pointer. The kernel sets registers only together, and the thread continues at the given address.
+    pub fn set_pointer(&mut self, thread: MachineThread, base: u64) {
         self.answer_late();
         let mut registers = self.registers(thread);
-        registers.fs_base = base;
+        registers.set_thread_pointer(base);
         if let Some(thread) = self.get(thread) {
-            sys::write_registers(thread.tcb, false, &thread.with_gs(&registers));
+            sys::write_registers(thread.tcb, false, &thread.of_program(&registers));
         }
     }
 
@@ -448,18 +441,17 @@ impl Threads {
     }
 
     /// Stops a thread that is in no call that was received and not answered. A message that it waits to send, or waits
-    /// for at an endpoint, is withdrawn, so `rip` is the instruction that sends or waits.
+    /// for at an endpoint, is withdrawn, so the instruction pointer is at the one that sends or waits.
     pub fn interrupt(&mut self, thread: MachineThread) -> Registers {
         self.answer_late();
         let Some(thread) = self.get(thread) else { return Registers::default() };
-        let registers = sys::stop_and_read(thread.tcb).unwrap_or_default();
-        Registers { gs_base: if sel4::KERNEL_KEEPS_GS { registers.gs_base } else { 0 }, ..registers }
+        seen_by_program(sys::stop_and_read(thread.tcb).unwrap_or_default())
     }
 
     /// Resumes such a thread with these registers.
     pub fn divert(&mut self, thread: MachineThread, registers: &Registers) {
         if let Some(thread) = self.get(thread) {
-            sys::write_registers(thread.tcb, true, &thread.with_gs(registers));
+            sys::write_registers(thread.tcb, true, &thread.of_program(registers));
         }
     }
 
@@ -565,4 +557,104 @@ fn read_word(frame: Frame, n: u64) -> u64 {
     // SAFETY: the word lies in a page that the window shows; the program may write it at any time, so the access is
     // volatile.
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(word(frame, n))) }
+}
+
+impl objects::machine::Threads for Sel4 {
+    fn thread_create(&mut self, aspace: Aspace, key: ThreadKey, _name: &str) -> Result<MachineThread, OutOfMemory> {
+        match self.thread_reuse(aspace, key) {
+            Some(thread) => Ok(thread),
+            None => self.with_all(|machine| machine.thread_make(aspace, key)),
+        }
+    }
+
+    fn thread_start(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.start(thread, registers);
+    }
+
+    fn thread_destroy(&mut self, thread: MachineThread) {
+        self.thread_end(thread);
+    }
+
+    fn thread_suspend(&mut self, thread: MachineThread) {
+        self.threads.suspend(thread);
+    }
+
+    fn thread_restart_call(&mut self, thread: MachineThread) {
+        self.threads.restart_call(thread);
+    }
+
+    fn thread_resume(&mut self, thread: MachineThread) {
+        self.threads.resume(thread);
+    }
+
+    fn thread_registers(&mut self, thread: MachineThread) -> Registers {
+        self.threads.registers(thread)
+    }
+
+    fn thread_set_registers(&mut self, thread: MachineThread, registers: &Registers) {
+        self.threads.set_registers(thread, registers);
+    }
+
+    fn thread_fpu(&mut self, thread: MachineThread) -> Option<FpuRegisters> {
+        self.threads.fpu(thread)
+    }
+
+    fn thread_set_fpu(&mut self, thread: MachineThread, registers: &FpuRegisters) {
+        self.threads.set_fpu(thread, registers);
+    }
+
+    fn thread_debug(&mut self, thread: MachineThread) -> Option<DebugRegisters> {
+        self.threads.debug(thread)
+    }
+
+    fn thread_set_debug(&mut self, thread: MachineThread, registers: &DebugRegisters) {
+        self.threads.set_debug(thread, registers);
+    }
+
+    fn has_debug(&self) -> bool {
+        sel4::HAS_DEBUG_REGISTERS
+    }
+
+    fn thread_runtime(&mut self, thread: MachineThread) -> Option<i64> {
+        self.threads.runtime(thread)
+    }
+
+    #[inline(always)]
+    fn own_ticks(&self) -> u64 {
+        sel4::ipc::ticks()
+    }
+
+    fn own_tick(&self) -> Option<u64> {
+        sel4::TELLS_TICKS.then_some(sel4::config::TIMER_TICK_MS * 1_000_000)
+    }
+
+    fn can_step(&self) -> bool {
+        sel4::KEEPS_TRAP_FLAG
+    }
+
+    #[inline]
+    fn keeps_stack_pointer(&self) -> bool {
+        sel4::KEEPS_STACK_POINTER
+    }
+
+    fn thread_set_priority(&mut self, thread: MachineThread, priority: Priority) {
+        self.threads.set_priority(thread, priority);
+    }
+
+    fn thread_prefer(&mut self, thread: MachineThread, preferred: bool) {
+        self.threads.prefer(thread, preferred);
+    }
+
+    fn thread_set_pointer(&mut self, thread: MachineThread, base: u64) {
+        self.threads.set_pointer(thread, base);
+    }
+
+    fn thread_wake(&mut self, thread: MachineThread, result: i64) {
+        self.threads.wake(thread, result);
+    }
+
+    #[inline]
+    fn thread_extra_args(&self, thread: MachineThread) -> [u64; 4] {
+        self.threads.extra_args(thread)
+    }
 }

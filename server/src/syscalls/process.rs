@@ -2,11 +2,12 @@
 
 use abi::{Rights, Status, ZX_DEFAULT_PROCESS_RIGHTS, ZX_DEFAULT_VMAR_RIGHTS, ZX_PROCESS_SHARED};
 use alloc::vec::Vec;
+use objects::arch::{Architecture, GeneralRegisters, Native, Registers};
 use objects::containers::growth::Grows;
 use objects::containers::slab::Key;
 use objects::core::continuation::SLICE_COPY_BYTES;
 use objects::core::handle::{Handle, HandleValue, INVALID};
-use objects::machine::{Machine, canonical};
+use objects::machine::Machine;
 use objects::memory::vmar::Vmar;
 use objects::task::job::Job;
 use objects::task::process::{Process, ProcessState};
@@ -15,7 +16,7 @@ use objects::task::thread::{Thread, ThreadState};
 use crate::Answer;
 use crate::cx::{Cx, MAX_COPY};
 use crate::long_call::SlicedCall;
-use crate::syscalls::thread::{initial, read_name};
+use crate::syscalls::thread::read_name;
 use crate::user::{In, Out};
 
 /// Creates a process in a job, with its root VMAR.
@@ -108,7 +109,7 @@ pub fn process_start<M: Machine>(
     if argument.is_some_and(|handle| !handle.rights.contains(Rights::TRANSFER)) {
         return refuse(cx, argument, Status::ACCESS_DENIED);
     }
-    if !canonical(entry as u64) {
+    if !Native::is_user_address(entry as u64) {
         return refuse(cx, argument, Status::INVALID_ARGS);
     }
     let (process, thread) = ids;
@@ -118,7 +119,7 @@ pub fn process_start<M: Machine>(
         return refuse(cx, argument, Status::BAD_STATE);
     }
     let value = cx.kernel.process_begin(process, argument)?;
-    let registers = initial(entry as u64, stack as u64, u64::from(value), arg2 as u64);
+    let registers = Registers::initial(entry as u64, stack as u64, [u64::from(value), arg2 as u64]);
     // A process whose first thread cannot run ends.
     cx.kernel.thread_start(thread, &registers).inspect_err(|_| cx.kernel.process_kill(process, 0))
 }

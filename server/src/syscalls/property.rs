@@ -13,6 +13,7 @@ use abi::{
 };
 use objects::Id;
 use objects::ObjectId;
+use objects::arch::{Architecture, Native};
 use objects::containers::name::Name;
 use objects::core::account::CountKind;
 use objects::core::handle::HandleValue;
@@ -100,7 +101,7 @@ fn word_of<M: Machine>(cx: &mut Cx<'_, M>, object: ObjectId, property: u32) -> R
             if property == ZX_PROP_REGISTER_GS {
                 return Err(Status::NOT_SUPPORTED);
             }
-            cx.kernel.thread_fs_base(thread)?
+            cx.kernel.thread_pointer(thread)?
         }
         ZX_PROP_PROCESS_DEBUG_ADDR => objects.get(objects.typed::<Process>(object)?)?.debug_addr,
         ZX_PROP_PROCESS_BREAK_ON_LOAD => objects.get(objects.typed::<Process>(object)?)?.break_on_load,
@@ -205,14 +206,13 @@ pub fn object_set_property<M: Machine>(
             fits(size, size_of::<u64>())?;
             let thread = own_thread(cx, object)?;
             let base = word(cx)?;
-            // Bits 47 to 63 must be equal.
-            if (base.cast_signed() << 16 >> 16).cast_unsigned() != base {
+            if !Native::can_be_pointer(base) {
                 return Err(Status::INVALID_ARGS);
             }
             if property == ZX_PROP_REGISTER_GS {
                 return Err(Status::NOT_SUPPORTED);
             }
-            cx.kernel.thread_set_fs_base(thread, base)
+            cx.kernel.thread_set_pointer(thread, base)
         }
         ZX_PROP_PROCESS_DEBUG_ADDR => {
             fits(size, size_of::<u64>())?;

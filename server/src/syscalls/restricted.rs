@@ -4,10 +4,10 @@ use abi::{
     HAFNON_RESTRICTED_STOP_EXCEPTION, HAFNON_RESTRICTED_STOP_KICK, HAFNON_RESTRICTED_STOP_PAGE_FAULT, Rights, Status,
     ZX_DEFAULT_VMO_RIGHTS, ZX_RESTRICTED_REASON_EXCEPTION, ZX_RESTRICTED_REASON_KICK, zx_exception_report_t,
 };
+use objects::arch::{Architecture, Native, PageFaultAccess};
 use objects::core::continuation::PAGE_WAIT;
 use objects::core::handle::HandleValue;
-use objects::machine::{Machine, PAGE, canonical};
-use objects::task::exception::page_fault;
+use objects::machine::{Machine, PAGE};
 use objects::task::thread::Thread;
 
 use crate::Answer;
@@ -52,7 +52,7 @@ pub fn restricted_enter<M: Machine>(
     vector_table_ptr: usize,
     _context: usize,
 ) -> Answer {
-    if options != 0 || !canonical(vector_table_ptr as u64) {
+    if options != 0 || !Native::is_user_address(vector_table_ptr as u64) {
         return Answer::Done(i64::from(Status::INVALID_ARGS.0));
     }
     Answer::Done(match cx.kernel.restricted_enter(cx.thread) {
@@ -69,9 +69,8 @@ pub fn restricted_stop<M: Machine>(cx: &mut Cx<'_, M>, kind: u64, place: u64, co
     }
     let report = match kind {
         HAFNON_RESTRICTED_STOP_KICK => None,
-        HAFNON_RESTRICTED_STOP_PAGE_FAULT if code & page_fault::USER != 0 => {
-            let write = code & page_fault::WRITE != 0;
-            let execute = code & page_fault::FETCH != 0;
+        HAFNON_RESTRICTED_STOP_PAGE_FAULT if Native::page_fault_access(code).user => {
+            let PageFaultAccess { write, execute, .. } = Native::page_fault_access(code);
             let aspace = cx.kernel.restricted_aspace(cx.own_process()?)?;
             match cx.kernel.page_fault(aspace, place, write, execute) {
                 Ok(()) => return Ok(Answer::Done(i64::from(Status::OK.0))),
@@ -79,7 +78,7 @@ pub fn restricted_stop<M: Machine>(cx: &mut Cx<'_, M>, kind: u64, place: u64, co
                 Err(status) => Some(page_fault_report(place, write, execute, status)),
             }
         }
-        HAFNON_RESTRICTED_STOP_PAGE_FAULT => Some(processor_report(page_fault::VECTOR, code)),
+        HAFNON_RESTRICTED_STOP_PAGE_FAULT => Some(processor_report(Native::PAGE_FAULT, code)),
         HAFNON_RESTRICTED_STOP_EXCEPTION => Some(processor_report(place, code)),
         _ => return Err(Status::INVALID_ARGS),
     };

@@ -22,7 +22,8 @@ use xtask_common::paths::Paths;
 const ROOT: &str = "objects/src";
 
 /// The families, from the base to the top.
-const ORDER: &[&str] = &["containers", "machine", "core", "memory", "time", "ipc", "task", "device", "guest", "kernel"];
+const ORDER: &[&str] =
+    &["containers", "arch", "machine", "core", "memory", "time", "ipc", "task", "device", "guest", "kernel"];
 
 /// An exception: a name that families use although it belongs to a family above them.
 struct Against {

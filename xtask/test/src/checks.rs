@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, kernel_entry};
+use super::{Context, Test, architecture, kernel_entry};
 use xtask_build::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use xtask_build::kernel::{self, Variant};
 use xtask_build::setup;
@@ -90,6 +90,7 @@ pub fn tests() -> Vec<Test> {
             if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
         }),
         check("check.kernel-entry", kernel_entry::check),
+        check("check.architecture", architecture::check),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {
@@ -203,16 +204,18 @@ fn unsafe_code(context: &Context<'_>) -> Result<()> {
 /// The places where the server writes a thread's registers: file, code, number of occurrences. The functions of
 /// `sys.rs` take registers that are safe for user mode (`UserRegisters`), and no other code builds the kernel's
 /// register set. A new place must be added here and to the cases `tamper.registers.*`.
-const REGISTER_WRITES: [(&str, &str, usize); 6] = [
+const REGISTER_WRITES: [(&str, &str, usize); 7] = [
     // Thread start, registers set by a debugger, FS base, upcall.
     ("server/src/machine/thread.rs", "sys::write_registers(", 4),
     // Code of a virtual processor or of restricted mode, resumed or left stopped.
     ("server/src/machine/runners.rs", "sys::write_foreign(", 1),
     ("server/src/machine/sys.rs", ".write_registers(&user_context(", 1),
     ("server/src/machine/sys.rs", ".write_foreign(&user_context(", 1),
-    ("server/src/machine/sys.rs", "registers: &UserRegisters", 3),
+    ("server/src/machine/sys.rs", "registers: &UserRegisters", 2),
+    // The construction, and the base that some kernels do not report.
+    ("server/src/machine/arch/x86_64/registers.rs", "registers: &UserRegisters", 2),
     // The import, the type of registers that are read, and the construction.
-    ("server/src/machine/sys.rs", "UserContext", 4),
+    ("server/src/machine/arch/x86_64/registers.rs", "UserContext", 4),
 ];
 
 /// All registers of program threads reach the kernel through the places in [`REGISTER_WRITES`].

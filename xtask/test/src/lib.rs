@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod allocations;
+mod architecture;
 pub mod args;
 mod bench;
 mod bombs;

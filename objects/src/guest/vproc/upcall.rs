@@ -17,19 +17,15 @@ use abi::{HAFNON_VPROC_EVENTS_OFFSET, Status, hafnon_vproc_events_t};
 use core::mem::offset_of;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{Vproc, state};
+use super::Vproc;
+use crate::arch::{Architecture, GeneralRegisters, Native};
 use crate::core::object::Id;
 use crate::core::object::WOKEN;
 use crate::core::port::Port;
 use crate::kernel::Kernel;
-use crate::machine::{Machine, Registers, canonical};
+use crate::machine::Machine;
 use crate::memory::vmo::Vmo;
 use crate::task::thread::{Thread, ThreadState};
-
-/// Processor flags at the start of an upcall: only those that a program always has.
-const FLAGS: u64 = 0x202;
-/// The trap flag: single-stepping continues in the upcall.
-const TRAP: u64 = 0x100;
 
 macro_rules! place {
     ($field:ident) => {
@@ -146,7 +142,7 @@ impl<M: Machine> Kernel<M> {
             return false;
         }
         let events = self.vproc_events(page);
-        let can = events.enabled == 1 && canonical(events.entry_ip);
+        let can = events.enabled == 1 && Native::is_user_address(events.entry_ip);
         if events.pending != 0 && !can {
             self.machine.doorbell_ring(doorbell);
         }
@@ -161,14 +157,13 @@ impl<M: Machine> Kernel<M> {
         let found = self.machine.thread_interrupt(machine);
         let found = self.with_stack_pointer(owner, found);
         let events = self.vproc_events(page);
-        let resumes = (events.resume_from..events.resume_to).contains(&found.rip);
+        let resumes = (events.resume_from..events.resume_to).contains(&found.ip());
         let mut told = self.vmo_write(page, place!(enabled), 0u64.as_bytes());
-        told = told.and_then(|()| self.vmo_write(page, place!(interrupted), found.rip.as_bytes()));
+        told = told.and_then(|()| self.vmo_write(page, place!(interrupted), found.ip().as_bytes()));
         if !resumes {
-            told = told.and_then(|()| self.vmo_write(page, place!(saved), state(&found).as_bytes()));
+            told = told.and_then(|()| self.vmo_write(page, place!(saved), found.to_vproc().as_bytes()));
         }
-        let entry =
-            Registers { rip: events.entry_ip, rsp: events.entry_sp, rflags: FLAGS | found.rflags & TRAP, ..found };
+        let entry = found.upcall(events.entry_ip, events.entry_sp);
         if told.is_err() {
             self.machine.doorbell_ring(doorbell);
         }
@@ -190,6 +185,7 @@ mod tests {
     use super::*;
     use crate::containers::name::Name;
     use crate::fake::FakeMachine;
+    use crate::machine::Registers;
     use crate::task::blocking::Wait;
 
     const ENTRY: u64 = 0x4000_0000;

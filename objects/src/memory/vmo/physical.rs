@@ -142,6 +142,7 @@ mod tests {
     use crate::fake::FakeMachine;
 
     use super::*;
+    use crate::machine::Memory;
 
     #[test]
     fn a_devices_pages_are_taken_as_they_are_looked_up() {

@@ -405,7 +405,7 @@ impl World {
         for _ in 0..2 {
             let page = self.kernel.machine.mapped[&machine.0].get(&(address / PAGE * PAGE)).copied();
             if let Some((frame, Perm { write: true, .. })) = page {
-                use crate::machine::Machine;
+                use crate::machine::Memory;
                 self.kernel.machine.frame_write(frame, (address % PAGE) as usize, &[value; CELL as usize]);
                 return true;
             }
@@ -444,7 +444,7 @@ impl World {
 
     /// Checks what programs see without a call or fault.
     fn check_mapped(&self) -> Result<(), TestCaseError> {
-        use crate::machine::Machine;
+        use crate::machine::Memory;
         for m in &self.mapped {
             let machine = self.kernel.aspaces.get(self.spaces[m.space].0).unwrap().machine;
             let (target, from) = self.target(m.node);

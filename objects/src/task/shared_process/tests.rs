@@ -7,7 +7,7 @@ use super::*;
 use crate::core::handle::Handle;
 use crate::fake::FakeMachine;
 use crate::machine::Aspace;
-use crate::machine::{PAGE, Perm, Registers};
+use crate::machine::{Memory, PAGE, Perm, Registers};
 use crate::memory::tree_walk::{Node, Walk};
 use crate::memory::vmar::{MapRequest, Place};
 use crate::memory::vmo::Vmo;

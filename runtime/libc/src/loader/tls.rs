@@ -7,11 +7,10 @@
 use super::elf::{Dynamic, Image, Symbol, TlsSegment};
 use super::reloc::{Binding, Resolve};
 use super::symbols::{self, Name};
+use crate::arch::{descriptor_offset, descriptor_undefined, memcpy};
 use crate::lock::Lock;
-use crate::memory::memcpy;
 use crate::thread;
 use alloc::vec::Vec;
-use core::arch::naked_asm;
 
 /// The size and alignment of the static area.
 #[derive(Clone, Copy)]
@@ -86,19 +85,6 @@ pub unsafe extern "C" fn __tls_get_addr(index: *const TlsIndex) -> *mut u8 {
     // SAFETY: relocation has filled in this pair.
     let index = unsafe { &*index };
     thread::pointer().wrapping_sub(index.module).wrapping_add(index.offset) as *mut u8
-}
-
-/// Function of a TLS descriptor: returns the offset from the thread pointer, its argument, in `rax`, and preserves all
-/// other registers.
-#[unsafe(naked)]
-extern "C" fn descriptor_offset() {
-    naked_asm!("mov rax, [rax + 8]", "ret")
-}
-
-/// Function of a TLS descriptor for an undefined weak variable: returns an offset that makes the address 0.
-#[unsafe(naked)]
-extern "C" fn descriptor_undefined() {
-    naked_asm!("xor eax, eax", "sub rax, fs:0", "ret")
 }
 
 /// The two words of a TLS descriptor.

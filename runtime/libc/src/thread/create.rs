@@ -15,9 +15,9 @@
 use super::attr::Attributes;
 use super::block::Block;
 use super::{Destructor, Start, Thread, current};
+use crate::arch::entry;
 use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ERANGE, ESRCH};
 use crate::{c, sys, system};
-use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -76,22 +76,7 @@ impl Thread {
     }
 }
 
-/// The first instructions of a thread: `rdi` = its structure. Marks the end of the stack for unwinders.
-#[unsafe(naked)]
-extern "C" fn entry() {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "xor ebp, ebp",
-        "and rsp, -16",
-        "call {run}",
-        "ud2",
-        ".cfi_endproc",
-        run = sym run,
-    )
-}
-
-unsafe extern "C" fn run(thread: *mut Thread) -> ! {
+pub unsafe extern "C" fn run(thread: *mut Thread) -> ! {
     // SAFETY: the structure is this thread's own, and its creator has initialised it.
     unsafe {
         let argument = (*thread).argument;
@@ -142,7 +127,7 @@ pub unsafe fn create(
     unsafe {
         let block = (*thread).block;
         let name = if name.is_null() { c"pthread".as_ptr().cast() } else { name };
-        let len = crate::memory::strlen(name);
+        let len = crate::arch::strlen(name);
         let process = (*current()).process.get();
         let status = sys::zx_thread_create(thrd_get_zx_process(), name, len, 0, &mut handle);
         if status != sys::OK {
@@ -391,7 +376,7 @@ pub extern "C" fn thrd_set_zx_process(process: sys::Handle) -> sys::Handle {
 pub unsafe extern "C" fn pthread_setname_np(thread: *mut Thread, name: *const u8) -> i32 {
     // SAFETY: a living thread and a C string, by contract.
     unsafe {
-        let len = crate::memory::strlen(name);
+        let len = crate::arch::strlen(name);
         let status = sys::zx_object_set_property(thrd_get_zx_handle(thread), sys::PROP_NAME, name.cast(), len);
         crate::errno::from_status(status)
     }

@@ -16,7 +16,7 @@ mod once;
 mod rwlock;
 
 pub use attr::STACK_MIN;
-pub use create::{init_main, run_destructors};
+pub use create::{init_main, run, run_destructors};
 pub use keys::KEYS;
 
 use crate::sys::{self, Handle};

@@ -23,7 +23,7 @@ impl Memory {
         chunk + u64::from(frame.0 % PARTS) * 4096
     }
 
-    /// See [`objects::Machine::frames_contiguous`](objects::machine::Machine::frames_contiguous).
+    /// See [`objects::Memory::frames_contiguous`](objects::machine::Memory::frames_contiguous).
     pub fn frames_contiguous(&mut self, count: u32, align_log2: u8) -> Result<Frame, OutOfMemory> {
         fail_if_planned(MemoryRequest::Frame)?;
         // A request for pages aligned to large pages gets large pages.

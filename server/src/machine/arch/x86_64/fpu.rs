@@ -8,7 +8,7 @@
 //! | 512 | the components that are present: x87, SSE, AVX; the others have their initial state |
 //! | 576 to 831 | the upper halves of ymm0 to ymm15 |
 
-use objects::machine::FpuRegisters;
+use objects::arch::{FpuRegisters, VectorRegisters};
 use sel4::FPU_WORDS;
 
 const ST: usize = 32 / 8;

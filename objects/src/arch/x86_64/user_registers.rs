@@ -5,7 +5,7 @@
 //! [`UserRegisters`], which are safe whatever they are made from. Calls reject invalid requests of programs before
 //! that; the kernel checks its input once more.
 
-use crate::machine::{Registers, canonical};
+use super::registers::{Registers, canonical};
 
 /// Flags that a program may set freely: carry, parity, adjust, zero, sign, trap, direction, overflow, nested task,
 /// alignment check, identification.
@@ -14,14 +14,14 @@ pub const USER_FLAGS: u64 = 0x24_4dd5;
 /// set it with `iret`; a debugger that writes registers leaves it as it is, or clears it along with a new `rip`.
 pub const RESUME_FLAG: u64 = 1 << 16;
 /// Flags that are always set: the interrupt flag, and a reserved bit.
-const SET_FLAGS: u64 = 0x202;
+pub(super) const SET_FLAGS: u64 = 0x202;
 
 /// Registers with a user address in RIP, canonical segment bases, and only flags that a program may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UserRegisters(Registers);
 
 /// Whether an address can be the base of FS or GS. A base in the kernel's half gives no access to its memory.
-const fn can_be_base(address: u64) -> bool {
+pub(super) const fn can_be_base(address: u64) -> bool {
     address.wrapping_add(1 << 47) >> 48 == 0
 }
 
@@ -44,6 +44,12 @@ impl UserRegisters {
     /// The registers.
     pub const fn get(&self) -> &Registers {
         &self.0
+    }
+}
+
+impl From<Registers> for UserRegisters {
+    fn from(registers: Registers) -> Self {
+        UserRegisters::new(registers)
     }
 }
 

@@ -1,26 +1,14 @@
 //! Decoder for the instructions that use I/O ports, and no others.
 
-use crate::machine::{PortWidth, Registers};
+use super::Registers;
+use crate::arch::{PortAccess, PortOperation as Operation, PortWidth};
 
-/// Maximum length of an instruction in bytes.
-pub const LONGEST: usize = 15;
-
-/// Operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
-    /// Port to accumulator.
-    In,
-    /// Accumulator to port.
-    Out,
-    /// Port to memory.
-    Ins,
-    /// Memory to port.
-    Outs,
-}
+/// The direction flag: string instructions go downwards.
+const DIRECTION: u64 = 1 << 10;
 
 /// The operand that names the port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Port {
+enum Port {
     /// An immediate byte.
     Number(u8),
     /// Register DX.
@@ -41,16 +29,13 @@ enum Segment {
 /// An instruction that uses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
-    /// What it does.
-    pub operation: Operation,
-    /// Width of one element.
-    pub width: PortWidth,
-    /// The port.
-    pub port: Port,
+    operation: Operation,
+    width: PortWidth,
+    port: Port,
     /// It is a string instruction with a repeat prefix.
-    pub repeated: bool,
+    repeated: bool,
     /// Its length in bytes.
-    pub length: u64,
+    length: u64,
     /// 32-bit address size, for addresses and counts.
     short: bool,
     segment: Segment,
@@ -60,17 +45,50 @@ impl Instruction {
     fn cut(&self, value: u64) -> u64 {
         if self.short { value & u64::from(u32::MAX) } else { value }
     }
+}
 
-    /// Number of elements still to move.
-    pub fn count(&self, registers: &Registers) -> u64 {
-        self.cut(registers.rcx)
+impl PortAccess<Registers> for Instruction {
+    const LONGEST: usize = 15;
+
+    fn decode(code: &[u8]) -> Option<Self> {
+        decode(code)
     }
 
-    /// Address of the next element in memory; none if it cannot be known.
-    pub fn address(&self, registers: &Registers) -> Option<u64> {
+    fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    fn width(&self) -> PortWidth {
+        self.width
+    }
+
+    fn port(&self, registers: &Registers) -> u16 {
+        match self.port {
+            Port::Number(number) => number.into(),
+            Port::Dx => registers.rdx as u16,
+        }
+    }
+
+    fn value(&self, registers: &Registers) -> u32 {
+        registers.rax as u32 & self.width.all_ones()
+    }
+
+    fn set_value(&self, registers: &mut Registers, value: u32) {
+        registers.rax = match self.width {
+            // A 32-bit result clears the upper half.
+            PortWidth::Long => value.into(),
+            _ => registers.rax & !u64::from(self.width.all_ones()) | u64::from(value & self.width.all_ones()),
+        };
+    }
+
+    fn count(&self, registers: &Registers) -> u64 {
+        if self.repeated { self.cut(registers.rcx) } else { 1 }
+    }
+
+    fn address(&self, registers: &Registers) -> Option<u64> {
         match (self.operation, self.segment) {
             // The destination is always in the extra segment; prefixes do not change that.
-            (Operation::Ins, _) => Some(self.cut(registers.rdi)),
+            (Operation::InMemory, _) => Some(self.cut(registers.rdi)),
             (_, Segment::Flat) => Some(self.cut(registers.rsi)),
             (_, Segment::Fs) => Some(self.cut(registers.rsi).wrapping_add(registers.fs_base)),
             // The kernel reserves GS for itself.
@@ -78,18 +96,25 @@ impl Instruction {
         }
     }
 
-    /// Updates the registers after one element was moved.
-    pub fn advance(&self, registers: &mut Registers, step: u64) {
-        let place = if self.operation == Operation::Ins { &mut registers.rdi } else { &mut registers.rsi };
+    fn advance(&self, registers: &mut Registers) {
+        let width = u64::from(self.width.bytes());
+        let step = if registers.rflags & DIRECTION != 0 { width.wrapping_neg() } else { width };
+        let place = if self.operation == Operation::InMemory { &mut registers.rdi } else { &mut registers.rsi };
         *place = self.cut(place.wrapping_add(step));
         if self.repeated {
             registers.rcx = self.cut(registers.rcx.wrapping_sub(1));
         }
     }
+
+    fn finish(&self, registers: &mut Registers) {
+        if !(self.repeated && self.count(registers) != 0) {
+            registers.rip = registers.rip.wrapping_add(self.length);
+        }
+    }
 }
 
 /// Decodes the instruction at the start of `bytes`, if it uses a port.
-pub fn decode(bytes: &[u8]) -> Option<Instruction> {
+fn decode(bytes: &[u8]) -> Option<Instruction> {
     let (mut words, mut repeated, mut short, mut segment) = (false, false, false, Segment::Flat);
     let mut at = 0;
     loop {
@@ -112,8 +137,8 @@ pub fn decode(bytes: &[u8]) -> Option<Instruction> {
     }
     let opcode = *bytes.get(at)?;
     let (operation, has_number) = match opcode {
-        0x6c | 0x6d => (Operation::Ins, false),
-        0x6e | 0x6f => (Operation::Outs, false),
+        0x6c | 0x6d => (Operation::InMemory, false),
+        0x6e | 0x6f => (Operation::OutMemory, false),
         0xe4 | 0xe5 => (Operation::In, true),
         0xe6 | 0xe7 => (Operation::Out, true),
         0xec | 0xed => (Operation::In, false),
@@ -132,7 +157,7 @@ pub fn decode(bytes: &[u8]) -> Option<Instruction> {
     } else {
         Port::Dx
     };
-    let repeated = repeated && matches!(operation, Operation::Ins | Operation::Outs);
+    let repeated = repeated && matches!(operation, Operation::InMemory | Operation::OutMemory);
     Some(Instruction { operation, width, port, repeated, length: at as u64, short, segment })
 }
 
@@ -157,10 +182,10 @@ mod tests {
         assert_eq!(of(&[0x66, 0xe7, 0x80]), (Operation::Out, Word, Port::Number(0x80), false, 3));
         assert_eq!(of(&[0xee]), (Operation::Out, Byte, Port::Dx, false, 1));
         assert_eq!(of(&[0xef]), (Operation::Out, Long, Port::Dx, false, 1));
-        assert_eq!(of(&[0xf3, 0x6c]), (Operation::Ins, Byte, Port::Dx, true, 2));
-        assert_eq!(of(&[0xf3, 0x66, 0x6d]), (Operation::Ins, Word, Port::Dx, true, 3));
-        assert_eq!(of(&[0x66, 0xf2, 0x6f]), (Operation::Outs, Word, Port::Dx, true, 3));
-        assert_eq!(of(&[0x6f]), (Operation::Outs, Long, Port::Dx, false, 1));
+        assert_eq!(of(&[0xf3, 0x6c]), (Operation::InMemory, Byte, Port::Dx, true, 2));
+        assert_eq!(of(&[0xf3, 0x66, 0x6d]), (Operation::InMemory, Word, Port::Dx, true, 3));
+        assert_eq!(of(&[0x66, 0xf2, 0x6f]), (Operation::OutMemory, Word, Port::Dx, true, 3));
+        assert_eq!(of(&[0x6f]), (Operation::OutMemory, Long, Port::Dx, false, 1));
     }
 
     #[test]
@@ -173,7 +198,7 @@ mod tests {
         assert_eq!(decode(&[0x48, 0x66, 0xed]), None);
         // LOCK is not allowed here, and causes another fault.
         assert_eq!(decode(&[0xf0, 0xec]), None);
-        assert_eq!(decode(&[0x66; LONGEST]), None);
+        assert_eq!(decode(&[0x66; Instruction::LONGEST]), None);
         assert_eq!(decode(&[0xe4]), None);
         assert_eq!(decode(&[]), None);
         assert_eq!(decode(&[0xf4]), None, "hlt");

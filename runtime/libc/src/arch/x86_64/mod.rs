@@ -1,0 +1,14 @@
+//! The 64-bit x86 processors.
+
+mod memory;
+#[cfg(target_os = "fuchsia")]
+mod start;
+#[cfg(target_os = "fuchsia")]
+mod tls;
+
+#[cfg(target_os = "fuchsia")]
+pub use memory::*;
+#[cfg(target_os = "fuchsia")]
+pub use start::{entry, run_on};
+#[cfg(target_os = "fuchsia")]
+pub use tls::{descriptor_offset, descriptor_undefined};

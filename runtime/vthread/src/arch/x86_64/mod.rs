@@ -1,0 +1,3 @@
+//! The 64-bit x86 processors.
+
+pub mod switch;
