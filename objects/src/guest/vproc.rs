@@ -172,7 +172,7 @@ impl<M: Machine> Kernel<M> {
             Some((last, None)) => self.runner_end(id, last),
             None => {}
         }
-        if !last.is_some_and(|(last, _)| last == runner) {
+        if last.is_none_or(|(last, _)| last != runner) {
             self.vproc_share(id, runner);
         }
         self.machine.runner_enter(runner, &registers);
