@@ -156,7 +156,9 @@ pub fn linux_source(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
     output(Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(folder))?;
     // What is not needed any more.
     fs::remove_dir_all(folder.join("usr")).context("cannot remove the package of Linux")?;
-    fs::remove_file(&package).context("cannot remove the package of Linux")?;
+    for file in [&folder.join(UNPACKED), &package] {
+        fs::remove_file(file).context("cannot remove the package of Linux")?;
+    }
     fs::write(&marker, &version).context("cannot write the version of Linux")?;
     Ok((source, version))
 }
@@ -202,6 +204,9 @@ pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
     places.into_iter().find(|place| place.is_file()).context("the package of busybox has no program in it")
 }
 
+/// The file that names the package whose content is in the folder.
+const UNPACKED: &str = "unpacked";
+
 /// Fetches and unpacks a Debian package in a folder, unless it is there; `newest` returns its name, if apt knows it.
 /// Returns the package's file.
 fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Option<String>>) -> Result<PathBuf> {
@@ -224,12 +229,19 @@ fn unpacked(ui: &Ui, folder: &Path, what: &str, newest: impl Fn() -> Result<Opti
         output(Command::new("apt-get").args(["download", "-q", RETRIES, &name]).current_dir(folder))?;
     }
     let package = there().context("apt-get downloaded no package")?;
+    // What is there already is not written again: others may be reading it.
+    let (marker, name) = (folder.join(UNPACKED), package.to_string_lossy().into_owned());
+    if fs::read_to_string(&marker).is_ok_and(|was| was == name) {
+        return Ok(package);
+    }
     let unpacked = output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder));
     if unpacked.is_err() {
         // The next run fetches it again.
         let _ = fs::remove_file(&package);
     }
-    unpacked.map(|_| package)
+    unpacked?;
+    fs::write(&marker, name).with_context(|| format!("cannot write {}", marker.display()))?;
+    Ok(package)
 }
 
 /// The output of a command.

@@ -27,6 +27,7 @@ use crate::terminal::Raw;
 use crate::{Capture, FILES, has_terminal, run};
 use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
 use xtask_build::{Built, What, build, program_flags, setup, without_debug_information};
+use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -163,6 +164,9 @@ pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = paths.out.join("linux");
+    // The launcher's libraries are part of the system. This takes the lock for as long as it builds.
+    build(paths, ui, What::default())?;
+    let _lock = BuildLock::take(paths, ui)?;
     let kernel = kernel(paths, ui, &folder)?;
     let busybox = setup::busybox(ui, &folder.join("busybox"))?;
     Ok(Linux { program: launcher(paths, ui, &folder)?, kernel, busybox })
@@ -230,8 +234,6 @@ fn state(ours: &Path, version: &str) -> Result<String> {
 
 /// Step 3.
 fn launcher(paths: &Paths, ui: &Ui, folder: &Path) -> Result<PathBuf> {
-    // Its libraries are part of the system.
-    build(paths, ui, What::default())?;
     let build =
         Build::new("building the launcher of Linux", &format!("--release --locked --target {PROGRAM_TARGET} -p linux"));
     let built = build.env("CARGO_ENCODED_RUSTFLAGS", program_flags(paths)).run(paths, ui)?;

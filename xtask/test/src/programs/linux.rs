@@ -49,9 +49,17 @@ fn run(context: &Context<'_>, command: &[&str], change: impl FnOnce(&mut Guest))
     Ok(InSystem { end: outcome.end.clone(), output: outcome.stdout(), errors: tail(errors.trim_end(), 80) })
 }
 
+/// Fails with all that was said if it has not ended with this code.
+fn ended(done: &InSystem, code: i64) -> Result<()> {
+    if done.end == End::Exit(code) {
+        return Ok(());
+    }
+    bail!("it ended with {:?}, expected {code}:\n{}\n{}", done.end, text(&done.output), done.errors)
+}
+
 fn exit_code(context: &Context<'_>) -> Result<()> {
     let done = run(context, &["sh", "-c", "uname -s; echo \"$0\" 'two  words'; exit 5", "it's"], |_| {})?;
-    expect("the end", &done.end, &End::Exit(5))?;
+    ended(&done, 5)?;
     expect("the output", &text(&done.output), &"Linux\nit's two  words\n".into())?;
     expect("messages", &done.errors, &String::new())
 }
@@ -60,7 +68,7 @@ fn input(context: &Context<'_>) -> Result<()> {
     let lines: String = (0..2000).map(|n| format!("line {n} of the input\n")).collect();
     let done = run(context, &["sh", "-c", "sort -rn -k 2 | cut -d ' ' -f 2"], |guest| guest.input = lines.into())?;
     let expected: String = (0..2000).rev().map(|n| format!("{n}\n")).collect();
-    expect("the end", &done.end, &End::Exit(0))?;
+    ended(&done, 0)?;
     expect("the output", &text(&done.output), &expected)
 }
 
@@ -74,7 +82,8 @@ fn files(context: &Context<'_>) -> Result<()> {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).context("cannot change a file")?;
     std::os::unix::fs::symlink("a/b/text", folder.path().join("link")).context("cannot make a link")?;
     let done = run(context, &["/host/script"], |guest| guest.files = Some(folder.path().into()))?;
-    expect("the end", &(done.end, text(&done.output)), &(End::Exit(6), "of the host\n".into()))
+    ended(&done, 6)?;
+    expect("the output", &text(&done.output), &"of the host\n".into())
 }
 
 /// Programs that never make a system call do not keep others from running.
@@ -82,7 +91,7 @@ fn preempted(context: &Context<'_>) -> Result<()> {
     let script = "for i in 1 2 3; do (while :; do :; done) & done; \
                   i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i + 1)); done; echo slept; kill $(jobs -p); wait; exit 3";
     let done = run(context, &["sh", "-c", script], |_| {})?;
-    expect("the end", &done.end, &End::Exit(3))?;
+    ended(&done, 3)?;
     expect("the output", &text(&done.output), &"slept\n".into())
 }
 
@@ -90,13 +99,13 @@ fn preempted(context: &Context<'_>) -> Result<()> {
 fn panics(context: &Context<'_>) -> Result<()> {
     let full = "echo 1 > /proc/sys/vm/panic_on_oom; tail /dev/zero; exit 0";
     let full = run(context, &["sh", "-c", full], |_| {})?;
-    expect("the end", &full.end, &End::Exit(1))?;
+    ended(&full, 1)?;
     expect_part("the message", &full.errors, "Kernel panic - not syncing: Out of memory")?;
     let small = run(context, &["true"], |guest| guest.memory = 8 << 20)?;
-    expect("the end", &small.end, &End::Exit(1))?;
+    ended(&small, 1)?;
     expect_part("the message", &small.errors, "Too few physical memory")?;
     let none = run(context, &["true"], |guest| guest.append = vec!["rdinit=/nothing".into()])?;
-    expect("the end", &none.end, &End::Exit(1))?;
+    ended(&none, 1)?;
     expect_part("the message", &none.errors, "Kernel panic")
 }
 
@@ -108,7 +117,8 @@ fn hostile(context: &Context<'_>) -> Result<()> {
     let programs = programs(context)?;
     let done = run(context, &["sh", "-c", script], |guest| guest.programs = programs)?;
     let one = "200 ended, some by a signal: yes\nframe: changed\nnoise: 100 ended\nfresh: 1f80 37f\n";
-    expect("the end", &(done.end, text(&done.output)), &(End::Exit(0), format!("{one}{one}{one}nothing is left\n")))
+    ended(&done, 0)?;
+    expect("the output", &text(&done.output), &format!("{one}{one}{one}nothing is left\n"))
 }
 
 /// A script of `xtask/test/programs`, on the host's Linux and on ours, in the same shell, busybox'.
