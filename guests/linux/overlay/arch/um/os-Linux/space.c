@@ -2,6 +2,19 @@
 /*
  * Address spaces and user code. An address space of Linux' is a sub-domain of the virtual processor: a process that is
  * never started. All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
+ *
+ * A sub-domain is filled like a TLB; Linux' page tables are the truth:
+ * 1. Where user code faults, what the tables allow at that page is mapped (map_from_tables), or what the fault's
+ *    handler puts there (map).
+ * 2. Which pages are mapped is recorded (shown_set).
+ * 3. Before user code of a space runs again, Linux tells each page whose entry has changed (current_mm_sync). Those
+ *    that are mapped are unmapped.
+ *
+ * The registers of code that has faulted stay in the machine as long as nobody needs them:
+ * F1. A fault says its address and instruction only; `unfetched` remembers whose registers are missing.
+ * F2. They are fetched before a signal or another kind of work for the task, before code of another task runs, and
+ *     where the fault's handler looks at the stack pointer: for an access that no mapping allows.
+ * F3. Otherwise the code repeats its instruction with the registers that it has.
  */
 
 #include <linux/kernel.h>
@@ -9,6 +22,7 @@
 #include <linux/sched.h>
 #include <linux/signal.h>
 #include <linux/string.h>
+#include <linux/xarray.h>
 #include <asm/pgtable.h>
 #include <as-layout.h>
 #include <kern.h>
@@ -36,8 +50,15 @@
 #define FLAG_TRAP 0x100ul
 #define PAGE_FAULT 14
 
+/* `shown` has a word for each group of pages, with a bit for each page that may be mapped. */
+#define GROUP_SHIFT 5
+#define GROUP (1ul << GROUP_SHIFT)
+
 struct space {
 	u32 process, vmar;
+	struct xarray shown;
+	/* There was no memory to record a page: any page may be mapped. */
+	bool unknown;
 };
 
 static struct space spaces[SPACES];
@@ -57,6 +78,11 @@ static struct {
 	u64 fs_base, gs_base;
 	bool stopped;
 } last;
+
+/* F1: whose registers are missing. */
+static struct uml_pt_regs *unfetched;
+/* The page at which user code has faulted, while Linux handles that; 0: none. */
+static unsigned long fault_page;
 
 void hafnon_left(void)
 {
@@ -111,26 +137,83 @@ static u32 options_of(int prot)
 	       (prot & UM_PROT_EXEC ? ZX_VM_PERM_EXECUTE : 0);
 }
 
+/* Step 2. */
+static void shown_set(struct space *space, unsigned long page)
+{
+	unsigned long group = page >> GROUP_SHIFT;
+	void *entry = xa_load(&space->shown, group);
+	unsigned long bits = entry ? xa_to_value(entry) : 0, more = bits | 1ul << (page & (GROUP - 1));
+
+	if (bits != more && xa_is_err(xa_store(&space->shown, group, xa_mk_value(more), GFP_ATOMIC)))
+		space->unknown = true;
+}
+
+/* Step 3: unmaps what may be mapped of some pages. */
+static int shown_unmap(struct space *space, unsigned long first, unsigned long end)
+{
+	unsigned long group;
+	void *entry;
+	int err = 0;
+
+	xa_for_each_range(&space->shown, group, entry, first >> GROUP_SHIFT, (end - 1) >> GROUP_SHIFT) {
+		unsigned long start = group << GROUP_SHIFT, bits = xa_to_value(entry), part = bits;
+
+		if (start < first)
+			part &= ~0ul << (first - start);
+		if (start + GROUP > end)
+			part &= (1ul << (end - start)) - 1;
+		if (!part)
+			continue;
+		bits &= ~part;
+		/* An entry that exists takes another value without memory. */
+		if (bits)
+			xa_store(&space->shown, group, xa_mk_value(bits), GFP_ATOMIC);
+		else
+			xa_erase(&space->shown, group);
+		while (part && !err) {
+			unsigned long from = __ffs(part), len = ffz(part >> from);
+
+			err = runs_add(space, (start + from) << PAGE_SHIFT, len << PAGE_SHIFT, 0, 0);
+			part &= ~(((1ul << len) - 1) << from);
+		}
+		if (err)
+			break;
+	}
+	return err;
+}
+
+/* Maps the page of a fault; elsewhere the first access does that. */
 int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
 {
-	return runs_add(space_of(id->pid), virt, len, offset, options_of(prot));
+	struct space *space = space_of(id->pid);
+	u32 options = options_of(prot);
+
+	if (virt != fault_page || len != PAGE_SIZE || !options || id->pid != userspace_pid[0])
+		return unmap(id, virt, len);
+	shown_set(space, virt >> PAGE_SHIFT);
+	return runs_add(space, virt, len, offset, options);
 }
 
 int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
 {
 	struct space *space = space_of(id->pid);
-	unsigned long start = max(addr, LOWEST);
+	unsigned long start = max(addr, LOWEST), end = addr + len;
 	int err;
 
-	if (len <= 64 * RUN_MAX)
-		return runs_add(space, addr, len, 0, 0);
 	if (!space || !space->process)
 		return -EINVAL;
+	if (start >= end)
+		return 0;
+	err = shown_unmap(space, start >> PAGE_SHIFT, end >> PAGE_SHIFT);
+	if (err || !space->unknown)
+		return err;
+	if (end - start <= 64 * RUN_MAX)
+		return runs_add(space, start, end - start, 0, 0);
 	/* What waits may map pages in this range. */
 	err = runs_flush();
-	if (err || start >= addr + len)
+	if (err)
 		return err;
-	switch (hafnon->vmar_unmap(space->vmar, start, addr + len - start)) {
+	switch (hafnon->vmar_unmap(space->vmar, start, end - start)) {
 	case ZX_OK:
 	case ZX_ERR_NOT_FOUND:
 		return 0;
@@ -169,6 +252,7 @@ int start_userspace(unsigned long stub_stack)
 			space->process = 0;
 			return -ENOMEM;
 		}
+		xa_init(&space->shown);
 		next = (next + i + 1) % SPACES;
 		return space - spaces + FIRST;
 	}
@@ -190,6 +274,7 @@ void os_kill_ptraced_process(int pid, int reap_child)
 	hafnon->task_kill(space->process);
 	hafnon->handle_close(space->vmar);
 	hafnon->handle_close(space->process);
+	xa_destroy(&space->shown);
 	*space = (struct space){};
 }
 
@@ -218,20 +303,39 @@ static void regs_to_state(struct vproc_state *s, const struct uml_pt_regs *regs)
 		s->flags |= FLAG_TRAP;
 }
 
+/* F2: gets the registers of code that has stopped; the code can only be entered then. */
+static void fetch(struct uml_pt_regs *regs)
+{
+	last.stopped = false;
+	unfetched = NULL;
+	if (hafnon->vproc_state(hafnon->vproc, hafnon->page))
+		panic("the registers of user code are lost");
+	state_to_regs(regs, &hafnon->page->state);
+}
+
 /* Runs user code until it stops; true if it has stopped. Interrupts are disabled. */
 static bool run(struct uml_pt_regs *regs)
 {
 	struct vproc_page *page = hafnon->page;
 	struct space *space = space_of(userspace_pid[0]);
 	struct vproc_state *s = &page->state;
-	bool same = last.stopped && last.space == space && page->reason == REASON_SYSCALL &&
-		    last.fs_base == regs->gp[HOST_FS_BASE] && last.gs_base == regs->gp[HOST_GS_BASE];
+	bool same, repeats;
 	s32 status;
 
-	regs_to_state(s, regs);
+	if (unfetched && unfetched != regs)
+		fetch(unfetched);
+	same = last.stopped && last.space == space && last.fs_base == regs->gp[HOST_FS_BASE] &&
+	       last.gs_base == regs->gp[HOST_GS_BASE];
+	repeats = unfetched && same;
+	if (unfetched && !repeats)
+		fetch(regs);
+	unfetched = NULL;
+	if (!repeats)
+		regs_to_state(s, regs);
+	same = same && (repeats || (page->reason == REASON_SYSCALL && s->rcx == s->ip && s->r11 == s->flags));
 	last.stopped = false;
 	hafnon_vectors_load(regs->fp);
-	if (same && s->rcx == s->ip && s->r11 == s->flags)
+	if (same)
 		status = hafnon->vproc_resume(hafnon->vproc, page);
 	else
 		status = hafnon->vproc_enter(hafnon->vproc, space->process, page);
@@ -242,16 +346,6 @@ static bool run(struct uml_pt_regs *regs)
 	last.fs_base = regs->gp[HOST_FS_BASE];
 	last.gs_base = regs->gp[HOST_GS_BASE];
 	last.stopped = true;
-	return true;
-}
-
-/* Gets all registers after a fault; the code can only be entered then. */
-static bool fill(struct uml_pt_regs *regs)
-{
-	last.stopped = false;
-	if (hafnon->vproc_state(hafnon->vproc, hafnon->page))
-		return false;
-	state_to_regs(regs, &hafnon->page->state);
 	return true;
 }
 
@@ -268,6 +362,7 @@ static bool map_from_tables(u64 address, u64 code)
 		prot |= UM_PROT_WRITE;
 	if (((code & 2) && !(prot & UM_PROT_WRITE)) || ((code & 16) && !(prot & UM_PROT_EXEC)))
 		return false;
+	shown_set(space_of(userspace_pid[0]), address >> PAGE_SHIFT);
 	return !runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
 			 options_of(prot)) && !runs_flush();
 }
@@ -295,8 +390,7 @@ static void exception(struct uml_pt_regs *regs)
 	struct kernel_siginfo info = {};
 	int signal = signal_of(vector);
 
-	if (!fill(regs))
-		fatal_sigsegv();
+	fetch(regs);
 	if (singlestepping())
 		regs->gp[HOST_EFLAGS] &= ~FLAG_TRAP;
 	regs->faultinfo = (struct faultinfo){ code, 0, vector };
@@ -306,6 +400,38 @@ static void exception(struct uml_pt_regs *regs)
 		segv_handler(SIGSEGV, (struct siginfo *)&info, regs);
 	else
 		relay_signal(signal, (struct siginfo *)&info, regs);
+}
+
+/* Whether there is a mapping that allows an access. */
+static bool allowed(u64 address, u64 code)
+{
+	struct vm_area_struct *vma;
+	unsigned long need = code & 2 ? VM_WRITE : VM_READ | VM_EXEC;
+	bool is;
+
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, address);
+	is = vma && (vma->vm_flags & need);
+	mmap_read_unlock(current->mm);
+	return is;
+}
+
+static void page_fault(struct uml_pt_regs *regs, u64 address, u64 code)
+{
+	unfetched = regs;
+	regs->gp[HOST_IP] = hafnon->page->ip;
+	if (map_from_tables(address, code))
+		return;
+	unblock_signals();
+	if (!allowed(address, code)) {
+		block_signals();
+		if (unfetched == regs)
+			fetch(regs);
+		unblock_signals();
+	}
+	regs->faultinfo = (struct faultinfo){ code, address, PAGE_FAULT };
+	segv_handler(SIGSEGV, NULL, regs);
+	fault_page = address & PAGE_MASK;
 }
 
 static void stopped(struct uml_pt_regs *regs)
@@ -322,18 +448,9 @@ static void stopped(struct uml_pt_regs *regs)
 		unblock_signals();
 		handle_syscall(regs);
 		break;
-	case REASON_PAGE_FAULT: {
-		u64 address = page->address, code = page->code;
-
-		if (!fill(regs))
-			fatal_sigsegv();
-		if (!map_from_tables(address, code)) {
-			unblock_signals();
-			regs->faultinfo = (struct faultinfo){ code, address, PAGE_FAULT };
-			segv_handler(SIGSEGV, NULL, regs);
-		}
+	case REASON_PAGE_FAULT:
+		page_fault(regs, page->address, page->code);
 		break;
-	}
 	case REASON_EXCEPTION:
 		exception(regs);
 		break;
@@ -343,18 +460,24 @@ static void stopped(struct uml_pt_regs *regs)
 		hafnon_interrupts(regs);
 		break;
 	default:
-		if (!fill(regs))
-			fatal_sigsegv();
+		fetch(regs);
 		force_sig(SIGSYS);
 	}
 }
 
 void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
 {
-	interrupt_end();
 	for (;;) {
-		current_mm_sync();
 		block_signals();
+		while (read_thread_flags() & _TIF_WORK_MASK) {
+			if (unfetched == regs)
+				fetch(regs);
+			unblock_signals();
+			interrupt_end();
+			block_signals();
+		}
+		current_mm_sync();
+		fault_page = 0;
 		if (runs_flush()) {
 			report_enomem();
 			fatal_sigsegv();
@@ -363,8 +486,6 @@ void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
 		if (!run(regs))
 			fatal_sigsegv();
 		stopped(regs);
-		unblock_signals();
-		interrupt_end();
 		PT_SYSCALL_NR(regs->gp) = -1;
 	}
 }
