@@ -1,6 +1,6 @@
 /*
  * Hostile programs: each child has random registers and random code, made of what is unusual between programs and
- * kernels, and no rights. Usage: hostile SEED COUNT. Not for a machine that somebody works on.
+ * kernels, and no rights. Usage: hostile SEED COUNT [FIRST]. Not for a machine that somebody works on.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -125,13 +125,13 @@ static void child(void)
 int main(int count, char **words)
 {
 	uint64_t seed = count > 1 ? strtoull(words[1], NULL, 0) : 1;
-	int children = count > 2 ? atoi(words[2]) : 100, ended = 0, killed = 0;
+	int children = count > 2 ? atoi(words[2]) : 100, first = count > 3 ? atoi(words[3]) : 0, ended = 0, killed = 0;
 
 	for (int n = 0; n < children; n++) {
 		int status = 0;
 		pid_t pid;
 
-		state = (seed << 32) + n * 2654435761ull + 1;
+		state = (seed << 32) + (first + n) * 2654435761ull + 1;
 		for (int i = 0; i < 10; i++)
 			next();
 		pid = fork();
