@@ -17,7 +17,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// The address at which the buffers of a process's threads begin.
-const BUFFERS: u64 = 0x7ff0_0000_0000;
+pub const BUFFERS: u64 = 0x7ff0_0000_0000;
 /// Words in a buffer.
 const WORDS: u64 = 128;
 /// Message word of the fifth argument, counted from the buffer's start.
