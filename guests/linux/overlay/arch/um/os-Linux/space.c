@@ -59,6 +59,8 @@ struct space {
 	struct xarray shown;
 	/* There was no memory to record a page: any page may be mapped. */
 	bool unknown;
+	/* A page could not be unmapped, or not be mapped: no code may run here any more. */
+	bool broken;
 };
 
 static struct space spaces[SPACES];
@@ -101,7 +103,10 @@ static int runs_flush(void)
 	run_count = 0;
 	if (!count)
 		return 0;
-	return hafnon->vproc_map(runs_space->vmar, hafnon->physmem, runs, count) == ZX_OK ? 0 : -ENOMEM;
+	if (hafnon->vproc_map(runs_space->vmar, hafnon->physmem, runs, count) == ZX_OK)
+		return 0;
+	runs_space->broken = true;
+	return -ENOMEM;
 }
 
 /* Without options, unmaps. */
@@ -218,6 +223,7 @@ int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
 	case ZX_ERR_NOT_FOUND:
 		return 0;
 	default:
+		space->broken = true;
 		return -ENOMEM;
 	}
 }
@@ -322,6 +328,10 @@ static bool run(struct uml_pt_regs *regs)
 	bool same, repeats;
 	s32 status;
 
+	if (space->broken) {
+		report_enomem();
+		return false;
+	}
 	if (unfetched && unfetched != regs)
 		fetch(unfetched);
 	same = last.stopped && last.space == space && last.fs_base == regs->gp[HOST_FS_BASE] &&
@@ -478,13 +488,12 @@ void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
 		}
 		current_mm_sync();
 		fault_page = 0;
-		if (runs_flush()) {
-			report_enomem();
+		runs_flush();
+		regs->is_user = 1;
+		if (!run(regs)) {
+			unblock_signals();
 			fatal_sigsegv();
 		}
-		regs->is_user = 1;
-		if (!run(regs))
-			fatal_sigsegv();
 		stopped(regs);
 		PT_SYSCALL_NR(regs->gp) = -1;
 	}
