@@ -86,7 +86,8 @@ unsafe extern "C" fn input(bytes: *mut u8, len: u64) -> i64 {
     count as i64
 }
 
-/// Reads standard input until its end, and interrupts Linux for each piece and for the end.
+/// Reads standard input until its end. Interrupts Linux where there was nothing to take, and at the end: Linux takes all
+/// that there is.
 fn read_input(port: &Port) {
     let packet = abi::zx_port_packet_t { key: KEY_INPUT, ..Default::default() };
     let mut bytes = [0; 4096];
@@ -96,10 +97,12 @@ fn read_input(port: &Port) {
         while input.bytes.len() > INPUT_MAX {
             input = INPUT_TAKEN.wait(input).unwrap_or_else(PoisonError::into_inner);
         }
+        let none = input.bytes.is_empty();
         input.bytes.extend(&bytes[..len]);
         input.ended = len == 0;
         drop(input);
-        if port.queue(&packet).is_err() || len == 0 {
+        // The port has room: at most the timer's packet and two of these are in it.
+        if (none || len == 0) && port.queue(&packet).is_err() || len == 0 {
             break;
         }
     }

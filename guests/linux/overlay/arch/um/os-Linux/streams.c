@@ -47,11 +47,15 @@ static ssize_t streams_read(struct file *file, char __user *buf, size_t count, l
 {
 	ssize_t done;
 
-	if (mutex_lock_interruptible(&taking))
+	if (file->f_flags & O_NONBLOCK) {
+		if (!mutex_trylock(&taking))
+			return -EAGAIN;
+		if (!take()) {
+			done = -EAGAIN;
+			goto out;
+		}
+	} else if (mutex_lock_interruptible(&taking)) {
 		return -ERESTARTSYS;
-	if (!take() && (file->f_flags & O_NONBLOCK)) {
-		done = -EAGAIN;
-		goto out;
 	}
 	done = wait_event_interruptible(readers, take());
 	if (done)
