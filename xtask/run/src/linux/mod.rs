@@ -161,6 +161,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
 /// # Errors
 /// It cannot be fetched or does not build.
 pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
+    // Tests of one run wait here, and not for the lock, which would name another invocation.
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = paths.out.join("linux");
