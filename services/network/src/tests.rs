@@ -1,6 +1,7 @@
 //! Tests of the stack, with correct and incorrect clients.
 
 mod machine;
+mod patterns;
 
 use std::net::SocketAddr;
 
@@ -36,13 +37,8 @@ fn bytes_there_and_back() {
 #[test]
 fn ephemeral_ports_are_random_and_all_are_used() {
     let mut ports = Ports::new(ChaCha20Rng::from_seed([3; 32]));
-    let mut binding = Binding {
-        id: 1,
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        both: false,
-        reuse: false,
-        listens: false,
-    };
+    let mut binding =
+        Binding { id: 1, address: SocketAddr::from(([127, 0, 0, 1], 0)), both: false, reuse: false, listens: false };
     let mut bound: Vec<u16> = Vec::new();
     while let Ok(port) = ports.bind(Kind::Stream, binding) {
         binding.id += 1;
