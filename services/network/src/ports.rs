@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use chacha20::ChaCha20Rng;
 use network_protocol::{Error, Kind};
+use rand_core::Rng;
 
 /// A socket's number.
 pub type Id = u64;
@@ -46,17 +48,17 @@ impl Binding {
 #[derive(Debug)]
 pub struct Ports {
     bindings: HashMap<(Kind, u16), Vec<Binding>>,
-    /// The next ephemeral port to try.
-    next: u16,
+    random: ChaCha20Rng,
 }
 
 impl Ports {
-    /// Without bindings; `seed` chooses the first ephemeral port.
-    pub fn new(seed: u16) -> Ports {
-        Ports { bindings: HashMap::new(), next: FIRST + seed % (LAST - FIRST) }
+    /// Without bindings; `random` determines the ephemeral ports.
+    pub fn new(random: ChaCha20Rng) -> Ports {
+        Ports { bindings: HashMap::new(), random }
     }
 
-    /// Binds a socket; port 0 selects a free port. Returns the port.
+    /// Binds a socket; port 0 selects a free port: the first one from a random port on, so that nobody can predict it
+    /// (RFC 6056, algorithm 1). Returns the port.
     ///
     /// # Errors
     /// `AddressInUse`.
@@ -64,9 +66,9 @@ impl Ports {
         if binding.address.port() != 0 {
             return self.bind_to(kind, binding);
         }
-        for _ in FIRST..=LAST {
-            let port = self.next;
-            self.next = if port == LAST { FIRST } else { port + 1 };
+        // The ports are far fewer than the numbers, so each is as likely as any other.
+        let start = FIRST + (self.random.next_u64() % u64::from(LAST - FIRST + 1)) as u16;
+        for port in (start..=LAST).chain(FIRST..start) {
             if !self.bindings.contains_key(&(kind, port)) {
                 binding.address.set_port(port);
                 return self.bind_to(kind, binding);

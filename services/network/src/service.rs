@@ -5,7 +5,6 @@
 //! program, however many requests these have made.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
 use network::ports::Id;
@@ -84,7 +83,8 @@ struct Service {
 pub fn run() -> Result<(), String> {
     let clients = Clients::take()?;
     let port = Rc::new(Port::create().map_err(|status| format!("no port: {status}"))?);
-    let seed = RandomState::new().hash_one(std::process::id());
+    let mut seed = [0; 32];
+    zx::cprng_draw(&mut seed);
     // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
     let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);

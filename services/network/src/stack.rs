@@ -8,7 +8,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use chacha20::ChaCha20Rng;
 use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
+use rand_core::{Rng, SeedableRng};
 use service::{FairQueue, Ledger, Program};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::time::Instant;
@@ -91,10 +93,11 @@ pub struct Stack<W: DataSockets> {
 impl<W: DataSockets> Stack<W> {
     /// A stack without sockets. The seed determines sequence numbers and ports. With `direct`, clients are connected
     /// with each other directly where possible; without it, every connection uses smoltcp.
-    pub fn new(world: W, seed: u64, now: Instant, direct: bool) -> Stack<W> {
+    pub fn new(world: W, seed: [u8; 32], now: Instant, direct: bool) -> Stack<W> {
         let mut wire = Wire::default();
         let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = seed;
+        let mut random = ChaCha20Rng::from_seed(seed);
+        config.random_seed = random.next_u64();
         let mut interface = Interface::new(config, &mut wire, now);
         interface.update_ip_addrs(|addresses| {
             // smoltcp has room for at least two addresses.
@@ -110,7 +113,7 @@ impl<W: DataSockets> Stack<W> {
             set: SocketSet::new(Vec::new()),
             sockets: HashMap::new(),
             flows: HashMap::new(),
-            ports: Ports::new((seed >> 32) as u16),
+            ports: Ports::new(random),
             fair_queue: FairQueue::default(),
             asking: BTreeSet::new(),
             dying: Vec::new(),

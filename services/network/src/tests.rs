@@ -1,16 +1,19 @@
 //! Tests of the stack, with correct and incorrect clients.
 
 mod machine;
+mod patterns;
 
 use std::net::SocketAddr;
 
+use chacha20::ChaCha20Rng;
 use network_protocol::{CONNECTED, Choice, DATAGRAM_MAX, ERROR, Error, Family, HEADER, INCOMING, Kind, Reply, Request};
 use proptest::prelude::*;
+use rand_core::SeedableRng;
 use service::Program;
 use smoltcp::time::Duration;
 
 use crate::frames::{self, Frame};
-use crate::ports::Id;
+use crate::ports::{Binding, Id, Ports};
 use crate::stack::{HOLDERS, SOCKETS_OF_PROGRAM, STEPS};
 use crate::udp::TURN;
 use machine::Machine;
@@ -28,6 +31,24 @@ fn bytes_there_and_back() {
         // An idle connection needs no timer.
         assert_eq!(machine.settle(), None);
     }
+}
+
+/// Ports that nobody can predict: no port is free right after the one before more often than chance has it.
+#[test]
+fn ephemeral_ports_are_random_and_all_are_used() {
+    let mut ports = Ports::new(ChaCha20Rng::from_seed([3; 32]));
+    let mut binding =
+        Binding { id: 1, address: SocketAddr::from(([127, 0, 0, 1], 0)), both: false, reuse: false, listens: false };
+    let mut bound: Vec<u16> = Vec::new();
+    while let Ok(port) = ports.bind(Kind::Stream, binding) {
+        binding.id += 1;
+        bound.push(port);
+    }
+    let early = &bound[..1000];
+    let next = early.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
+    assert!(next < 10, "{next} of 1000 ports follow the one before");
+    bound.sort_unstable();
+    assert!(bound.into_iter().eq(32_768..=60_999));
 }
 
 #[test]

@@ -39,8 +39,9 @@ const UNSAFE_ALLOWED_TOO: [&str; 12] = [
     "examples/samples/component",
     // Calls a kernel, and is called by it.
     "guests/linux/launcher/src",
-    // A third-party crate with patches.
+    // Third-party crates with patches.
     "services/rsext4/src/lib.rs",
+    "services/smoltcp/src/lib.rs",
 ];
 
 /// The packages for the bare-metal target and those for the program target. The libraries below the programs are built

@@ -136,7 +136,7 @@ pub struct Machine {
 impl Machine {
     pub fn new(direct: bool) -> Machine {
         let now = Instant::from_secs(1);
-        Machine { stack: Stack::new(Pipes, 7, now, direct), now }
+        Machine { stack: Stack::new(Pipes, [7; 32], now, direct), now }
     }
 
     pub fn open(&mut self, family: Family, kind: Kind) -> Id {

@@ -1,0 +1,5 @@
+//! The crate `smoltcp` with our patches: see `README.md` next to this folder.
+// All of it is third-party code.
+#![allow(warnings, missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
+
+include!(concat!(env!("OUT_DIR"), "/src/lib.rs"));
