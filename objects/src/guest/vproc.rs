@@ -33,11 +33,9 @@ use crate::arch::{GeneralRegisters, Registers};
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::account::CountKind;
-use crate::core::noun::Noun;
-use crate::core::object::DrainStep;
-use crate::core::object::Id;
+use crate::core::noun::{Noun, ObjectOps};
+use crate::core::object::{DrainStep, Id, Users};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Runs};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
@@ -70,6 +68,32 @@ pub struct Vproc {
 
 impl Noun for Vproc {
     const TYPE: u32 = abi::HAFNON_OBJ_TYPE_VPROC;
+}
+
+impl ObjectOps for Vproc {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.vproc_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, users: Users) -> DrainStep {
+        if users.any && !kernel.objects.get(id).is_ok_and(Vproc::has_stopped) {
+            return DrainStep::Nothing;
+        }
+        kernel.vproc_drain(id)
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.endpoint.object());
+        kernel.drop_ref(self.page.object());
+    }
 }
 
 impl Vproc {
@@ -147,7 +171,7 @@ impl<M: Machine> Kernel<M> {
             held: false,
             due: false,
         };
-        let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
+        let id = self.create(Signals::NONE, Box::new(vproc));
         id.inspect_err(|_| self.machine.doorbell_destroy(doorbell))
     }
 
@@ -337,11 +361,6 @@ impl<M: Machine> Kernel<M> {
         self.runner_end(id, runner);
         self.slice_add_work(RUNNER);
         DrainStep::More
-    }
-
-    pub(crate) fn vproc_end(&mut self, vproc: Vproc) {
-        self.drop_ref(vproc.endpoint.object());
-        self.drop_ref(vproc.page.object());
     }
 }
 

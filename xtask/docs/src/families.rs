@@ -43,9 +43,9 @@ const AGAINST: &[Against] = &[
         why: "Operations are methods of `Kernel`, which holds the state of all families.",
     },
     Against {
-        from: OPERATIONS,
+        from: &["core"],
         name: "kernel::nouns::Body",
-        why: "A new object is a variant of `Body`: an enum, because a look-up must not cost an indirect call.",
+        why: "An object contains a `Body`: an enum of all nouns, because a look-up must not cost an indirect call.",
     },
 ];
 

@@ -98,7 +98,7 @@ const ALLOWED: [(&str, &str); 7] = [
 ];
 
 /// Files that are no code of this system: tests, whose cases try the processor itself.
-fn is_test(path: &str) -> bool {
+pub fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
@@ -144,6 +144,18 @@ fn tree(workspace: &Path, allowed: &[(&str, &str)]) -> Result<Vec<String>> {
 /// The words in a file, each with its line: the first of each line.
 fn words(text: &str, rust: bool) -> Vec<(usize, String)> {
     let mut found = Vec::new();
+    for (line, code) in code_lines(text, rust) {
+        let mut all = code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        if let Some(word) = all.find(|word| is_word(&word.to_ascii_lowercase())) {
+            found.push((line, word.to_owned()));
+        }
+    }
+    found
+}
+
+/// The lines of a file without comments, each with its number, and without the test modules of Rust.
+pub fn code_lines(text: &str, rust: bool) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
     // The indentation of a test module that is being skipped, and whether the next line may begin one.
     let (mut skipped, mut marked) = (None, false);
     let mut in_comment = false;
@@ -163,12 +175,9 @@ fn words(text: &str, rust: bool) -> Vec<(usize, String)> {
             }
             marked = code.trim() == "#[cfg(test)]" || marked && code.trim().starts_with("#[");
         }
-        let mut all = code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-        if let Some(word) = all.find(|word| is_word(&word.to_ascii_lowercase())) {
-            found.push((index + 1, word.to_owned()));
-        }
+        lines.push((index + 1, code));
     }
-    found
+    lines
 }
 
 /// A line without its comments. `inside` says whether it begins in a block comment.

@@ -35,6 +35,7 @@ mod mutations;
 mod native;
 mod network;
 mod new_call;
+mod nouns;
 mod operations;
 mod packages;
 mod programs;
