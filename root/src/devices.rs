@@ -15,7 +15,7 @@ use server_boot::{BootInfo, FLAG_PCI, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports, S
 use crate::error::Error;
 use crate::hpet;
 use crate::instance::MAX_INSTANCES;
-use crate::memory::{Gift, Memory};
+use crate::memory::{InstanceUntyped, Memory};
 use crate::ports::PORTS;
 
 /// PCI's configuration ports.
@@ -75,7 +75,7 @@ impl<'a> Devices<'a> {
         memory: &mut Memory,
         wanted: &Wanted,
         info: &mut BootInfo,
-        mut take: impl FnMut(&Gift) -> Result<(), Error>,
+        mut take: impl FnMut(&InstanceUntyped) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut count = 0;
         for range in wanted.memory.iter().flatten() {

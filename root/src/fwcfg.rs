@@ -10,7 +10,7 @@ use sel4::{Caching, ObjectType, Page};
 use server_boot::layout::CHUNK;
 
 use crate::error::{Context, Error};
-use crate::make::Make;
+use crate::make::ObjectMaker;
 use crate::memory::Memory;
 use crate::ports::PORTS;
 

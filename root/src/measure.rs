@@ -18,7 +18,7 @@ use sel4::{
 };
 
 use crate::error::{Context, Error};
-use crate::make::{Make, own_slot};
+use crate::make::{ObjectMaker, own_slot};
 use crate::memory::Memory;
 use samples::{Meter, counter};
 

@@ -18,7 +18,7 @@ use crate::devices::{self, PCI, RTC};
 use crate::elf::Elf;
 use crate::error::{Context, Error};
 use crate::hpet::Hpet;
-use crate::make::{Make, own_slot};
+use crate::make::{ObjectMaker, own_slot};
 use crate::ports;
 use crate::resource_pool::{Builder, SourcePool};
 

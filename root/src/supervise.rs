@@ -147,17 +147,17 @@ impl Supervisor {
 
     fn revive(&mut self, number: usize, world: &mut World<'_>) -> Result<(), Error> {
         let Some(instance) = &mut world.instances[number] else { return Ok(()) };
-        instance.revive(&mut world.means)?;
+        instance.revive(&mut world.resources)?;
         self.instances[number].begin(instance.wanted.trial);
         Ok(())
     }
 
     fn revive_component(&mut self, number: usize, world: &mut World<'_>) -> Result<(), Error> {
         let Some(component) = &mut world.components[number] else { return Ok(()) };
-        component.revive(&mut world.means)?;
+        component.revive(&mut world.resources)?;
         let watch = &mut self.components[number];
         watch.begin(component.wanted.trial);
-        back(&format_args!("component {:?}", component.wanted.name), watch, &world.means.memory);
+        back(&format_args!("component {:?}", component.wanted.name), watch, &world.resources.memory);
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Supervisor {
         instance.server.raise_priority()?;
         let watch = &self.instances[number];
         if watch.lives > 1 {
-            back(&format_args!("instance {:?}", instance.wanted.name), watch, &world.means.memory);
+            back(&format_args!("instance {:?}", instance.wanted.name), watch, &world.resources.memory);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ use crate::core::account::CountKind;
 use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::{DrainStep, Id, Users};
 use crate::kernel::Kernel;
-use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Runs};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, RunnerState};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
@@ -276,9 +276,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vproc_hold(&mut self, owner: Id<Thread>) {
         let Some(vproc) = self.vproc_owned(owner) else { return };
         let last = vproc.last;
-        let runs = last.map_or(Runs::Not, |(runner, _)| self.machine.runner_hold(runner));
+        let runs = last.map_or(RunnerState::Idle, |(runner, _)| self.machine.runner_hold(runner));
         if let Some(vproc) = self.vproc_owned(owner) {
-            vproc.held = runs == Runs::Did;
+            vproc.held = runs == RunnerState::Running;
         }
     }
 
