@@ -8,12 +8,13 @@ use component_boot::{Badge, Facts, MAGIC, cspace, service};
 use description::Component as Wanted;
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_TCB};
 use sel4::{
-    CNode, CPtr, Caching, CapData, Endpoint, Fault, Message, NO_BASES, ObjectType, Page, Received, Rights, SchedParams,
-    Slot, Tcb, TcbConfig, UserContext, VSpace, ipc,
+    CNode, CPtr, Caching, CapData, Endpoint, Fault, Message, ObjectType, Page, Received, Rights, SchedParams, Slot,
+    Tcb, TcbConfig, VSpace, ipc,
 };
 use server_boot::layout::CHUNK;
 use zerocopy::IntoBytes;
 
+use crate::arch;
 use crate::console;
 use crate::error::{Context, Error};
 use crate::fwcfg::{File, FwCfg};
@@ -189,7 +190,7 @@ impl Component {
         .context("configuring a component's thread")?;
         (self.tcb, self.vspace, self.cnode) = (tcb, vspace, cnode);
         self.endpoint = Some(endpoint);
-        let registers = UserContext { rip: entry, rsp: STACK_TOP, fs_base: NO_BASES, ..UserContext::default() };
+        let registers = arch::without_bases(arch::at_start(entry, STACK_TOP, 0));
         tcb.write_registers(&registers, true).context("starting a component")
     }
 
@@ -281,7 +282,7 @@ impl Component {
         let set = self
             .tcb
             .read_registers(false)
-            .and_then(|registers| self.tcb.write_registers(&UserContext { rip: to, ..registers }, true));
+            .and_then(|registers| self.tcb.write_registers(&arch::with_ip(registers, to), true));
         set.is_ok()
     }
 

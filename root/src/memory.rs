@@ -11,10 +11,10 @@ use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE, SlotRange};
 use sel4::{BootInfo, CNode, CPtr, Caching, ObjectType, Page, Rights, Untyped};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
 
+use crate::arch::ports;
 use crate::cspace;
 use crate::error::{Context, Error};
 use crate::make::{ObjectMaker, own_slot};
-use crate::ports;
 
 /// Maximum number of untypeds: those of the kernel, and those that splitting adds.
 const MAX: usize = 512;

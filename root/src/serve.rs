@@ -5,8 +5,9 @@ use core::convert::Infallible;
 use sel4::{Message, Received};
 use server_boot::service;
 
+use crate::arch::tsc;
 use crate::component;
-use crate::console::{info, tsc};
+use crate::console::info;
 use crate::error::Error;
 use crate::hpet::Alarm;
 use crate::instance::service_badge;

@@ -6,6 +6,7 @@ use sel4::bootinfo::{self, DOMAIN, INIT_TCB};
 use server_boot::EXIT_ROOT_FAILED;
 use server_boot::cspace::ASID_POOLS;
 
+use crate::arch::ports::{self, PORTS};
 use crate::component::Component;
 use crate::console::{self, error, info};
 use crate::devices::Devices;
@@ -15,7 +16,6 @@ use crate::hpet::Hpet;
 use crate::instance::{BuildResources, Instance, MAX_INSTANCES};
 use crate::make::ObjectMaker;
 use crate::memory::Memory;
-use crate::ports::{self, PORTS};
 use crate::serve;
 use crate::supervise::Supervisor;
 use crate::world::World;

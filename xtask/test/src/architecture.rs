@@ -87,11 +87,9 @@ const WORDS: [&str; 63] = [
 ];
 
 /// Places outside those folders: the beginning of the path, and why.
-const ALLOWED: [(&str, &str); 7] = [
-    ("component/", "the start of native components, and one that a test attacks by its registers"),
+const ALLOWED: [(&str, &str); 5] = [
     ("examples/virtual-processor/", "owns code of an x86 program, whose registers are its interface"),
     ("programs/guest/", "a kernel for x86 Linux programs, whose registers are its interface"),
-    ("root/", "starts threads with the kernel's registers, and reports those of a server that died"),
     ("runtime/libc/probe/", "looks at a thread's registers for tests"),
     ("sel4/", "the binding to the kernel for x86, and a root task that attacks it"),
     ("xtask/", "options of compiler and QEMU, and what the checks look for"),
