@@ -23,6 +23,7 @@
 //! description says so, starts it again with fresh memory.
 #![no_std]
 
+mod arch;
 #[cfg(feature = "client")]
 pub mod client;
 mod endpoint;
@@ -30,6 +31,7 @@ mod log;
 
 use core::slice;
 
+pub use arch::{counter, die};
 pub use component_boot::Badge;
 use component_boot::{Facts, MAGIC, layout};
 pub use endpoint::{Endpoint, Request, WORDS};
@@ -77,12 +79,7 @@ macro_rules! start {
                 main(unsafe { $crate::Own::take() })
             }
 
-            // SAFETY: the linker takes this name as the entry point, and no other symbol has it.
-            #[unsafe(no_mangle)]
-            #[unsafe(naked)]
-            extern "C" fn _start() -> ! {
-        ::core::arch::naked_asm!("xor ebp, ebp", "call {start}", "ud2", start = sym start)
-            }
+            $crate::entry!(start);
         };
     };
 }
@@ -93,21 +90,9 @@ macro_rules! log {
     ($($arg:tt)*) => { $crate::write_line(::core::format_args!($($arg)*)) };
 }
 
-/// Ends the component: the root task reports it.
-pub fn die() -> ! {
-    // SAFETY: the instruction is undefined on purpose; nothing after it runs.
-    unsafe { core::arch::asm!("ud2", options(noreturn, nostack)) }
-}
-
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     log!("{info}");
     die()
-}
-
-/// The processor's time-stamp counter, which counts [`Own::megahertz`] times per microsecond.
-pub fn counter() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -8,17 +8,18 @@ use component_boot::{Badge, Facts, MAGIC, cspace, service};
 use description::Component as Wanted;
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_TCB};
 use sel4::{
-    CNode, CPtr, Caching, CapData, Endpoint, Fault, Message, NO_BASES, ObjectType, Page, Received, Rights, SchedParams,
-    Slot, Tcb, TcbConfig, UserContext, VSpace, ipc,
+    CNode, CPtr, Caching, CapData, Endpoint, Fault, Message, ObjectType, Page, Received, Rights, SchedParams, Slot,
+    Tcb, TcbConfig, VSpace, ipc,
 };
 use server_boot::layout::CHUNK;
 use zerocopy::IntoBytes;
 
+use crate::arch;
 use crate::console;
 use crate::error::{Context, Error};
 use crate::fwcfg::{File, FwCfg};
 use crate::instance::BuildResources;
-use crate::make::{Make, own_slot};
+use crate::make::{ObjectMaker, own_slot};
 use crate::memory::Memory;
 use crate::report::ReportSubject;
 use crate::resource_pool::{Builder, ResourcePool};
@@ -98,19 +99,19 @@ pub fn of_badge(badge: u64) -> Option<(usize, bool)> {
 
 impl Component {
     /// Builds the component and starts it for the first time.
-    pub fn build(means: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
+    pub fn build(resources: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
         /// Slots for everything except the pages of its image.
         const OTHERS: u64 = 96;
-        let device = means.fwcfg.as_mut().ok_or(Error::NoProgram(wanted.name))?;
+        let device = resources.fwcfg.as_mut().ok_or(Error::NoProgram(wanted.name))?;
         let file = device.program(wanted.name).ok_or(Error::NoProgram(wanted.name))?;
-        let mut loader = match means.loader {
+        let mut loader = match resources.loader {
             Some(loader) => loader,
-            None => *means.loader.insert(Loader::new(&mut means.memory)?),
+            None => *resources.loader.insert(Loader::new(&mut resources.memory)?),
         };
         let image = loader.read(device, file).ok_or(Error::NoProgram(wanted.name))?;
         let pages = wanted.memory / CHUNK + wanted.memory % CHUNK / PAGE;
         let slots = slots_of_image(image)? + STACK_PAGES as u64 + pages + OTHERS;
-        let resource_pool = ResourcePool::new(&mut means.memory, slots)?;
+        let resource_pool = ResourcePool::new(&mut resources.memory, slots)?;
         let nothing = Tcb::new(0);
         let stack = [Page::new(0); STACK_PAGES];
         let mut component = Component {
@@ -127,17 +128,17 @@ impl Component {
             catches: (0, 0),
             stack,
         };
-        component.revive(means)?;
+        component.revive(resources)?;
         component.resource_pool.tell(wanted.name);
         Ok(component)
     }
 
     /// Builds the component again and starts it.
-    pub fn revive(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
+    pub fn revive(&mut self, resources: &mut BuildResources<'_>) -> Result<(), Error> {
         let name = self.wanted.name;
-        let (device, loader) = means.fwcfg.as_mut().zip(means.loader.as_mut()).ok_or(Error::NoProgram(name))?;
+        let (device, loader) = resources.fwcfg.as_mut().zip(resources.loader.as_mut()).ok_or(Error::NoProgram(name))?;
         let image = loader.read(device, self.file).ok_or(Error::NoProgram(name))?;
-        let mut builder = Builder { memory: &mut means.memory, resource_pool: &mut self.resource_pool };
+        let mut builder = Builder { memory: &mut resources.memory, resource_pool: &mut self.resource_pool };
         let builder = &mut builder;
         let vspace = VSpace(builder.make(ObjectType::VSpace)?);
         INIT_ASID_POOL.assign(vspace).context("an address space's number")?;
@@ -170,7 +171,7 @@ impl Component {
         builder.map(page, vspace, FACTS, Rights::READ, Caching::WriteBack.not_executed())?;
 
         let place = |slot: u64| cnode.slot(slot, cspace::BITS);
-        let root = own_slot(means.endpoint.cptr().0);
+        let root = own_slot(resources.endpoint.cptr().0);
         let badge = service_badge(self.number);
         for (slot, badge) in [(cspace::ROOT, badge), (cspace::FAULT, badge + 1)] {
             let badged = place(slot).mint_from(root, Rights::CALL, CapData::badge(badge));
@@ -189,7 +190,7 @@ impl Component {
         .context("configuring a component's thread")?;
         (self.tcb, self.vspace, self.cnode) = (tcb, vspace, cnode);
         self.endpoint = Some(endpoint);
-        let registers = UserContext { rip: entry, rsp: STACK_TOP, fs_base: NO_BASES, ..UserContext::default() };
+        let registers = arch::without_bases(arch::at_start(entry, STACK_TOP, 0));
         tcb.write_registers(&registers, true).context("starting a component")
     }
 
@@ -281,7 +282,7 @@ impl Component {
         let set = self
             .tcb
             .read_registers(false)
-            .and_then(|registers| self.tcb.write_registers(&UserContext { rip: to, ..registers }, true));
+            .and_then(|registers| self.tcb.write_registers(&arch::with_ip(registers, to), true));
         set.is_ok()
     }
 

@@ -3,7 +3,8 @@
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::ports::PORTS;
+use crate::arch::ports::PORTS;
+use crate::arch::tsc;
 
 const PORT: u16 = 0x3f8;
 const STATUS: u16 = 5;
@@ -18,12 +19,6 @@ static START: AtomicU64 = AtomicU64::new(0);
 /// kernel took.
 pub fn start() -> u64 {
     START.load(Relaxed)
-}
-
-/// The processor's time-stamp counter.
-pub fn tsc() -> u64 {
-    // SAFETY: the instruction only reads a counter, and the kernel allows it in user mode.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Microseconds between two readings of the time-stamp counter.

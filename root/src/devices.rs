@@ -12,11 +12,11 @@ use sel4::bootinfo::IRQ_CONTROL;
 use server_boot::service::{self, Interrupt};
 use server_boot::{BootInfo, FLAG_PCI, FLAG_RTC, MAX_DEVICES, MAX_PORTS, Ports, Source};
 
+use crate::arch::ports::PORTS;
 use crate::error::Error;
 use crate::hpet;
 use crate::instance::MAX_INSTANCES;
-use crate::memory::{Gift, Memory};
-use crate::ports::PORTS;
+use crate::memory::{InstanceUntyped, Memory};
 
 /// PCI's configuration ports.
 pub const PCI: Range = Range { first: 0xcf8, last: 0xcff };
@@ -75,7 +75,7 @@ impl<'a> Devices<'a> {
         memory: &mut Memory,
         wanted: &Wanted,
         info: &mut BootInfo,
-        mut take: impl FnMut(&Gift) -> Result<(), Error>,
+        mut take: impl FnMut(&InstanceUntyped) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut count = 0;
         for range in wanted.memory.iter().flatten() {

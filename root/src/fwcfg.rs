@@ -9,10 +9,10 @@ use core::ptr;
 use sel4::{Caching, ObjectType, Page};
 use server_boot::layout::CHUNK;
 
+use crate::arch::ports::PORTS;
 use crate::error::{Context, Error};
-use crate::make::Make;
+use crate::make::ObjectMaker;
 use crate::memory::Memory;
-use crate::ports::PORTS;
 
 const SELECTOR: u16 = 0x510;
 const DATA: u16 = 0x511;

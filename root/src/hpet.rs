@@ -10,10 +10,10 @@ use core::ptr;
 use sel4::bootinfo::{INIT_TCB, IRQ_CONTROL};
 use sel4::{Caching, IrqHandler, Notification, ObjectType, Page};
 
-use crate::console::tsc;
+use crate::arch::tsc;
 use crate::devices::ALARM_VECTOR;
 use crate::error::{Context, Error};
-use crate::make::{Make, own_slot};
+use crate::make::{ObjectMaker, own_slot};
 use crate::memory::Memory;
 
 /// The HPET's address on PCs.

@@ -66,21 +66,22 @@ pub fn service_badge(number: usize) -> u64 {
 
 impl Instance {
     /// Builds the server for the first life.
-    pub fn build(means: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
-        let chunks = means.memory.untouched_chunks();
-        let mut resource_pool = ResourcePool::new(&mut means.memory, server::slots(means.image, chunks)?)?;
-        let file = means.fwcfg.as_ref().filter(|_| wanted.boot_files).and_then(|device| device.boot_file(wanted.name));
-        let server = life(means, &mut resource_pool, number, &wanted, chunks, file.is_some())?;
+    pub fn build(resources: &mut BuildResources<'_>, number: usize, wanted: Wanted<'static>) -> Result<Self, Error> {
+        let chunks = resources.memory.untouched_chunks();
+        let mut resource_pool = ResourcePool::new(&mut resources.memory, server::slots(resources.image, chunks)?)?;
+        let file =
+            resources.fwcfg.as_ref().filter(|_| wanted.boot_files).and_then(|device| device.boot_file(wanted.name));
+        let server = life(resources, &mut resource_pool, number, &wanted, chunks, file.is_some())?;
         let mut info = BootInfo::new_zeroed();
         for (to, from) in info.name.iter_mut().zip(wanted.name.bytes().take(description::NAME)) {
             *to = from;
         }
         info.magic = MAGIC;
         info.heap_chunks = HEAP_CHUNKS;
-        info.tsc = means.hpet.tsc;
-        info.hpet = means.hpet.count;
+        info.tsc = resources.hpet.tsc;
+        info.hpet = resources.hpet.count;
         info.comparator = number as u64;
-        info.timer_pin = means.hpet.pin(number)?.into();
+        info.timer_pin = resources.hpet.pin(number)?.into();
         info.console = wanted.console.map_or(0, |console| console.port.into());
         info.link = wanted.link.map_or(0, |link| link.port.into());
         info.flags = server::flags(&wanted);
@@ -115,9 +116,9 @@ impl Instance {
     }
 
     /// Starts the server that was built.
-    pub fn start(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
-        self.server.give_sources(&self.source_pool, &self.info, &means.hpet)?;
-        let mut builder = Builder { memory: &mut means.memory, resource_pool: &mut self.resource_pool };
+    pub fn start(&mut self, resources: &mut BuildResources<'_>) -> Result<(), Error> {
+        self.server.give_sources(&self.source_pool, &self.info, &resources.hpet)?;
+        let mut builder = Builder { memory: &mut resources.memory, resource_pool: &mut self.resource_pool };
         self.server.start(&mut builder, &mut self.info)?;
         if self.component_events != 0 {
             self.server.component_events.signal();
@@ -153,13 +154,13 @@ impl Instance {
     }
 
     /// Builds the server of the next life and starts it.
-    pub fn revive(&mut self, means: &mut BuildResources<'_>) -> Result<(), Error> {
+    pub fn revive(&mut self, resources: &mut BuildResources<'_>) -> Result<(), Error> {
         let file = self.file.is_some();
-        self.server = life(means, &mut self.resource_pool, self.number, &self.wanted, self.chunks, file)?;
-        if let (Some(link), Some(mark)) = (self.wanted.link, means.fwcfg.as_ref().and_then(FwCfg::mark)) {
+        self.server = life(resources, &mut self.resource_pool, self.number, &self.wanted, self.chunks, file)?;
+        if let (Some(link), Some(mark)) = (self.wanted.link, resources.fwcfg.as_ref().and_then(FwCfg::mark)) {
             console::send(link.port, &mark);
         }
-        self.start(means)
+        self.start(resources)
     }
 
     /// Serves a request; returns status and value.
@@ -191,15 +192,15 @@ fn in_file(file: File, offset: u64, len: u64) -> bool {
 }
 
 fn life(
-    means: &mut BuildResources<'_>,
+    resources: &mut BuildResources<'_>,
     resource_pool: &mut ResourcePool,
     number: usize,
     wanted: &Wanted<'_>,
     chunks: u64,
     boot_file: bool,
 ) -> Result<Server, Error> {
-    let (image, hpet, endpoint) = (means.image, &means.hpet, means.endpoint);
-    let (badge, asid_pools) = (service_badge(number), means.asid_pools);
+    let (image, hpet, endpoint) = (resources.image, &resources.hpet, resources.endpoint);
+    let (badge, asid_pools) = (service_badge(number), resources.asid_pools);
     let plan = Plan { wanted, number, image, chunks, hpet, endpoint, badge, boot_file, asid_pools };
-    Server::build(&mut Builder { memory: &mut means.memory, resource_pool }, &plan)
+    Server::build(&mut Builder { memory: &mut resources.memory, resource_pool }, &plan)
 }

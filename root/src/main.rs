@@ -14,6 +14,8 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
+mod arch;
+#[cfg(target_os = "none")]
 mod component;
 #[cfg(target_os = "none")]
 mod console;
@@ -37,8 +39,6 @@ mod make;
 mod measure;
 #[cfg(target_os = "none")]
 mod memory;
-#[cfg(target_os = "none")]
-mod ports;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]

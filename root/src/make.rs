@@ -13,7 +13,7 @@ use sel4::{
 use crate::error::{Context, Error};
 
 /// See the module's description.
-pub trait Make {
+pub trait ObjectMaker {
     /// Allocates an empty slot.
     fn slot(&mut self) -> Result<u64, Error>;
 

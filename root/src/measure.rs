@@ -14,13 +14,14 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sel4::bootinfo::{DOMAIN, INIT_ASID_POOL, INIT_CNODE, INIT_TCB, INIT_VSPACE};
 use sel4::{
     BootInfo, CPtr, Caching, CapData, Endpoint, Fault, Message, Notification, ObjectType, Page, Rights, SchedParams,
-    Tcb, TcbConfig, Untyped, UserContext, VSpace,
+    Tcb, TcbConfig, Untyped, VSpace,
 };
 
+use crate::arch::{self, tsc_in_order as counter};
 use crate::error::{Context, Error};
-use crate::make::{Make, own_slot};
+use crate::make::{ObjectMaker, own_slot};
 use crate::memory::Memory;
-use samples::{Meter, counter};
+use samples::Meter;
 
 const PAGE: u64 = 4096;
 /// Priorities of the thread that calls or signals, and of the thread that is called or woken.
@@ -98,13 +99,9 @@ fn partner(
         sched: Some(SchedParams { authority: INIT_TCB, max_controlled: 0, priority }),
     })
     .context("configuring a partner")?;
-    let registers = UserContext {
-        rip: run as *const () as u64,
-        // As after a call instruction.
-        rsp: PARTNERS_STACK.0.get().addr() as u64 + STACK as u64 - 8,
-        rdi: cap.0,
-        ..UserContext::default()
-    };
+    // As after a call instruction.
+    let stack = PARTNERS_STACK.0.get().addr() as u64 + STACK as u64 - 8;
+    let registers = arch::at_start(run as *const () as u64, stack, cap.0);
     tcb.without_fpu(DOMAIN).context("a partner without FPU")?;
     tcb.write_registers(&registers, true).context("starting a partner")?;
     Ok(tcb)

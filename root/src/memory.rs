@@ -11,10 +11,10 @@ use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE, SlotRange};
 use sel4::{BootInfo, CNode, CPtr, Caching, ObjectType, Page, Rights, Untyped};
 use server_boot::layout::{CHUNK, CHUNK_BITS};
 
+use crate::arch::ports;
 use crate::cspace;
 use crate::error::{Context, Error};
-use crate::make::{Make, own_slot};
-use crate::ports;
+use crate::make::{ObjectMaker, own_slot};
 
 /// Maximum number of untypeds: those of the kernel, and those that splitting adds.
 const MAX: usize = 512;
@@ -47,7 +47,7 @@ pub struct Memory {
 
 /// A piece that goes to an instance. The capability stays here; the instance gets a child of it.
 #[derive(Clone, Copy)]
-pub struct Gift {
+pub struct InstanceUntyped {
     /// The capability.
     pub cap: Untyped,
     /// Its physical address.
@@ -141,7 +141,7 @@ impl Memory {
     }
 
     /// Gives away a piece of device memory that lies between two addresses, both included; none if none is left.
-    pub fn device_gift(&mut self, first: u64, last: u64) -> Result<Option<Gift>, Error> {
+    pub fn device_gift(&mut self, first: u64, last: u64) -> Result<Option<InstanceUntyped>, Error> {
         let end = |p: &Piece| p.address + ((1 << p.bits) - 1);
         let meets = |p: &Piece| p.device && !p.given && p.address <= last && first <= end(p);
         loop {
@@ -149,7 +149,7 @@ impl Memory {
             let Some(piece) = self.pieces[i] else { return Ok(None) };
             self.pieces[i] = Some(Piece { given: true, ..piece });
             if first <= piece.address && end(&piece) <= last {
-                return Ok(Some(Gift { cap: piece.cap, address: piece.address, bits: piece.bits }));
+                return Ok(Some(InstanceUntyped { cap: piece.cap, address: piece.address, bits: piece.bits }));
             }
             let mut at = piece.address;
             for _ in 0..2 {
@@ -167,14 +167,14 @@ impl Memory {
 
     /// Gives away an untouched piece of at most `chunks` chunks: the largest of these. If all pieces are larger, cuts
     /// the smallest in two until one fits.
-    pub fn gift(&mut self, chunks: u64) -> Result<Gift, Error> {
+    pub fn gift(&mut self, chunks: u64) -> Result<InstanceUntyped, Error> {
         loop {
             let pieces = || self.pieces.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p)));
             let untouched = || pieces().filter(|(_, p)| p.untouched());
             let fits = |p: &Piece| (1 << p.bits) / CHUNK <= chunks;
             if let Some((i, piece)) = untouched().filter(|(_, p)| fits(p)).max_by_key(|(_, p)| p.bits) {
                 self.pieces[i] = Some(Piece { given: true, ..piece });
-                return Ok(Gift { cap: piece.cap, address: piece.address, bits: piece.bits });
+                return Ok(InstanceUntyped { cap: piece.cap, address: piece.address, bits: piece.bits });
             }
             let (i, piece) = untouched().min_by_key(|(_, p)| p.bits).ok_or(Error::MemoryShare)?;
             self.pieces[i] = Some(Piece { given: true, ..piece });
@@ -224,7 +224,7 @@ impl Memory {
     }
 }
 
-impl Make for Memory {
+impl ObjectMaker for Memory {
     fn slot(&mut self) -> Result<u64, Error> {
         self.slots(1)
     }

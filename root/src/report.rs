@@ -4,6 +4,7 @@ use sel4::{Fault, Page, Received, Tcb};
 use server_boot::layout::STACK_GUARD;
 use server_boot::record::{CALLS, decode};
 
+use crate::arch;
 use crate::console::error;
 use crate::memory::Memory;
 use crate::server::PAGE;
@@ -32,7 +33,7 @@ pub fn died(memory: &mut Memory, who: &ReportSubject<'_>, received: &Received) {
     let ReportSubject { kind, name, .. } = who;
     match Fault::decode(received) {
         Fault::Page { ip, address, fetch, code } => {
-            let what = match (fetch, code & 2 != 0) {
+            let what = match (fetch, arch::is_write(code)) {
                 (true, _) => "fetched an instruction from",
                 (false, true) => "wrote to",
                 (false, false) => "read from",
@@ -42,12 +43,7 @@ pub fn died(memory: &mut Memory, who: &ReportSubject<'_>, received: &Received) {
             error!("{kind} {name:?} {what} {address:#x} at {ip:#x}{hint}");
         }
         Fault::Exception { ip, number, code, .. } => {
-            let what = match number {
-                0 => "divided by zero",
-                6 => "met an undefined instruction (a panic ends so)",
-                13 => "broke a protection rule",
-                _ => "raised a processor exception",
-            };
+            let what = arch::exception_name(number);
             error!("{kind} {name:?} {what} at {ip:#x} (exception {number}, code {code:#x})");
         }
         Fault::UnknownSyscall(registers) => {
@@ -57,22 +53,17 @@ pub fn died(memory: &mut Memory, who: &ReportSubject<'_>, received: &Received) {
         Fault::Other(info) => error!("{kind} {name:?} sent a strange fault message, label {}", info.label()),
     }
     let Ok(r) = who.tcb.read_registers(true) else { return };
-    error!("  rip {:016x}  rsp {:016x}  rbp {:016x}  flags {:x}", r.rip, r.rsp, r.rbp, r.rflags);
-    error!("  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}", r.rax, r.rbx, r.rcx, r.rdx);
-    error!("  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}", r.rsi, r.rdi, r.r8, r.r9);
-    error!("  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", r.r10, r.r11, r.r12, r.r13);
-    error!("  r14 {:016x}  r15 {:016x}", r.r14, r.r15);
+    arch::report(&r);
     if let Some(record) = who.record {
         last_calls(memory, record);
     }
-    backtrace(memory, who.stack, r.rip, r.rbp);
+    backtrace(memory, who.stack, arch::ip(&r), arch::frame_pointer(&r));
     error!("end of the report");
 }
 
 /// Prints a backtrace of addresses; the host tool adds the names (`xtask/run/src/symbols/report.rs`).
-fn backtrace(memory: &mut Memory, stack: &[Page], rip: u64, rbp: u64) {
-    error!("  #0  {rip:#x}");
-    let mut frame = rbp;
+fn backtrace(memory: &mut Memory, stack: &[Page], ip: u64, mut frame: u64) {
+    error!("  #0  {ip:#x}");
     for n in 1..DEPTH {
         let Some(return_address) = word(memory, stack, frame.wrapping_add(8)) else { return };
         error!("  #{n}  {return_address:#x}");

@@ -30,8 +30,8 @@ use server_boot::{BootInfo, MAX_DEVICES, MAX_SOURCES, Source};
 
 use crate::console::info;
 use crate::error::{Context, Error};
-use crate::make::{Make, own_slot};
-use crate::memory::{Gift, Memory};
+use crate::make::{ObjectMaker, own_slot};
+use crate::memory::{InstanceUntyped, Memory};
 
 /// Maximum number of pieces of a resource pool.
 const PIECES: usize = 32;
@@ -52,22 +52,22 @@ pub struct SourcePool {
 
 #[derive(Clone, Copy)]
 struct Piece {
-    gift: Gift,
+    gift: InstanceUntyped,
     used: u64,
 }
 
 /// Untypeds.
 struct List<const N: usize> {
-    gifts: [Gift; N],
+    gifts: [InstanceUntyped; N],
     count: usize,
 }
 
 impl<const N: usize> List<N> {
     const fn new() -> Self {
-        List { gifts: [Gift { cap: Untyped::new(0), address: 0, bits: 0 }; N], count: 0 }
+        List { gifts: [InstanceUntyped { cap: Untyped::new(0), address: 0, bits: 0 }; N], count: 0 }
     }
 
-    fn all(&self) -> &[Gift] {
+    fn all(&self) -> &[InstanceUntyped] {
         &self.gifts[..self.count]
     }
 
@@ -106,11 +106,11 @@ impl ResourcePool {
 }
 
 /// Logs the owner of a range of memory.
-fn tell(name: &str, gift: &Gift) {
+fn tell(name: &str, gift: &InstanceUntyped) {
     info!("memory of {name:?}: {:#x}-{:#x}", gift.address, gift.address + ((1 << gift.bits) - 1));
 }
 
-impl Gift {
+impl InstanceUntyped {
     /// Revokes everything that was made from it.
     fn revoke(&self) -> Result<(), Error> {
         own_slot(self.cap.cptr().0).revoke().context("taking memory back")
@@ -144,7 +144,7 @@ impl SourcePool {
     }
 
     /// Takes a piece of device memory.
-    pub fn take_device(&mut self, gift: &Gift) -> Result<(), Error> {
+    pub fn take_device(&mut self, gift: &InstanceUntyped) -> Result<(), Error> {
         let place = self.devices.gifts.get_mut(self.devices.count);
         *place.ok_or(Error::Pieces("device memory", MAX_DEVICES))? = *gift;
         self.devices.count += 1;
@@ -168,7 +168,7 @@ impl SourcePool {
 
     /// Revokes everything that was made from it: step 3.
     pub fn reclaim(&self) -> Result<(), Error> {
-        self.sources.all().iter().chain(self.devices.all()).try_for_each(Gift::revoke)
+        self.sources.all().iter().chain(self.devices.all()).try_for_each(InstanceUntyped::revoke)
     }
 }
 
@@ -181,7 +181,7 @@ pub struct Builder<'a> {
     pub resource_pool: &'a mut ResourcePool,
 }
 
-impl Make for Builder<'_> {
+impl ObjectMaker for Builder<'_> {
     fn slot(&mut self) -> Result<u64, Error> {
         let resource_pool = &mut *self.resource_pool;
         if resource_pool.next_slot == resource_pool.end_slot {

@@ -5,8 +5,9 @@ use core::convert::Infallible;
 use sel4::{Message, Received};
 use server_boot::service;
 
+use crate::arch::tsc;
 use crate::component;
-use crate::console::{info, tsc};
+use crate::console::info;
 use crate::error::Error;
 use crate::hpet::Alarm;
 use crate::instance::service_badge;
@@ -17,7 +18,7 @@ use crate::world::World;
 /// Serves forever.
 pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infallible, Error> {
     info!("the system is built");
-    let mut received = world.means.endpoint.recv();
+    let mut received = world.resources.endpoint.recv();
     loop {
         let reply = if received.badge == Alarm::BADGE {
             supervisor.fired(world)?;
@@ -28,8 +29,8 @@ pub fn run(world: &mut World<'_>, supervisor: &mut Supervisor) -> Result<Infalli
             of_instance(world, supervisor, &received)?
         };
         received = match reply {
-            Some(reply) => world.means.endpoint.reply_recv(reply),
-            None => world.means.endpoint.recv(),
+            Some(reply) => world.resources.endpoint.reply_recv(reply),
+            None => world.resources.endpoint.recv(),
         };
     }
 }
@@ -45,7 +46,7 @@ fn of_instance(
     if received.badge != service_badge(number) {
         let ended = tsc();
         at_ordinary_priority(|| {
-            report::died(&mut world.means.memory, &instance.who(), received);
+            report::died(&mut world.resources.memory, &instance.who(), received);
             Ok(())
         })?;
         at_ordinary_priority(|| supervisor.ended(number, ended, world))?;
@@ -58,7 +59,7 @@ fn of_instance(
         }
         service::FIND | service::MINT => world.serve(number, received)?,
         service::CLIENT => return Ok(Some(world.join(number, received.mr))),
-        _ => instance.serve(world.means.fwcfg.as_mut(), received),
+        _ => instance.serve(world.resources.fwcfg.as_mut(), received),
     };
     Ok(Some(Message::one(status, value)))
 }
@@ -82,7 +83,7 @@ fn of_component(
     if fault {
         let ended = tsc();
         at_ordinary_priority(|| {
-            report::died(&mut world.means.memory, &component.who(), received);
+            report::died(&mut world.resources.memory, &component.who(), received);
             Ok(())
         })?;
         at_ordinary_priority(|| supervisor.component_ended(number, ended, world))?;

@@ -3,8 +3,8 @@
 use description::Instance as Wanted;
 use sel4::bootinfo::{ASID_CONTROL, DOMAIN, INIT_ASID_POOL, INIT_TCB, IRQ_CONTROL};
 use sel4::{
-    Attributes, CNode, CPtr, Caching, CapData, Endpoint, NO_BASES, Notification, ObjectType, Page, Rights, SchedParams,
-    Slot, Tcb, TcbConfig, Untyped, UserContext, VSpace,
+    Attributes, CNode, CPtr, Caching, CapData, Endpoint, Notification, ObjectType, Page, Rights, SchedParams, Slot,
+    Tcb, TcbConfig, Untyped, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, LEAF_SLOTS, root_bits};
 use server_boot::layout::{
@@ -14,12 +14,12 @@ use server_boot::layout::{
 use server_boot::{BootInfo, COMPONENT_EVENTS_BADGE, FLAG_POWER};
 use zerocopy::IntoBytes;
 
+use crate::arch::{self, ports};
 use crate::devices::{self, PCI, RTC};
 use crate::elf::Elf;
 use crate::error::{Context, Error};
 use crate::hpet::Hpet;
-use crate::make::{Make, own_slot};
-use crate::ports;
+use crate::make::{ObjectMaker, own_slot};
 use crate::resource_pool::{Builder, SourcePool};
 
 pub const PAGE: u64 = 4096;
@@ -283,14 +283,7 @@ impl Server {
             let address = BOOT_INFO + number * PAGE;
             builder.map(page, self.vspace, address, Rights::READ, Caching::WriteBack.not_executed())?;
         }
-        let registers = UserContext {
-            rip: self.entry,
-            rsp: STACK_TOP,
-            rdi: BOOT_INFO,
-            // A server has no thread-local data; with bases, each call would set them twice.
-            fs_base: NO_BASES,
-            ..UserContext::default()
-        };
+        let registers = arch::without_bases(arch::at_start(self.entry, STACK_TOP, BOOT_INFO));
         self.tcb.without_fpu(DOMAIN).context("a server without FPU")?;
         self.tcb.write_registers(&registers, true).context("starting a server")
     }

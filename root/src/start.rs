@@ -6,6 +6,7 @@ use sel4::bootinfo::{self, DOMAIN, INIT_TCB};
 use server_boot::EXIT_ROOT_FAILED;
 use server_boot::cspace::ASID_POOLS;
 
+use crate::arch::ports::{self, PORTS};
 use crate::component::Component;
 use crate::console::{self, error, info};
 use crate::devices::Devices;
@@ -13,9 +14,8 @@ use crate::error::{Context, Error};
 use crate::fwcfg::FwCfg;
 use crate::hpet::Hpet;
 use crate::instance::{BuildResources, Instance, MAX_INSTANCES};
-use crate::make::Make;
+use crate::make::ObjectMaker;
 use crate::memory::Memory;
-use crate::ports::{self, PORTS};
 use crate::serve;
 use crate::supervise::Supervisor;
 use crate::world::World;
@@ -69,33 +69,33 @@ fn run(boot: &BootInfo) -> Result<core::convert::Infallible, Error> {
     let fwcfg = FwCfg::open(&mut memory)?;
     let asid_pools = (ASID_POOLS_OF_KERNEL - 1) / (system.instances().count() as u64).max(1);
     let asid_pools = asid_pools.clamp(1, ASID_POOLS);
-    let means = BuildResources { memory, hpet, endpoint, fwcfg, image: SERVER, asid_pools, loader: None };
+    let resources = BuildResources { memory, hpet, endpoint, fwcfg, image: SERVER, asid_pools, loader: None };
     let mut world =
-        World { means, instances: [const { None }; MAX_INSTANCES], components: [const { None }; COMPONENTS] };
-    let World { means, instances, components } = &mut world;
+        World { resources, instances: [const { None }; MAX_INSTANCES], components: [const { None }; COMPONENTS] };
+    let World { resources, instances, components } = &mut world;
 
     for (number, wanted) in system.instances().enumerate() {
         let place = instances.get_mut(number).ok_or(Error::TooManyInstances)?;
-        *place = Some(Instance::build(means, number, wanted)?);
+        *place = Some(Instance::build(resources, number, wanted)?);
         if let Some(console) = wanted.console {
             console::open(console.port);
         }
     }
     for (number, wanted) in system.components().enumerate() {
         let place = components.get_mut(number).ok_or(Error::TooManyComponents)?;
-        *place = Some(Component::build(means, number, wanted)?);
+        *place = Some(Component::build(resources, number, wanted)?);
     }
     let beside_components = components.iter().any(Option::is_some);
     let count = instances.iter().flatten().count();
-    let alarm = means.hpet.alarm(&mut means.memory, count)?;
-    let mut devices = Devices::new(system, means.hpet.all_pins());
-    let mut chunks = means.memory.untouched_chunks();
+    let alarm = resources.hpet.alarm(&mut resources.memory, count)?;
+    let mut devices = Devices::new(system, resources.hpet.all_pins());
+    let mut chunks = resources.memory.untouched_chunks();
     let all = chunks;
     for instance in instances.iter_mut().flatten() {
         let share = instance.share(all);
         chunks = chunks.checked_sub(share).ok_or(Error::MemoryShare)?;
-        instance.settle(&mut means.memory, &mut devices, share)?;
-        instance.start(means)?;
+        instance.settle(&mut resources.memory, &mut devices, share)?;
+        instance.start(resources)?;
         if beside_components {
             instance.tell_memory();
         }

@@ -20,7 +20,8 @@ use description::COMPONENTS;
 use sel4::bootinfo::INIT_TCB;
 use server_boot::EXIT_SERVER_DIED;
 
-use crate::console::{error, info, micros, tsc};
+use crate::arch::tsc;
+use crate::console::{error, info, micros};
 use crate::error::{Context, Error};
 use crate::hpet::Alarm;
 use crate::instance::MAX_INSTANCES;
@@ -100,8 +101,8 @@ impl Supervisor {
         let Some(instance) = &mut world.instances[number] else { return Ok(()) };
         let name = instance.wanted.name;
         let watch = &mut self.instances[number];
-        if let Some(rip) = watch.take_trial() {
-            info!("server {name:?} was ended on trial at {rip:#x}");
+        if let Some(ip) = watch.take_trial() {
+            info!("server {name:?} was ended on trial at {ip:#x}");
         }
         let wait = watch.end(ended, &instance.wanted.restart);
         let ends = watch.ends;
@@ -127,8 +128,8 @@ impl Supervisor {
         let Some(component) = &mut world.components[number] else { return Ok(()) };
         let name = component.wanted.name;
         let watch = &mut self.components[number];
-        if let Some(rip) = watch.take_trial() {
-            info!("component {name:?} was ended on trial at {rip:#x}");
+        if let Some(ip) = watch.take_trial() {
+            info!("component {name:?} was ended on trial at {ip:#x}");
         }
         let wait = watch.end(ended, &component.wanted.restart);
         if wait.is_none() {
@@ -147,17 +148,17 @@ impl Supervisor {
 
     fn revive(&mut self, number: usize, world: &mut World<'_>) -> Result<(), Error> {
         let Some(instance) = &mut world.instances[number] else { return Ok(()) };
-        instance.revive(&mut world.means)?;
+        instance.revive(&mut world.resources)?;
         self.instances[number].begin(instance.wanted.trial);
         Ok(())
     }
 
     fn revive_component(&mut self, number: usize, world: &mut World<'_>) -> Result<(), Error> {
         let Some(component) = &mut world.components[number] else { return Ok(()) };
-        component.revive(&mut world.means)?;
+        component.revive(&mut world.resources)?;
         let watch = &mut self.components[number];
         watch.begin(component.wanted.trial);
-        back(&format_args!("component {:?}", component.wanted.name), watch, &world.means.memory);
+        back(&format_args!("component {:?}", component.wanted.name), watch, &world.resources.memory);
         Ok(())
     }
 
@@ -167,7 +168,7 @@ impl Supervisor {
         instance.server.raise_priority()?;
         let watch = &self.instances[number];
         if watch.lives > 1 {
-            back(&format_args!("instance {:?}", instance.wanted.name), watch, &world.means.memory);
+            back(&format_args!("instance {:?}", instance.wanted.name), watch, &world.resources.memory);
         }
         Ok(())
     }

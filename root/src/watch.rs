@@ -3,7 +3,8 @@
 use description::{Restart, Trial};
 use sel4::Tcb;
 
-use crate::console::{counts, micros, tsc};
+use crate::arch::{ip, tsc, with_ip};
+use crate::console::{counts, micros};
 use crate::error::{Context, Error};
 
 /// Microseconds after which an unsuccessful trial is repeated.
@@ -97,12 +98,11 @@ impl Watch {
         }
         self.trial_age = Some(lived.saturating_add(AGAIN));
         // It continues at an unmapped address, so the following steps are those of any fault.
-        let mut registers = tcb.read_registers(true).context("ending a life")?;
-        if registers.rip != 0 {
-            self.trial = Some(registers.rip);
+        let registers = tcb.read_registers(true).context("ending a life")?;
+        if ip(&registers) != 0 {
+            self.trial = Some(ip(&registers));
         }
-        registers.rip = 0;
-        tcb.write_registers(&registers, true).context("ending a life")
+        tcb.write_registers(&with_ip(registers, 0), true).context("ending a life")
     }
 
     /// Where a trial ended it, if one did.

@@ -12,7 +12,7 @@ use crate::instance::{BuildResources, Instance, MAX_INSTANCES};
 /// See the module's description.
 pub struct World<'a> {
     /// The resources for building.
-    pub means: BuildResources<'a>,
+    pub resources: BuildResources<'a>,
     /// The instances, in the order of the description.
     pub instances: [Option<Instance>; MAX_INSTANCES],
     /// The components, likewise.

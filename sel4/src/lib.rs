@@ -54,13 +54,13 @@ pub use irq::{IrqControl, IrqHandler};
 pub use message::{Message, MessageInfo, Received};
 pub use port::{IoPort, IoPortControl};
 pub use tcb::{
-    DEBUG_REGISTERS, FPU_WORDS, HAS_DEBUG_REGISTERS, Held, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS,
+    DEBUG_REGISTERS, FPU_WORDS, HAS_DEBUG_REGISTERS, HoldResult, KEEPS_STACK_POINTER, KEEPS_TRAP_FLAG, KERNEL_KEEPS_GS,
     NO_BASES, RUNS_FOREIGN, SchedParams, TELLS_TICKS, Tcb, TcbConfig, UserContext,
 };
 pub use untyped::{MAX_OBJECTS_PER_RETYPE, ObjectType, Untyped};
 pub use vspace::{
-    AT_ONCE, Attributes, Caching, KNOWS_EXECUTE, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory, PageTable, Pdpt,
-    Several, VSpace,
+    AT_ONCE, AdjacentPages, Attributes, Caching, KNOWS_EXECUTE, KNOWS_WRITTEN, PAGE_SIZE, Page, PageDirectory,
+    PageTable, Pdpt, VSpace,
 };
 
 /// Bits of a badge that every supported kernel preserves.

@@ -98,13 +98,13 @@ pub const RUNS_FOREIGN: bool = family::RUNS_FOREIGN;
 
 /// What a thread did when it was to be stopped by [`Tcb::hold`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum HoldResult {
     /// It ran, and is stopped now.
-    Ran,
+    Stopped,
     /// It waits to send a message.
-    Sends,
+    Sending,
     /// It did not run.
-    Neither,
+    NotRunning,
 }
 
 impl Tcb {
@@ -163,7 +163,7 @@ impl Tcb {
 
     /// Stops the thread if it runs; a message that it is sending stays pending. `None` if the kernel does not support
     /// that.
-    pub fn hold(self) -> Option<Result<Held>> {
+    pub fn hold(self) -> Option<Result<HoldResult>> {
         family::hold(self)
     }
 

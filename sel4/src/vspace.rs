@@ -98,7 +98,7 @@ pub const KNOWS_WRITTEN: bool = family::KNOWS_WRITTEN;
 
 /// Adjacent page capabilities, for the calls on several pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Several {
+pub struct AdjacentPages {
     /// The CNode that contains the pages' original capabilities.
     pub cnode: Slot,
     /// The index, with the same root and depth, of the CNode that contains the capabilities for mapping.
@@ -140,20 +140,20 @@ impl Page {
         address: u64,
         rights: Rights,
         attributes: impl Into<Attributes>,
-        several: Several,
+        several: AdjacentPages,
     ) -> Option<Result<()>> {
         family::page_map_several(self, vspace, address, family::rights(rights), attributes.into().number(), several)
     }
 
     /// Ends the mappings of the pages' capabilities from slot `to` on; those that map nothing stay unchanged. `None` if
     /// the kernel does not support that.
-    pub fn unmap_several(self, several: Several) -> Option<Result<()>> {
+    pub fn unmap_several(self, several: AdjacentPages) -> Option<Result<()>> {
         family::page_unmap_several(self, several)
     }
 
     /// Which of the pages' capabilities from slot `to` on map a page that was written by that mapping, one bit for
     /// each. `None` if the kernel does not support that.
-    pub fn written_several(self, several: Several) -> Option<Result<u64>> {
+    pub fn written_several(self, several: AdjacentPages) -> Option<Result<u64>> {
         family::page_written_several(self, several)
     }
 

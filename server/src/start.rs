@@ -68,12 +68,12 @@ impl fmt::Display for StartError {
 
 impl core::error::Error for StartError {}
 
-trait At<T> {
+trait StepContext<T> {
     /// Adds the step that failed.
     fn at(self, step: &'static str) -> Result<T, StartError>;
 }
 
-impl<T> At<T> for Result<T, Status> {
+impl<T> StepContext<T> for Result<T, Status> {
     fn at(self, step: &'static str) -> Result<T, StartError> {
         self.map_err(|status| StartError::Step(step, status))
     }

@@ -22,7 +22,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use xtask_build::elf::Refusal;
+use xtask_build::elf::ProgramError;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -32,9 +32,9 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             xtask_common::words::say(&format!("hafnon: {error:#}"));
-            ExitCode::from(match error.downcast_ref::<Refusal>() {
-                Some(Refusal::Missing(_)) => 127,
-                Some(Refusal::NoProgram(_)) => 126,
+            ExitCode::from(match error.downcast_ref::<ProgramError>() {
+                Some(ProgramError::Missing(_)) => 127,
+                Some(ProgramError::NoProgram(_)) => 126,
                 None => 125,
             })
         }
@@ -47,7 +47,11 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Run(args) => xtask_run::run(&paths, args),
         Command::Build { debug, verbose } => {
             let ui = Ui::new(*verbose);
-            xtask_build::build(&paths, &ui, xtask_build::What { debug: *debug, ..xtask_build::What::default() })?;
+            xtask_build::build(
+                &paths,
+                &ui,
+                xtask_build::BuildOptions { debug: *debug, ..xtask_build::BuildOptions::default() },
+            )?;
             Ok(0)
         }
         Command::Cargo(args) => xtask_run::cargo_command::cargo(&paths, args),

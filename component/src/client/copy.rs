@@ -6,49 +6,20 @@
 //! 2. The component asks the server to bring the page in, or, for writing, to give the mapping its own copy.
 //! 3. If the page is missing again, the component asks the server to copy the bytes in it.
 
-use core::arch::naked_asm;
 use core::sync::atomic::Ordering;
 
 use abi::{Status, ZX_VMAR_OP_COMMIT, ZX_VMAR_OP_PREFETCH, nr};
 
 use super::FACTS;
 use super::call::{Call, enter};
+use crate::arch::copy::copy;
+pub use crate::arch::copy::{CATCH_FROM, CATCH_TO};
 
 const PAGE: u64 = 4096;
-
-unsafe extern "C" {
-    /// Step 1: the first instruction that may fault.
-    pub safe static CATCH_FROM: u8;
-    /// Step 1: the first instruction behind those.
-    pub safe static CATCH_TO: u8;
-}
 
 /// An address as a number.
 pub fn address(place: *const u8) -> u64 {
     place.expose_provenance() as u64
-}
-
-/// Copies `len` bytes, eight at a time as long as possible; returns how many are left (1).
-///
-/// # Safety
-/// The address outside of the window is valid for the access.
-#[unsafe(naked)]
-unsafe extern "C" fn copy(to: u64, from: u64, len: usize) -> usize {
-    naked_asm!(
-        "lea rax, [rdi + rdx]",
-        "mov rcx, rdx",
-        "shr rcx, 3",
-        "and edx, 7",
-        ".globl CATCH_FROM",
-        "CATCH_FROM:",
-        "rep movsq",
-        "mov ecx, edx",
-        "rep movsb",
-        ".globl CATCH_TO",
-        "CATCH_TO:",
-        "sub rax, rdi",
-        "ret",
-    )
 }
 
 /// As [`read`], for pages that the server has mapped for calls: fails if they are gone.

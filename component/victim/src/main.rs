@@ -10,10 +10,10 @@
 #![no_std]
 #![no_main]
 
-mod state;
+mod arch;
 
+use arch::{State, StateMismatch};
 use component::{Own, Request, counter};
-use state::{State, Wrong};
 
 component::start!(main);
 
@@ -21,7 +21,7 @@ component::start!(main);
 mod asked {
     /// Check. Word 0 tells how often it yields and checks again, word 1 for how many microseconds it then checks
     /// without yielding. The answer contains the total number of checks, what was wrong (a number of
-    /// [`super::state::Wrong`], or 0), the value found and the value expected, and the request's words from the third
+    /// [`super::StateMismatch`], or 0), the value found and the value expected, and the request's words from the third
     /// on.
     pub const LOOK: u64 = 1;
     /// Fill the registers anew; earlier changes are forgotten. If word 0 is not 0, it sets bases of its own from now
@@ -65,7 +65,7 @@ struct Victim {
     state: State,
     looks: u64,
     /// The first change that it found.
-    wrong: Option<Wrong>,
+    wrong: Option<StateMismatch>,
 }
 
 impl Victim {

@@ -4,10 +4,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// A counter.
@@ -17,6 +16,11 @@ pub struct Counter {
 
 impl Noun for Counter {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_COUNTER;
+    const USER_SIGNALS: Signals = Signals::USER_ALL.union(Signals::SIGNALED);
+}
+
+impl ObjectOps for Counter {
+    const OWNS_NOTHING: bool = true;
 }
 
 fn sign(value: i64) -> Signals {
@@ -29,7 +33,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn counter_create(&mut self) -> Result<Id<Counter>, Status> {
-        self.create(sign(0), Body::Counter(Box::new(Counter { value: 0 })))
+        self.create(sign(0), Box::new(Counter { value: 0 }))
     }
 
     /// `counter_add`.

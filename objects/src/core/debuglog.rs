@@ -10,10 +10,9 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::name::Name;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// Maximum length of a record's text.
@@ -120,6 +119,10 @@ impl Noun for Debuglog {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_DEBUGLOG;
 }
 
+impl ObjectOps for Debuglog {
+    const OWNS_NOTHING: bool = true;
+}
+
 impl<M: Machine> Kernel<M> {
     /// `debuglog_create`.
     ///
@@ -128,7 +131,7 @@ impl<M: Machine> Kernel<M> {
     pub fn debuglog_create(&mut self, readable: bool) -> Result<Id<Debuglog>, Status> {
         let first = self.log.records.front().map_or(self.log.sequence, |r| r.sequence);
         let signals = if readable && !self.log.records.is_empty() { Signals::LOG_READABLE } else { Signals::NONE };
-        let id: Id<Debuglog> = self.create(signals, Body::Debuglog(Box::new(Debuglog { readable, next: first })))?;
+        let id: Id<Debuglog> = self.create(signals, Box::new(Debuglog { readable, next: first }))?;
         if readable {
             self.log
                 .readers

@@ -4,10 +4,9 @@ use abi::{Signals, Status};
 
 use alloc::boxed::Box;
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// An event.
@@ -15,6 +14,11 @@ pub struct Event;
 
 impl Noun for Event {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_EVENT;
+    const USER_SIGNALS: Signals = Signals::USER_ALL.union(Signals::SIGNALED);
+}
+
+impl ObjectOps for Event {
+    const OWNS_NOTHING: bool = true;
 }
 
 impl<M: Machine> Kernel<M> {
@@ -23,6 +27,6 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn event_create(&mut self) -> Result<Id<Event>, Status> {
-        self.create(Signals::NONE, Body::Event(Box::new(Event)))
+        self.create(Signals::NONE, Box::new(Event))
     }
 }

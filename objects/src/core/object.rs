@@ -2,7 +2,7 @@
 //!
 //! An object lives as long as a handle refers to it, wherever that handle is (in a process's table or in a message), or
 //! the kernel needs it (`refs`): a running thread holds itself, a mapping its VMO, a child its parent. When the last
-//! *handle* is closed, the object's type determines what happens ([`Kernel::last_handle_gone`]); when both counts are
+//! *handle* is closed, the object's type determines what happens ([`ObjectOps::last_handle_closed`](crate::core::noun::ObjectOps::last_handle_closed)); when both counts are
 //! 0, the object is destroyed. Destruction never recurses: the objects that it releases go onto the reaper's list
 //! ([`crate::kernel::reaper`]), so a chain of a million objects inside each other's messages is destroyed in constant
 //! stack.
@@ -18,7 +18,7 @@ use crate::containers::slab::{Key, Slab};
 use crate::core::account::Charge;
 use crate::core::event::Event;
 use crate::core::handle::Handle;
-use crate::core::noun::{Noun, Peered};
+use crate::core::noun::{Noun, Peered, Variant};
 use crate::core::sole_waiter::SoleWaiter;
 use crate::core::wait::Interests;
 use crate::kernel::Kernel;
@@ -147,7 +147,7 @@ impl Object {
     /// Takes the type's part of an object that is being destroyed. The value left in its place owns no memory.
     #[inline(always)]
     pub(crate) fn take_body(&mut self) -> Body {
-        core::mem::replace(&mut self.body, Body::Event(Box::new(Event)))
+        core::mem::replace(&mut self.body, Box::new(Event).into_body())
     }
 
     /// Whether any observer waits for its signals.
@@ -171,6 +171,15 @@ pub(crate) enum DrainStep {
     More,
     /// Nothing.
     Nothing,
+}
+
+/// What still refers to an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Users {
+    /// Handles.
+    pub handles: bool,
+    /// Handles or other references.
+    pub any: bool,
 }
 
 /// The list of objects that the reaper checks for destruction.
@@ -323,7 +332,7 @@ impl Objects {
 impl<M: Machine> Kernel<M> {
     /// Creates an object without handles and references. The caller adds one of them or calls
     /// [`Kernel::reaper_enqueue`].
-    pub(crate) fn create<T: Noun>(&mut self, signals: Signals, body: Body) -> Result<Id<T>, Status> {
+    pub(crate) fn create<T: Noun>(&mut self, signals: Signals, noun: Box<T>) -> Result<Id<T>, Status> {
         let koid = self.next_koid;
         let object = Object {
             koid,
@@ -334,11 +343,11 @@ impl<M: Machine> Kernel<M> {
             sole_waiter: None,
             reap_list: Link::default(),
             charge: Charge::default(),
-            body,
+            body: noun.into_body(),
         };
         let key = self.objects.slab.insert(object).map_err(|_| Status::NO_MEMORY)?;
         self.next_koid += 1;
-        if matches!(T::TYPE, abi::ZX_OBJ_TYPE_JOB | abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD) {
+        if T::IS_TASK {
             self.objects.tasks.insert(koid, ObjectId(key));
         }
         Ok(Id::new(ObjectId(key)))
@@ -348,13 +357,13 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn create_pair<T: Peered>(
         &mut self,
         signals: Signals,
-        bodies: [Body; 2],
+        pair: [Box<T>; 2],
     ) -> Result<(Id<T>, Id<T>), Status> {
-        let [mut first, mut second] = bodies;
+        let [mut first, mut second] = pair;
         let koid = self.next_koid;
-        *T::own_mut(&mut first)?.peer_mut().1 = koid + 1;
+        *first.peer_mut().1 = koid + 1;
         let a: Id<T> = self.create(signals, first)?;
-        let (peer, peer_koid) = T::own_mut(&mut second)?.peer_mut();
+        let (peer, peer_koid) = second.peer_mut();
         (*peer, *peer_koid) = (Some(a), koid);
         let b: Id<T> = self.create(signals, second).inspect_err(|_| self.reaper_enqueue(a.object()))?;
         *self.objects.get_mut(a)?.peer_mut().0 = Some(b);

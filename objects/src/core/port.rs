@@ -13,11 +13,10 @@ use abi::{
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
 use crate::core::handle::HandleValue;
-use crate::core::noun::Noun;
-use crate::core::object::{Id, ObjectId};
+use crate::core::noun::{Noun, ObjectOps};
+use crate::core::object::{DrainStep, Id, ObjectId, Users};
 use crate::core::wait::Waiters;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Access;
 use crate::machine::Machine;
 
@@ -121,6 +120,23 @@ impl Noun for Port {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PORT;
 }
 
+impl ObjectOps for Port {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.port_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        !self.is_empty()
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, users: Users) -> DrainStep {
+        if !users.handles && kernel.port_drain(id) { DrainStep::More } else { DrainStep::Nothing }
+    }
+}
+
 impl Port {
     /// Whether it has no packets and no waiters.
     pub(crate) fn is_empty(&self) -> bool {
@@ -154,7 +170,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn port_create(&mut self, takes_interrupts: bool) -> Result<Id<Port>, Status> {
         let port = Port { takes_interrupts, ..Port::default() };
-        self.create(Signals::NONE, Body::Port(Box::new(port)))
+        self.create(Signals::NONE, Box::new(port))
     }
 
     /// `port_queue`: queues a packet of a program, whose type is already set.

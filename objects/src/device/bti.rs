@@ -19,12 +19,10 @@ use abi::{Signals, Status};
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::core::debuglog::{Level, LogWriter};
-use crate::core::noun::Noun;
-use crate::core::noun::chain;
+use crate::core::noun::{Noun, ObjectOps, chain};
 use crate::core::object::Id;
 use crate::device::iommu::Iommu;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::vmo::{Pin, Vmo};
 
@@ -46,6 +44,27 @@ pub struct Bti {
 
 impl Noun for Bti {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_BTI;
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+}
+
+impl ObjectOps for Bti {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.objects.get_mut(id)?.name = name;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.bti_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.iommu.object());
+    }
 }
 
 /// Pinned memory.
@@ -58,6 +77,25 @@ pub struct Pmt {
 
 impl Noun for Pmt {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PMT;
+}
+
+impl ObjectOps for Pmt {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.pmt_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        // A token that never had a handle.
+        if let Some(pin) = self.pin {
+            kernel.vmo_unpin(pin);
+        }
+        if let Ok(bti) = kernel.objects.get_mut(self.bti) {
+            bti.tokens = bti.tokens.saturating_sub(1);
+        }
+        kernel.drop_ref(self.bti.object());
+    }
 }
 
 chain! {
@@ -73,7 +111,7 @@ impl<M: Machine> Kernel<M> {
     pub fn bti_create(&mut self, iommu: Id<Iommu>, number: u64) -> Result<Id<Bti>, Status> {
         let name = Name::default();
         let bti = Bti { name, iommu, number, tokens: 0, quarantine: List::default(), quarantined: 0 };
-        let id = self.create(Signals::NONE, Body::Bti(Box::new(bti)))?;
+        let id = self.create(Signals::NONE, Box::new(bti))?;
         self.add_ref(iommu.object());
         Ok(id)
     }
@@ -85,7 +123,7 @@ impl<M: Machine> Kernel<M> {
     pub fn bti_pin(&mut self, bti: Id<Bti>, vmo: Id<Vmo>, offset: u64, len: u64) -> Result<Id<Pmt>, Status> {
         let pin = self.vmo_pin(vmo, offset, len)?;
         let pmt = Pmt { bti, pin: None, quarantine: Link::default() };
-        let id: Id<Pmt> = match self.create(Signals::NONE, Body::Pmt(Box::new(pmt))) {
+        let id: Id<Pmt> = match self.create(Signals::NONE, Box::new(pmt)) {
             Ok(id) => id,
             Err(status) => {
                 self.vmo_unpin(pin);
@@ -143,21 +181,6 @@ impl<M: Machine> Kernel<M> {
             let text = alloc::format!("bti '{}' ({:#x}): its quarantine is lost", bti.name, bti.number);
             self.log(Level::Warning, LogWriter::Kernel("bti"), text.as_bytes());
         }
-    }
-
-    pub(crate) fn bti_end(&mut self, bti: &Bti) {
-        self.drop_ref(bti.iommu.object());
-    }
-
-    pub(crate) fn pmt_end(&mut self, pmt: Pmt) {
-        // A token that never had a handle.
-        if let Some(pin) = pmt.pin {
-            self.vmo_unpin(pin);
-        }
-        if let Ok(bti) = self.objects.get_mut(pmt.bti) {
-            bti.tokens = bti.tokens.saturating_sub(1);
-        }
-        self.drop_ref(pmt.bti.object());
     }
 }
 

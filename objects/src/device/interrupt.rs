@@ -19,13 +19,12 @@ use abi::{Signals, Status, ZX_INTERRUPT_VIRTUAL, ZX_TIME_INFINITE};
 
 use crate::containers::slab::Key;
 use crate::core::continuation::PAGE_WAIT;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::{Id, ObjectId};
 use crate::core::port::Port;
 use crate::core::wait::Waiting;
 use crate::device::msi::Message;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{DeviceError, Irq, IrqKey, IrqSource, Machine};
 use crate::task::blocking::Wait;
 use crate::task::thread::Thread;
@@ -64,6 +63,25 @@ impl Noun for Interrupt {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_INTERRUPT;
 }
 
+impl ObjectOps for Interrupt {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        // The receiver of its packet gets no error.
+        let _ = kernel.interrupt_destroy(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        // Still set only if it never had a handle.
+        if let Some(irq) = self.irq {
+            kernel.machine.irq_close(irq);
+        }
+        if let Some(message) = &self.message {
+            kernel.msi_released(message);
+        }
+    }
+}
+
 impl Interrupt {
     fn new(options: u32) -> Interrupt {
         Interrupt { options, irq: None, message: None, state: State::Idle, came: None, packet: None }
@@ -82,7 +100,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn interrupt_create_virtual(&mut self, options: u32) -> Result<Id<Interrupt>, Status> {
         let interrupt = Interrupt::new(options);
-        self.create(Signals::VIRTUAL_INTERRUPT_UNTRIGGERED, Body::Interrupt(Box::new(interrupt)))
+        self.create(Signals::VIRTUAL_INTERRUPT_UNTRIGGERED, Box::new(interrupt))
     }
 
     /// Creates the interrupt of a device.
@@ -92,7 +110,7 @@ impl<M: Machine> Kernel<M> {
     /// watches its maximum number. `NO_MEMORY`.
     pub fn interrupt_create(&mut self, options: u32, source: IrqSource) -> Result<Id<Interrupt>, Status> {
         let interrupt = Interrupt::new(options);
-        let id: Id<Interrupt> = self.create(Signals::NONE, Body::Interrupt(Box::new(interrupt)))?;
+        let id: Id<Interrupt> = self.create(Signals::NONE, Box::new(interrupt))?;
         let opened = self.machine.irq_open(source, IrqKey(id.object().index())).map_err(|error| match error {
             DeviceError::Taken => Status::ALREADY_BOUND,
             other => other.into(),
@@ -328,22 +346,6 @@ impl<M: Machine> Kernel<M> {
             self.machine.irq_close(irq);
         }
         if state == State::Delivered && !taken_back { Err(Status::NOT_FOUND) } else { Ok(()) }
-    }
-
-    /// The last handle is closed (3).
-    pub(crate) fn interrupt_unreachable(&mut self, id: Id<Interrupt>) {
-        // The receiver of its packet gets no error.
-        let _ = self.interrupt_destroy(id);
-    }
-
-    pub(crate) fn interrupt_end(&mut self, interrupt: &Interrupt) {
-        // Still set only if it never had a handle.
-        if let Some(irq) = interrupt.irq {
-            self.machine.irq_close(irq);
-        }
-        if let Some(message) = &interrupt.message {
-            self.msi_released(message);
-        }
     }
 }
 

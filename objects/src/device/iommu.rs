@@ -7,10 +7,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 
 /// A stub IOMMU.
@@ -19,6 +18,8 @@ pub struct Iommu;
 impl Noun for Iommu {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_IOMMU;
 }
+
+impl ObjectOps for Iommu {}
 
 impl Iommu {
     /// Memory within one block of this size is always contiguous for a device.
@@ -33,6 +34,6 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn iommu_create_stub(&mut self) -> Result<Id<Iommu>, Status> {
-        self.create(Signals::NONE, Body::Iommu(Box::new(Iommu)))
+        self.create(Signals::NONE, Box::new(Iommu))
     }
 }

@@ -7,11 +7,10 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::device::interrupt::Interrupt;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Access;
 use crate::machine::{Cache, DeviceError, Frame, IrqSource, Machine, MsiBlock, PAGE};
 use crate::memory::vmo::Vmo;
@@ -70,6 +69,13 @@ impl Noun for Msi {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_MSI;
 }
 
+impl ObjectOps for Msi {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.machine.msi_free(self.block);
+    }
+}
+
 impl Msi {
     /// Maximum number of vectors in a block.
     pub const MOST: u32 = 32;
@@ -97,7 +103,7 @@ impl<M: Machine> Kernel<M> {
             DeviceError::OutOfMemory => Status::NO_MEMORY,
             _ => Status::NO_RESOURCES,
         })?;
-        let made = self.create(Signals::NONE, Body::Msi(Box::new(Msi { block, taken: 0 })));
+        let made = self.create(Signals::NONE, Box::new(Msi { block, taken: 0 }));
         made.inspect_err(|_| self.machine.msi_free(block))
     }
 
@@ -226,10 +232,6 @@ impl<M: Machine> Kernel<M> {
             msi.taken &= !(1 << number);
         }
         self.drop_ref(msi.object());
-    }
-
-    pub(crate) fn msi_end(&mut self, msi: &Msi) {
-        self.machine.msi_free(msi.block);
     }
 }
 

@@ -10,10 +10,9 @@ use alloc::collections::btree_map::Entry;
 use abi::{Signals, Status, ZX_RSRC_FLAG_EXCLUSIVE, ZX_RSRC_KIND_ROOT};
 
 use crate::containers::name::Name;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 
 /// A resource.
@@ -32,6 +31,17 @@ pub struct Resource {
 
 impl Noun for Resource {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_RESOURCE;
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+}
+
+impl ObjectOps for Resource {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.ranges.remove(&self);
+    }
 }
 
 /// The allocated ranges. Queries cost O(log n).
@@ -159,7 +169,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn resource_root(&mut self) -> Result<Id<Resource>, Status> {
         let root = Resource { kind: ZX_RSRC_KIND_ROOT, flags: 0, base: 0, size: 0, name: Name::new(b"root") };
-        self.create(Signals::NONE, Body::Resource(Box::new(root)))
+        self.create(Signals::NONE, Box::new(root))
     }
 
     /// `resource_create`: creates a resource from another one.
@@ -187,15 +197,11 @@ impl<M: Machine> Kernel<M> {
         if self.ranges.clashes(resource.kind, resource.base, end, resource.is_exclusive()) {
             return Err(Status::NOT_FOUND);
         }
-        let id: Id<Resource> = self.create(Signals::NONE, Body::Resource(Box::new(resource)))?;
+        let id: Id<Resource> = self.create(Signals::NONE, Box::new(resource))?;
         if let Ok(resource) = self.objects.get(id) {
             self.ranges.add(resource);
         }
         Ok(id)
-    }
-
-    pub(crate) fn resource_end(&mut self, resource: &Resource) {
-        self.ranges.remove(resource);
     }
 }
 

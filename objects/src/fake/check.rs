@@ -6,13 +6,15 @@ use alloc::vec::Vec;
 
 use super::FakeMachine;
 use crate::containers::slab::Key;
+use crate::core::noun::Variant;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Frame, PAGE};
 use crate::memory::aspace::AddressSpace;
 use crate::memory::vmar::{Child, Vmar};
+use crate::memory::vmo::Vmo;
 use crate::task::blocking::Wait;
+use crate::task::process::Process;
 use crate::task::thread::{Thread, ThreadState};
 
 impl Kernel<FakeMachine> {
@@ -44,10 +46,8 @@ impl Kernel<FakeMachine> {
             }
         }
         let ending = self.aspaces.iter().any(|(_, space)| space.root.is_none());
-        let known = self.objects.iter().filter_map(|object| match &object.body {
-            Body::Vmo(vmo) => Some(vmo.mappings.meeting(0, u64::MAX).count() as u64),
-            _ => None,
-        });
+        let vmos = self.objects.iter().filter_map(|object| Vmo::of(&object.body));
+        let known = vmos.map(|vmo| vmo.mappings.meeting(0, u64::MAX).count() as u64);
         assert!(ending || known.sum::<u64>() == mappings, "VMOs know of mappings that are not there");
     }
 
@@ -101,18 +101,17 @@ impl Kernel<FakeMachine> {
                     .and_then(|handles| handles.sole_waiter(sole_waiter.handle));
                 assert_eq!(marked, Some(id), "the handle of a sole wait is not marked");
             }
-            match &object.body {
-                Body::Thread(thread) => self.check_wait(Id::new(id), thread),
-                Body::Process(process) => {
-                    for (value, handle) in process.handles.iter() {
-                        let Some(marked) = process.handles.sole_waiter(value) else { continue };
-                        assert_eq!(marked, handle.object);
-                        let sole_waiter = self.objects.any(marked).ok().and_then(|object| object.sole_waiter);
-                        let place = sole_waiter.map(|sole_waiter| (sole_waiter.process, sole_waiter.handle));
-                        assert_eq!(place, Some((id, value)), "a handle is marked through which nobody waits");
-                    }
-                }
-                _ => {}
+            if let Some(thread) = Thread::of(&object.body) {
+                self.check_wait(Id::new(id), thread);
+            }
+            let handles = Process::of(&object.body).map(|process| &process.handles);
+            for (handles, (value, handle)) in handles.into_iter().flat_map(|all| all.iter().map(move |one| (all, one)))
+            {
+                let Some(marked) = handles.sole_waiter(value) else { continue };
+                assert_eq!(marked, handle.object);
+                let sole_waiter = self.objects.any(marked).ok().and_then(|object| object.sole_waiter);
+                let place = sole_waiter.map(|sole_waiter| (sole_waiter.process, sole_waiter.handle));
+                assert_eq!(place, Some((id, value)), "a handle is marked through which nobody waits");
             }
         }
         for (_, observer) in self.observers.iter() {
@@ -149,7 +148,7 @@ impl Kernel<FakeMachine> {
     fn check_frames(&self) {
         let mut owners: BTreeMap<u32, u64> = BTreeMap::new();
         for object in self.objects.iter() {
-            if let Body::Vmo(vmo) = &object.body
+            if let Some(vmo) = Vmo::of(&object.body)
                 && let Some(pages) = vmo.pages()
             {
                 let frames = pages.frames(0, vmo.size / PAGE);

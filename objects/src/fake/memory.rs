@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{FakeMachine, MEMORY, ask};
 use crate::containers::failure_injection::MemoryRequest;
 use crate::containers::growth::OutOfMemory;
-use crate::machine::{AddressSpaces, Frame, Held, LARGE_PAGES, Memory, PAGE, PAGE_SIZE};
+use crate::machine::{AddressSpaces, Frame, LARGE_PAGES, MachineUsage, Memory, PAGE, PAGE_SIZE};
 
 impl Memory for FakeMachine {
     fn frame_alloc(&mut self) -> Result<Frame, OutOfMemory> {
@@ -100,8 +100,8 @@ impl Memory for FakeMachine {
         (self.frames_in_use() as u64 * PAGE, self.limit as u64 * PAGE)
     }
 
-    fn held(&self) -> Held {
-        Held { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
+    fn usage(&self) -> MachineUsage {
+        MachineUsage { frames: self.frames_in_use() as u64, units: 0, slots: 0 }
     }
 
     /// Never, so that each call's request counts.

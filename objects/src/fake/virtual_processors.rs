@@ -6,7 +6,7 @@ use crate::containers::failure_injection::MemoryRequest;
 use crate::containers::growth::OutOfMemory;
 use crate::machine::{
     Aspace, DebugRegisters, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread, Priority, Registers,
-    Runs, Threads, VirtualProcessors,
+    RunnerState, Threads, VirtualProcessors,
 };
 
 impl VirtualProcessors for FakeMachine {
@@ -62,9 +62,9 @@ impl VirtualProcessors for FakeMachine {
         self.runner_stop(runner);
     }
 
-    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+    fn runner_hold(&mut self, runner: MachineRunner) -> RunnerState {
         let runs = self.runners.get_mut(&runner.0).expect("runner in use");
-        if core::mem::take(runs) { Runs::Did } else { Runs::Not }
+        if core::mem::take(runs) { RunnerState::Running } else { RunnerState::Idle }
     }
 
     fn runner_release(&mut self, runner: MachineRunner) {

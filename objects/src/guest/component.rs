@@ -200,20 +200,20 @@ mod tests {
     #[test]
     fn creating_and_destroying_leaves_nothing() {
         let mut kernel = system();
-        let before = (kernel.census(), kernel.machine.held());
+        let before = (kernel.census(), kernel.machine.usage());
         for _ in 0..3 {
             let joined = join(&mut kernel);
             assert_eq!(kernel.objects.get(joined.window).unwrap().base, COMPONENT_BASE);
             kernel.components_ended(1);
             kernel.reap();
-            assert_eq!((kernel.census(), kernel.machine.held()), before);
+            assert_eq!((kernel.census(), kernel.machine.usage()), before);
         }
         // A new connection ends the previous one.
         join(&mut kernel);
         join(&mut kernel);
         kernel.components_ended(1);
         kernel.reap();
-        assert_eq!((kernel.census(), kernel.machine.held()), before);
+        assert_eq!((kernel.census(), kernel.machine.usage()), before);
     }
 
     #[test]

@@ -33,12 +33,10 @@ use crate::arch::{GeneralRegisters, Registers};
 use crate::containers::growth::OutOfMemory;
 use crate::containers::slab::Key;
 use crate::core::account::CountKind;
-use crate::core::noun::Noun;
-use crate::core::object::DrainStep;
-use crate::core::object::Id;
+use crate::core::noun::{Noun, ObjectOps};
+use crate::core::object::{DrainStep, Id, Users};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
-use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, Runs};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, PAGE, RunnerState};
 use crate::memory::vmo::Vmo;
 use crate::task::endpoint::Endpoint;
 use crate::task::process::Process;
@@ -70,6 +68,32 @@ pub struct Vproc {
 
 impl Noun for Vproc {
     const TYPE: u32 = abi::HAFNON_OBJ_TYPE_VPROC;
+}
+
+impl ObjectOps for Vproc {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.vproc_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, users: Users) -> DrainStep {
+        if users.any && !kernel.objects.get(id).is_ok_and(Vproc::has_stopped) {
+            return DrainStep::Nothing;
+        }
+        kernel.vproc_drain(id)
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.endpoint.object());
+        kernel.drop_ref(self.page.object());
+    }
 }
 
 impl Vproc {
@@ -147,7 +171,7 @@ impl<M: Machine> Kernel<M> {
             held: false,
             due: false,
         };
-        let id = self.create(Signals::NONE, Body::Vproc(Box::new(vproc)));
+        let id = self.create(Signals::NONE, Box::new(vproc));
         id.inspect_err(|_| self.machine.doorbell_destroy(doorbell))
     }
 
@@ -252,9 +276,9 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn vproc_hold(&mut self, owner: Id<Thread>) {
         let Some(vproc) = self.vproc_owned(owner) else { return };
         let last = vproc.last;
-        let runs = last.map_or(Runs::Not, |(runner, _)| self.machine.runner_hold(runner));
+        let runs = last.map_or(RunnerState::Idle, |(runner, _)| self.machine.runner_hold(runner));
         if let Some(vproc) = self.vproc_owned(owner) {
-            vproc.held = runs == Runs::Did;
+            vproc.held = runs == RunnerState::Running;
         }
     }
 
@@ -337,11 +361,6 @@ impl<M: Machine> Kernel<M> {
         self.runner_end(id, runner);
         self.slice_add_work(RUNNER);
         DrainStep::More
-    }
-
-    pub(crate) fn vproc_end(&mut self, vproc: Vproc) {
-        self.drop_ref(vproc.endpoint.object());
-        self.drop_ref(vproc.page.object());
     }
 }
 

@@ -23,12 +23,9 @@ use crate::containers::growth::Grows;
 use crate::containers::inline_map::InlineMap;
 use crate::core::account::{QueueCharge, SPARE, STEP};
 use crate::core::handle::Handle;
-use crate::core::noun::Noun;
-use crate::core::noun::Variant;
-use crate::core::noun::peered;
-use crate::core::object::{Id, ObjectId};
+use crate::core::noun::{Noun, ObjectOps, Peer, Variant, peered};
+use crate::core::object::{DrainStep, Id, ObjectId, Users};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// Maximum length of such a chain at an end that is written to.
@@ -84,6 +81,47 @@ pub struct Channel {
 
 impl Noun for Channel {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_CHANNEL;
+
+    fn peer(&self) -> Option<Peer> {
+        Peer::new(self.peer, self.peer_koid)
+    }
+}
+
+impl ObjectOps for Channel {
+    #[inline(always)]
+    fn close_fast<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) -> bool {
+        kernel.channel_closed(id);
+        true
+    }
+
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.channel_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        !self.is_empty()
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, users: Users) -> DrainStep {
+        let handle = match kernel.objects.get_mut(id) {
+            Ok(end) if !users.any => end.drain_handle(),
+            _ => None,
+        };
+        handle.map_or(DrainStep::Nothing, DrainStep::Handle)
+    }
+
+    #[inline(always)]
+    fn queue_charge(&self) -> Option<QueueCharge> {
+        Some(self.counted)
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.channel_end(self);
+    }
 }
 
 /// Destinations of the answer to a `channel_call`: addresses in the caller's memory.
@@ -129,7 +167,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn channel_create(&mut self) -> Result<(Id<Channel>, Id<Channel>), Status> {
-        let mut end = || Body::Channel(self.spare_channels.pop().unwrap_or_default());
+        let mut end = || self.spare_channels.pop().unwrap_or_default();
         let ends = [end(), end()];
         self.create_pair(Signals::CHANNEL_WRITABLE, ends)
     }
@@ -352,13 +390,13 @@ impl<M: Machine> Kernel<M> {
     /// is not referenced.
     #[inline(never)]
     pub(crate) fn channel_closed(&mut self, id: Id<Channel>) {
-        let gone = self.objects.slab.vacate(id.object().key(), |object| match &object.body {
-            Body::Channel(end) if end.queue.is_empty() && end.callers.is_empty() && object.is_unneeded() => {
-                Some((object.charge, object.take_body()))
-            }
-            _ => None,
+        let gone = self.objects.slab.vacate(id.object().key(), |object| {
+            let end = Channel::of(&object.body)?;
+            let is_free = end.queue.is_empty() && end.callers.is_empty() && object.is_unneeded();
+            is_free.then(|| (object.charge, object.take_body()))
         });
-        let Some((charge, Body::Channel(end))) = gone else { return self.close_last(id.object()) };
+        let gone = gone.and_then(|(charge, body)| Some((charge, Channel::from_body(body)?)));
+        let Some((charge, end)) = gone else { return self.close_last(id.object()) };
         self.uncount_whole_queue(charge, end.counted);
         self.charge_end(charge);
         let peer = end.peer;

@@ -4,11 +4,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::noun::Noun;
-use crate::core::noun::peered;
+use crate::core::noun::{Noun, ObjectOps, Peer, peered};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// One end of an event pair.
@@ -20,6 +18,19 @@ pub struct EventPair {
 
 impl Noun for EventPair {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_EVENTPAIR;
+    const USER_SIGNALS: Signals = Signals::USER_ALL.union(Signals::SIGNALED);
+
+    fn peer(&self) -> Option<Peer> {
+        Peer::new(self.peer, self.peer_koid)
+    }
+}
+
+impl ObjectOps for EventPair {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        let Some(peer) = kernel.part_pair(id) else { return };
+        kernel.signal(peer.object(), Signals::NONE, Signals::PEER_CLOSED);
+    }
 }
 
 peered!(EventPair);
@@ -30,12 +41,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn eventpair_create(&mut self) -> Result<(Id<EventPair>, Id<EventPair>), Status> {
-        let end = || Body::EventPair(Box::new(EventPair { peer: None, peer_koid: 0 }));
+        let end = || Box::new(EventPair { peer: None, peer_koid: 0 });
         self.create_pair(Signals::NONE, [end(), end()])
-    }
-
-    pub(crate) fn eventpair_unreachable(&mut self, end: Id<EventPair>) {
-        let Some(peer) = self.part_pair(end) else { return };
-        self.signal(peer.object(), Signals::NONE, Signals::PEER_CLOSED);
     }
 }

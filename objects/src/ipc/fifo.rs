@@ -5,13 +5,10 @@ use alloc::boxed::Box;
 use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
-use crate::core::noun::Noun;
-use crate::core::noun::Variant;
-use crate::core::noun::peered;
+use crate::core::noun::{Noun, ObjectOps, Peer, Variant, peered};
 use crate::core::object::Id;
 use crate::ipc::ring_buffer::{HasRingBuffer, RingBuffer};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// Maximum size of one end's elements, in bytes.
@@ -32,6 +29,18 @@ pub struct Fifo {
 impl Noun for Fifo {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_FIFO;
     const BYTES: u64 = MAX_BYTES;
+
+    fn peer(&self) -> Option<Peer> {
+        Peer::new(self.peer, self.peer_koid)
+    }
+}
+
+impl ObjectOps for Fifo {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        let Some(peer) = kernel.part_pair(id) else { return };
+        kernel.signal(peer.object(), Signals::FIFO_WRITABLE, Signals::FIFO_PEER_CLOSED);
+    }
 }
 
 impl HasRingBuffer for Fifo {
@@ -72,7 +81,7 @@ impl<M: Machine> Kernel<M> {
         let end = || {
             let inbox = RingBuffer::with_room(bytes as usize)?;
             let (count, size) = (count as usize, size as usize);
-            Ok::<_, Status>(Body::Fifo(Box::new(Fifo { peer: None, peer_koid: 0, count, size, inbox })))
+            Ok::<_, Status>(Box::new(Fifo { peer: None, peer_koid: 0, count, size, inbox }))
         };
         self.create_pair(Signals::FIFO_WRITABLE, [end()?, end()?])
     }
@@ -154,10 +163,5 @@ impl<M: Machine> Kernel<M> {
             self.signal(peer.object(), Signals::NONE, Signals::FIFO_WRITABLE);
         }
         Ok(())
-    }
-
-    pub(crate) fn fifo_unreachable(&mut self, end: Id<Fifo>) {
-        let Some(peer) = self.part_pair(end) else { return };
-        self.signal(peer.object(), Signals::FIFO_WRITABLE, Signals::FIFO_PEER_CLOSED);
     }
 }

@@ -21,12 +21,10 @@ use crate::containers::growth::Grows;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::account::AccountOwner;
-use crate::core::noun::Noun;
-use crate::core::noun::peered;
+use crate::core::noun::{Noun, ObjectOps, Peer, peered};
 use crate::core::object::Id;
 use crate::ipc::stream::UserBuffer;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::vmo::Vmo;
 
@@ -104,6 +102,35 @@ pub struct Iob {
 
 impl Noun for Iob {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_IOB;
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+
+    fn peer(&self) -> Option<Peer> {
+        Peer::new(self.peer, self.peer_koid)
+    }
+}
+
+impl ObjectOps for Iob {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.iob_set_name(id, name)
+    }
+
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.iob_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        for region in self.regions.iter() {
+            kernel.drop_ref(region.vmo.object());
+            if let Source::Shared(shared) = region.spec.source {
+                kernel.drop_ref(shared.object());
+            }
+        }
+    }
 }
 
 peered!(Iob);
@@ -131,6 +158,13 @@ impl Noun for IobSharedRegion {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_IOB_SHARED_REGION;
 }
 
+impl ObjectOps for IobSharedRegion {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.vmo.object());
+    }
+}
+
 /// Header of a ring record: tag and data length, 8 bytes each. Records are aligned to eight bytes.
 const RING_RECORD: u64 = 16;
 
@@ -155,14 +189,10 @@ impl<M: Machine> Kernel<M> {
         }
         let vmo = self.vmo_create(size, false)?;
         self.charge_to(process, vmo).inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
-        let region = self.create(Signals::NONE, Body::IobSharedRegion(Box::new(IobSharedRegion { vmo, size })));
+        let region = self.create(Signals::NONE, Box::new(IobSharedRegion { vmo, size }));
         let region = region.inspect_err(|_| self.reaper_enqueue(vmo.object()))?;
         self.add_ref(vmo.object());
         Ok(region)
-    }
-
-    pub(crate) fn iob_shared_region_end(&mut self, region: IobSharedRegion) {
-        self.drop_ref(region.vmo.object());
     }
 
     /// Checks a region's parameters.
@@ -224,7 +254,7 @@ impl<M: Machine> Kernel<M> {
         let ends = made.and_then(|()| {
             let end = |second| {
                 let (name, regions) = (Name::default(), regions.clone());
-                Body::Iob(Box::new(Iob { peer: None, peer_koid: 0, name, second, regions, windows: 0 }))
+                Box::new(Iob { peer: None, peer_koid: 0, name, second, regions, windows: 0 })
             };
             self.create_pair(Signals::NONE, [end(false), end(true)])
         });
@@ -256,15 +286,6 @@ impl<M: Machine> Kernel<M> {
             && let Some(peer) = self.part_pair(id)
         {
             self.signal(peer.object(), Signals::NONE, Signals::IOB_PEER_CLOSED);
-        }
-    }
-
-    pub(crate) fn iob_end(&mut self, end: Iob) {
-        for region in end.regions.iter() {
-            self.drop_ref(region.vmo.object());
-            if let Source::Shared(shared) = region.spec.source {
-                self.drop_ref(shared.object());
-            }
         }
     }
 

@@ -9,13 +9,10 @@ use abi::{Signals, Status};
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
 use crate::core::account::{QueueCharge, STEP};
-use crate::core::noun::Noun;
-use crate::core::noun::Variant;
-use crate::core::noun::peered;
+use crate::core::noun::{Noun, ObjectOps, Peer, Variant, peered};
 use crate::core::object::Id;
 use crate::ipc::ring_buffer::{HasRingBuffer, RingBuffer};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 /// Capacity of one end's receive buffer in bytes.
@@ -103,6 +100,24 @@ pub struct Socket {
 
 impl Noun for Socket {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_SOCKET;
+
+    fn peer(&self) -> Option<Peer> {
+        Peer::new(self.peer, self.peer_koid)
+    }
+}
+
+impl ObjectOps for Socket {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        let Some(peer) = kernel.part_pair(id) else { return };
+        let clear = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD;
+        kernel.signal(peer.object(), clear, Signals::SOCKET_PEER_CLOSED);
+    }
+
+    #[inline(always)]
+    fn queue_charge(&self) -> Option<QueueCharge> {
+        Some(self.counted)
+    }
 }
 
 /// The result of the checks before a write.
@@ -162,7 +177,7 @@ impl<M: Machine> Kernel<M> {
             } else {
                 Inbox::Stream(RingBuffer::default())
             };
-            Body::Socket(Box::new(Socket {
+            Box::new(Socket {
                 peer: None,
                 peer_koid: 0,
                 inbox,
@@ -173,7 +188,7 @@ impl<M: Machine> Kernel<M> {
                 read_threshold: 0,
                 write_threshold: 0,
                 peer_has_threshold: false,
-            }))
+            })
         };
         self.create_pair(Signals::SOCKET_WRITABLE, [end(), end()])
     }
@@ -506,12 +521,6 @@ impl<M: Machine> Kernel<M> {
         set.set(Signals::SOCKET_WRITE_DISABLED, !w.can_write);
         let all = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD | Signals::SOCKET_WRITE_DISABLED;
         self.signal(writer.object(), all & !set, set);
-    }
-
-    pub(crate) fn socket_unreachable(&mut self, end: Id<Socket>) {
-        let Some(peer) = self.part_pair(end) else { return };
-        let clear = Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_THRESHOLD;
-        self.signal(peer.object(), clear, Signals::SOCKET_PEER_CLOSED);
     }
 }
 

@@ -26,10 +26,9 @@ use abi::{Signals, Status, ZX_STREAM_SEEK_ORIGIN_CURRENT, ZX_STREAM_SEEK_ORIGIN_
 use crate::containers::slab::Key;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::continuation::SLICE_COPY_BYTES;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Access;
 use crate::machine::{Machine, PAGE};
 use crate::memory::copy::CopyResult;
@@ -51,6 +50,13 @@ pub struct Stream {
 
 impl Noun for Stream {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_STREAM;
+}
+
+impl ObjectOps for Stream {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.vmo.object());
+    }
 }
 
 /// A buffer in a program's memory, as the program gave it.
@@ -186,7 +192,7 @@ impl<M: Machine> Kernel<M> {
     pub fn stream_create(&mut self, vmo: Id<Vmo>, mode: u32, seek: u64, resizes: bool) -> Result<Id<Stream>, Status> {
         let append = mode & abi::ZX_STREAM_MODE_APPEND != 0;
         let mode = mode & (abi::ZX_STREAM_MODE_READ | abi::ZX_STREAM_MODE_WRITE);
-        let id = self.create(Signals::NONE, Body::Stream(Box::new(Stream { vmo, seek, mode, append, resizes })))?;
+        let id = self.create(Signals::NONE, Box::new(Stream { vmo, seek, mode, append, resizes }))?;
         self.add_ref(vmo.object());
         Ok(id)
     }
@@ -437,10 +443,6 @@ impl<M: Machine> Kernel<M> {
             self.vmo_page(target, page, Access::Write)?;
         }
         Ok(good)
-    }
-
-    pub(crate) fn stream_end(&mut self, stream: Stream) {
-        self.drop_ref(stream.vmo.object());
     }
 }
 

@@ -1,9 +1,8 @@
 //! Failure injection per task: whose requests for memory count in a plan ([`crate::containers::failure_injection`]).
 
 use crate::containers::failure_injection::{Plan, PlanResults, arm, fail_all, made, plan};
-use crate::core::object::{Id, ObjectId};
+use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 
 impl<M: Machine> Kernel<M> {
@@ -46,12 +45,7 @@ impl<M: Machine> Kernel<M> {
             if self.koid(id) == koid {
                 return true;
             }
-            next = match self.objects.any(id).map(|object| &object.body) {
-                Ok(Body::Thread(thread)) => Some(thread.process.object()),
-                Ok(Body::Process(process)) => Some(process.job.object()),
-                Ok(Body::Job(job)) => job.parent.map(Id::object),
-                _ => None,
-            };
+            next = self.objects.any(id).ok().and_then(|object| object.body.parent());
         }
         false
     }

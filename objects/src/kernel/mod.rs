@@ -26,7 +26,6 @@ use crate::device::resource::RangeBook;
 use crate::guest::component::Component;
 use crate::ipc::buffer_pool::BufferPool;
 use crate::ipc::channel::Channel;
-use crate::kernel::nouns::Body;
 use crate::kernel::reaper::Reaper;
 use crate::kernel::trace::Trace;
 use crate::machine::{Machine, MachineEndpoint, MachineThread};
@@ -42,7 +41,7 @@ use crate::task::fair_scheduling::FairScheduler;
 use crate::task::futex::Futexes;
 use crate::task::job::Job;
 use crate::task::process::Process;
-use crate::task::thread::{Thread, ThreadState};
+use crate::task::thread::Thread;
 use crate::time::deadline::Deadlines;
 
 mod failure_plan;
@@ -441,14 +440,8 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NOT_SUPPORTED`: the type has no peers.
     pub fn peer(&self, object: ObjectId) -> Result<Option<ObjectId>, Status> {
-        Ok(match &self.objects.any(object)?.body {
-            Body::Channel(x) => x.peer.map(Id::object),
-            Body::Socket(x) => x.peer.map(Id::object),
-            Body::Fifo(x) => x.peer.map(Id::object),
-            Body::EventPair(x) => x.peer.map(Id::object),
-            Body::Iob(x) => x.peer.map(Id::object),
-            _ => return Err(Status::NOT_SUPPORTED),
-        })
+        let peer = self.objects.any(object)?.body.peer().ok_or(Status::NOT_SUPPORTED)?;
+        Ok(peer.object)
     }
 
     /// Sets the name of an object.
@@ -457,44 +450,21 @@ impl<M: Machine> Kernel<M> {
     /// `WRONG_TYPE`: objects of this type have no name.
     pub fn set_name(&mut self, object: ObjectId, name: Name) -> Result<(), Status> {
         self.trace_renamed(object);
-        match &mut self.objects.any_mut(object)?.body {
-            Body::Job(x) => x.name = name,
-            Body::Process(x) => x.name = name,
-            Body::Thread(x) => x.name = name,
-            Body::Vmo(x) => x.name = name,
-            Body::Iob(_) => return self.iob_set_name(Id::new(object), name),
-            Body::Bti(x) => x.name = name,
-            _ => return Err(Status::WRONG_TYPE),
-        }
-        Ok(())
+        self.object_rename(object, name)
     }
 
     /// Whether `task` is listed as a child of `parent`. Jobs and processes are listed until they end, threads from
     /// their start to their end.
     pub fn is_child(&self, task: ObjectId, parent: ObjectId) -> bool {
-        self.objects.any(task).is_ok_and(|o| match &o.body {
-            Body::Job(x) => x.siblings.is_linked() && x.parent.is_some_and(|p| p.object() == parent),
-            Body::Process(x) => x.siblings.is_linked() && x.job.object() == parent,
-            Body::Thread(x) => {
-                x.state != ThreadState::Initial && x.siblings.is_linked() && x.process.object() == parent
-            }
-            _ => false,
-        })
+        self.objects.any(task).is_ok_and(|task| task.body.parent() == Some(parent) && task.body.is_child())
     }
 
     /// The koid of an object's peer or parent; 0 if it has none.
     pub fn related_koid(&self, object: ObjectId) -> u64 {
-        let Ok(o) = self.objects.any(object) else { return 0 };
-        match &o.body {
-            Body::Channel(x) => x.peer_koid,
-            Body::Socket(x) => x.peer_koid,
-            Body::Fifo(x) => x.peer_koid,
-            Body::EventPair(x) => x.peer_koid,
-            Body::Iob(x) => x.peer_koid,
-            Body::Job(x) => x.parent.map_or(0, |parent| self.koid(parent.object())),
-            Body::Process(x) => self.koid(x.job.object()),
-            Body::Thread(x) => self.koid(x.process.object()),
-            _ => 0,
+        let Ok(object) = self.objects.any(object) else { return 0 };
+        match object.body.peer() {
+            Some(peer) => peer.koid,
+            None => object.body.parent().map_or(0, |parent| self.koid(parent)),
         }
     }
 

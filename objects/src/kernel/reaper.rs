@@ -28,11 +28,9 @@ use crate::containers::growth::OutOfMemory;
 use crate::containers::list::List;
 use crate::core::continuation::{PAGES_PER_OBJECT, SLICE_NANOS, SliceTimer};
 use crate::core::object::DEFERRED_WORK;
-use crate::core::object::DrainStep;
-use crate::core::object::{Id, ObjectId};
+use crate::core::object::{DrainStep, Id, ObjectId, Users};
 use crate::core::wait::{Interests, WaitHandle};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{NOTES, Vmo};
 use crate::task::process::Process;
@@ -346,36 +344,11 @@ impl<M: Machine> Kernel<M> {
 
     /// Takes something out of an object that is being destroyed.
     fn drain_object(&mut self, id: ObjectId) -> DrainStep {
-        let Ok(object) = self.objects.any_mut(id) else { return DrainStep::Nothing };
-        let (unreachable, unneeded) = (object.handles == 0, object.refs == 0 && object.handles == 0);
-        if unneeded && object.is_watched() && self.drop_observer_of(id) {
+        let Ok(object) = self.objects.any(id) else { return DrainStep::Nothing };
+        let users = Users { handles: object.handles != 0, any: object.refs != 0 || object.handles != 0 };
+        if !users.any && object.is_watched() && self.drop_observer_of(id) {
             return DrainStep::More;
         }
-        let Ok(object) = self.objects.any_mut(id) else { return DrainStep::Nothing };
-        match &mut object.body {
-            Body::Process(process) => {
-                let account = process.account;
-                let held = self.process_drain(crate::Id::new(id));
-                self.kernel_time_charge(account);
-                held
-            }
-            Body::Port(_) if unreachable => {
-                if self.port_drain(Id::new(id)) {
-                    DrainStep::More
-                } else {
-                    DrainStep::Nothing
-                }
-            }
-            Body::Pager(_) if unreachable => {
-                if self.pager_drain(Id::new(id)) {
-                    DrainStep::More
-                } else {
-                    DrainStep::Nothing
-                }
-            }
-            Body::Vproc(vproc) if unneeded || vproc.has_stopped() => self.vproc_drain(crate::Id::new(id)),
-            Body::Channel(channel) if unneeded => channel.drain_handle().map_or(DrainStep::Nothing, DrainStep::Handle),
-            _ => DrainStep::Nothing,
-        }
+        self.object_drain(id, users)
     }
 }

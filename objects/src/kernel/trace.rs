@@ -25,9 +25,9 @@ use fxt::write::{self, Event, Text, Value};
 use zerocopy::IntoBytes;
 
 use crate::containers::slab::Key;
+use crate::core::noun::Variant;
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::memory::vmo::Vmo;
 use crate::task::job::Job;
@@ -301,17 +301,8 @@ impl<M: Machine> Kernel<M> {
     fn trace_describe(&mut self, object: ObjectId) {
         let koid = self.koid(object);
         let Ok(o) = self.objects.any(object) else { return };
-        let (kind, mut of) = (o.body.object_type() as u8, None);
-        let name = match &o.body {
-            Body::Job(x) => x.name,
-            Body::Process(x) => x.name,
-            Body::Vmo(x) => x.name,
-            Body::Thread(x) => {
-                of = Some(x.process);
-                x.name
-            }
-            _ => Default::default(),
-        };
+        let (kind, name) = (o.body.object_type() as u8, o.body.name().unwrap_or_default());
+        let of = Thread::of(&o.body).map(|thread| thread.process);
         if self.trace.is_described(koid) {
             return;
         }

@@ -22,7 +22,7 @@ impl Frame {
 
 /// Usage of the machine's own resources, without those that it keeps for reuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Held {
+pub struct MachineUsage {
     /// Pages allocated.
     pub frames: u64,
     /// Memory blocks that kernel objects are made of.
@@ -65,7 +65,7 @@ pub trait Memory {
         (0, 0)
     }
     /// Current usage, with which tests check that everything is returned.
-    fn held(&self) -> Held;
+    fn usage(&self) -> MachineUsage;
     /// Whether no work is due before the next call: memory for small allocations is available, and
     /// [`Self::force_slow_path`] is off.
     fn fast_path_allowed(&self) -> bool;

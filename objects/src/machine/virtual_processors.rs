@@ -13,13 +13,13 @@ pub struct MachineDoorbell(pub u32);
 
 /// The state in which [`super::VirtualProcessors::runner_hold`] found a runner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Runs {
+pub enum RunnerState {
     /// It ran, and is now stopped.
-    Did,
+    Running,
     /// It waits to send a message to its endpoint.
-    Tells,
+    Sending,
     /// Neither: it was stopped already, or waits for a reply.
-    Not,
+    Idle,
 }
 
 /// Runners, which execute code for a thread; doorbells, which interrupt its receive; and upcalls.
@@ -66,8 +66,8 @@ pub trait VirtualProcessors {
     /// Sets the registers with which it continues when it is released, whatever it was stopped by.
     fn runner_set_registers(&mut self, _runner: MachineRunner, _registers: &Registers) {}
     /// Stops it if it runs. A message that it is sending stays pending.
-    fn runner_hold(&mut self, _runner: MachineRunner) -> Runs {
-        Runs::Not
+    fn runner_hold(&mut self, _runner: MachineRunner) -> RunnerState {
+        RunnerState::Idle
     }
     /// Resumes it where it was stopped.
     fn runner_release(&mut self, _runner: MachineRunner) {}

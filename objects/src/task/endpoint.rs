@@ -18,10 +18,9 @@ use alloc::vec::Vec;
 
 use abi::{HAFNON_ENDPOINT_SLOTS_END, HAFNON_ENDPOINT_SLOTS_FROM, Signals, Status};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{EndpointError, EndpointUse, Machine, MachineEndpoint};
 use crate::task::thread::{Thread, ThreadState};
 
@@ -43,6 +42,22 @@ pub struct Endpoint {
 
 impl Noun for Endpoint {
     const TYPE: u32 = abi::HAFNON_OBJ_TYPE_ENDPOINT;
+}
+
+impl ObjectOps for Endpoint {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.endpoint_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        match self.machine {
+            MachineEndpoint::Own(_) => kernel.machine.endpoint_destroy(self.machine),
+            MachineEndpoint::Found { .. } if !self.closed => drop(kernel.found.remove(&self.machine)),
+            MachineEndpoint::Found { .. } => {}
+        }
+    }
 }
 
 impl From<EndpointError> for Status {
@@ -87,7 +102,7 @@ fn number(place: usize) -> u8 {
 impl<M: Machine> Kernel<M> {
     fn endpoint_of(&mut self, machine: MachineEndpoint) -> Result<Id<Endpoint>, Status> {
         let endpoint = Endpoint { machine, closed: false, minted: BTreeSet::new() };
-        self.create(Signals::NONE, Body::Endpoint(Box::new(endpoint)))
+        self.create(Signals::NONE, Box::new(endpoint))
     }
 
     /// `endpoint_create`.
@@ -220,14 +235,6 @@ impl<M: Machine> Kernel<M> {
 
     pub(crate) fn endpoint_unreachable(&mut self, id: Id<Endpoint>) {
         self.endpoint_revoke(id);
-    }
-
-    pub(crate) fn endpoint_end(&mut self, endpoint: &Endpoint) {
-        match endpoint.machine {
-            MachineEndpoint::Own(_) => self.machine.endpoint_destroy(endpoint.machine),
-            MachineEndpoint::Found { .. } if !endpoint.closed => drop(self.found.remove(&endpoint.machine)),
-            MachineEndpoint::Found { .. } => {}
-        }
     }
 }
 

@@ -34,12 +34,11 @@ use abi::{
 
 use crate::containers::growth::Grows;
 use crate::core::handle::Handle;
-use crate::core::noun::Noun;
-use crate::core::object::Id;
+use crate::core::noun::{Noun, ObjectOps};
+use crate::core::object::{Id, ObjectId};
 use crate::core::wait::Waiting;
 use crate::ipc::channel::{Channel, Message};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::blocking::Wait;
 use crate::task::job::Job;
@@ -66,6 +65,18 @@ pub struct Exception {
 
 impl Noun for Exception {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_EXCEPTION;
+}
+
+impl ObjectOps for Exception {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.exception_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.drop_ref(self.thread.object());
+    }
 }
 
 /// Handlers. [`Kernel::handler_after`] has their order.
@@ -156,6 +167,17 @@ pub fn synthetic(kind: u32, code: u32, data: u32) -> zx_exception_report_t {
 }
 
 impl<M: Machine> Kernel<M> {
+    /// An object as a task.
+    ///
+    /// # Errors
+    /// `WRONG_TYPE`: it is none.
+    pub fn task(&self, object: ObjectId) -> Result<Task, Status> {
+        let objects = &self.objects;
+        let thread = objects.typed(object).map(Task::Thread);
+        let process = thread.or_else(|_| objects.typed(object).map(Task::Process));
+        process.or_else(|_| objects.typed(object).map(Task::Job))
+    }
+
     // --- channels ---
 
     /// `task_create_exception_channel`: creates a channel and returns the handler's end. `rights` are those of the
@@ -337,7 +359,7 @@ impl<M: Machine> Kernel<M> {
             second_chance: false,
             rights: (Rights::NONE, None),
         };
-        let id = self.create(Signals::NONE, Body::Exception(Box::new(exception)))?;
+        let id = self.create(Signals::NONE, Box::new(exception))?;
         self.add_ref(thread.object());
         Ok(id)
     }
@@ -494,10 +516,6 @@ impl<M: Machine> Kernel<M> {
             && Status(report.context.synth_code as i32) == Status::NO_MEMORY;
         let code = if no_memory { ZX_TASK_RETCODE_OOM_KILL } else { ZX_TASK_RETCODE_EXCEPTION_KILL };
         self.process_kill(process, code);
-    }
-
-    pub(crate) fn exception_end(&mut self, exception: Exception) {
-        self.drop_ref(exception.thread.object());
     }
 
     // --- properties ---

@@ -9,11 +9,9 @@ use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::account::CountKind;
-use crate::core::noun::Noun;
-use crate::core::noun::chain;
-use crate::core::object::Id;
+use crate::core::noun::{Noun, ObjectOps, chain};
+use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::exception::ExceptionChannel;
 use crate::task::fair_scheduling::Share;
@@ -61,6 +59,46 @@ pub struct Job {
 impl Noun for Job {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_JOB;
     const BYTES: u64 = size_of::<Job>() as u64;
+    const IS_TASK: bool = true;
+
+    fn paying_account<M: Machine>(kernel: &Kernel<M>, id: Id<Self>, _: Key) -> Result<Key, Status> {
+        let parent = kernel.objects.get(id)?.parent.ok_or(Status::BAD_STATE)?;
+        Ok(kernel.objects.get(parent)?.account)
+    }
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+
+    fn parent(&self) -> Option<ObjectId> {
+        self.parent.map(Id::object)
+    }
+
+    fn is_child(&self) -> bool {
+        self.siblings.is_linked()
+    }
+}
+
+impl ObjectOps for Job {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.objects.get_mut(id)?.name = name;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.job_prune(id);
+    }
+
+    #[inline(always)]
+    fn leave_lists<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.job_leave_parent(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.job_end(*self);
+    }
 }
 
 /// The job to which a process is critical.
@@ -116,7 +154,7 @@ impl<M: Machine> Kernel<M> {
             debuggers: Vec::new(),
         };
         let empty = Signals::JOB_NO_JOBS | Signals::JOB_NO_PROCESSES | Signals::JOB_NO_CHILDREN;
-        self.create(empty, Body::Job(Box::new(job))).inspect_err(|_| {
+        self.create(empty, Box::new(job)).inspect_err(|_| {
             self.account_leave(account);
             above.into_iter().for_each(|above| self.accounts.uncount(above, CountKind::Jobs, 1));
         })
@@ -364,10 +402,6 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn job_out_of_memory(&self) -> Option<Id<Job>> {
         let ends = |&job: &Id<Job>| self.objects.get(job).is_ok_and(|job| job.kill_on_oom && !job.dead);
         self.objects.newest_tasks().filter_map(|task| self.objects.typed::<Job>(task).ok()).find(ends)
-    }
-
-    pub(crate) fn job_leave(&mut self, id: Id<Job>) {
-        self.job_leave_parent(id);
     }
 
     pub(crate) fn job_end(&mut self, job: Job) {

@@ -5,9 +5,8 @@ use abi::Status;
 use crate::containers::slab::Key;
 use crate::core::account::{Count, CountKind};
 use crate::core::handle::{CHUNK, CHUNK_BYTES};
-use crate::core::object::{Id, ObjectId};
+use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::job::Job;
 use crate::task::process::Process;
@@ -20,16 +19,6 @@ impl<M: Machine> Kernel<M> {
             None => None,
         };
         self.accounts.new_below(above)
-    }
-
-    /// The account of a task: that of its job, whichever process created it.
-    pub(crate) fn account_of_task(&self, id: ObjectId) -> Result<Key, Status> {
-        Ok(match &self.objects.any(id)?.body {
-            Body::Process(process) => process.account,
-            Body::Thread(thread) => self.objects.get(thread.process)?.account,
-            Body::Job(job) => self.objects.get(job.parent.ok_or(Status::BAD_STATE)?)?.account,
-            _ => return Err(Status::INTERNAL),
-        })
     }
 
     /// Memory usage and limit of a job and all jobs below it, in bytes; [`UNLIMITED`](crate::core::account::UNLIMITED)

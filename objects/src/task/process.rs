@@ -12,13 +12,9 @@ use crate::core::account::AccountOwner;
 use crate::core::account::CountKind;
 use crate::core::account::SPACE;
 use crate::core::handle::{Handle, HandleTable};
-use crate::core::noun::Noun;
-use crate::core::noun::chain;
-use crate::core::object::DrainStep;
-use crate::core::object::Id;
-use crate::core::object::ObjectId;
+use crate::core::noun::{Noun, ObjectOps, chain};
+use crate::core::object::{DrainStep, Id, ObjectId, Users};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::port_grants::PortGrants;
 use crate::machine::{Aspace, COMPONENT_BASE, KEPT, Machine, USER_BASE, USER_HALF, USER_TOP};
 use crate::memory::vmar::Vmar;
@@ -135,6 +131,56 @@ impl Noun for Process {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PROCESS;
     // With the uppermost tables of its address space.
     const BYTES: u64 = size_of::<Process>() as u64 + SPACE;
+    const IS_TASK: bool = true;
+
+    fn paying_account<M: Machine>(kernel: &Kernel<M>, id: Id<Self>, _: Key) -> Result<Key, Status> {
+        Ok(kernel.objects.get(id)?.account)
+    }
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+
+    fn parent(&self) -> Option<ObjectId> {
+        Some(self.job.object())
+    }
+
+    fn is_child(&self) -> bool {
+        self.siblings.is_linked()
+    }
+}
+
+impl ObjectOps for Process {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.objects.get_mut(id)?.name = name;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.process_unreachable(id);
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, _: Users) -> DrainStep {
+        let account = kernel.objects.get(id).map(|process| process.account);
+        let step = kernel.process_drain(id);
+        account.into_iter().for_each(|account| kernel.kernel_time_charge(account));
+        step
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        if let Sharing::Member { prototype, .. } = self.sharing {
+            kernel.drop_ref(prototype.object());
+        }
+        kernel.drop_ref(self.job.object());
+    }
 }
 
 impl AccountOwner for Process {
@@ -216,7 +262,7 @@ impl<M: Machine> Kernel<M> {
             break_on_load: 0,
             overflow_status: false,
         };
-        let id = self.create(Signals::NONE, Body::Process(Box::new(process))).inspect_err(|_| {
+        let id = self.create(Signals::NONE, Box::new(process)).inspect_err(|_| {
             self.aspace_destroy(aspace);
             uncount(self);
         })?;
@@ -440,12 +486,5 @@ impl<M: Machine> Kernel<M> {
         if self.objects.get(id).is_ok_and(|p| p.state == ProcessState::Created) {
             self.process_kill(id, 0);
         }
-    }
-
-    pub(crate) fn process_end(&mut self, _id: Id<Process>, process: Process) {
-        if let Sharing::Member { prototype, .. } = process.sharing {
-            self.drop_ref(prototype.object());
-        }
-        self.drop_ref(process.job.object());
     }
 }

@@ -13,10 +13,9 @@ use abi::{
     ZX_PROFILE_INFO_FLAG_NO_INHERIT, ZX_PROFILE_INFO_FLAG_PRIORITY, zx_profile_info_t,
 };
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, Priority};
 use crate::task::thread::Thread;
 
@@ -38,6 +37,8 @@ pub enum Profile {
 impl Noun for Profile {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PROFILE;
 }
+
+impl ObjectOps for Profile {}
 
 impl Profile {
     /// Checks a program's parameters.
@@ -94,7 +95,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn profile_create(&mut self, profile: Profile) -> Result<Id<Profile>, Status> {
-        self.create(Signals::NONE, Body::Profile(Box::new(profile)))
+        self.create(Signals::NONE, Box::new(profile))
     }
 
     /// `object_set_profile` for a thread, started or not.

@@ -33,7 +33,7 @@ use crate::containers::slab::Key;
 use crate::core::account::CountKind;
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, MachineThread, PAGE, Runs};
+use crate::machine::{EndpointUse, Machine, MachineDoorbell, MachineRunner, MachineThread, PAGE, RunnerState};
 use crate::memory::vmo::{Pin, Vmo};
 use crate::task::endpoint::Endpoint;
 use crate::task::thread::Thread;
@@ -289,7 +289,7 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn restricted_hold(&mut self, id: Id<Thread>) {
         let Ok(Thread { restricted: Some(restricted), .. }) = self.objects.get_mut(id) else { return };
         let runs = self.machine.runner_hold(restricted.runner);
-        (restricted.held, restricted.shows) = (runs == Runs::Did, runs != Runs::Not);
+        (restricted.held, restricted.shows) = (runs == RunnerState::Running, runs != RunnerState::Idle);
     }
 
     /// A thread is resumed. If it was kicked, it learns that before its runner runs.

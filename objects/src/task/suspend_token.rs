@@ -8,10 +8,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::{Id, ObjectId};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::task::process::{Process, ProcessState};
 use crate::task::thread::Thread;
@@ -43,6 +42,15 @@ impl Noun for SuspendToken {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_SUSPEND_TOKEN;
 }
 
+impl ObjectOps for SuspendToken {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        // Only existing tasks are counted, and the token kept its task alive.
+        let _ = kernel.suspend_count(self.task, -1);
+        kernel.drop_ref(self.task.object());
+    }
+}
+
 impl<M: Machine> Kernel<M> {
     /// `task_suspend`. The caller has checked that the thread suspends neither itself nor its own process.
     ///
@@ -60,17 +68,10 @@ impl<M: Machine> Kernel<M> {
             SuspendedTask::Thread(thread) => self.no_component_thread(thread)?,
             SuspendedTask::Process(process) => self.no_component(process)?,
         }
-        let token = self.create(Signals::NONE, Body::SuspendToken(Box::new(SuspendToken { task })))?;
+        let token = self.create(Signals::NONE, Box::new(SuspendToken { task }))?;
         self.add_ref(task.object());
         self.suspend_count(task, 1)?;
         Ok(token)
-    }
-
-    /// A token is destroyed: its task is resumed, unless it has other tokens.
-    pub(crate) fn suspend_token_end(&mut self, token: SuspendToken) {
-        // Only existing tasks are counted, and the token kept its task alive.
-        let _ = self.suspend_count(token.task, -1);
-        self.drop_ref(token.task.object());
     }
 
     /// Adds a token to a task's count or removes one, and stops or resumes its threads accordingly.

@@ -14,14 +14,12 @@ use crate::containers::slab::Key;
 use crate::core::account::CountKind;
 use crate::core::continuation::SLICE_NANOS;
 use crate::core::continuation::SliceTimer;
-use crate::core::noun::Noun;
-use crate::core::noun::chain;
+use crate::core::noun::{Noun, ObjectOps, chain};
 use crate::core::object::WOKEN;
 use crate::core::object::{Id, ObjectId};
 use crate::core::wait::WAITS;
 use crate::core::wait::{Observed, Waiting};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::PAGE;
 use crate::machine::{Machine, MachineThread, Priority, ThreadKey};
 use crate::task::blocking::Wait;
@@ -31,7 +29,6 @@ use crate::task::page_wait::AfterPageWait;
 use crate::task::process::{Process, ProcessState};
 use crate::task::restricted::Restricted;
 use crate::time::deadline::{DeadlineKind, Due};
-use crate::time::timer::Timer;
 use abi::SyscallInfo;
 
 /// What waking a thread needs: the machine's thread, and the turn in which the thread was last noted.
@@ -114,6 +111,55 @@ impl Noun for Thread {
     // With the kernel's record of it, its capabilities, the page for its calls, and the most that its waits take at a
     // time.
     const BYTES: u64 = size_of::<Thread>() as u64 + 3 * PAGE + WAITS;
+    const IS_TASK: bool = true;
+
+    fn paying_account<M: Machine>(kernel: &Kernel<M>, id: Id<Self>, _: Key) -> Result<Key, Status> {
+        let process = kernel.objects.get(id)?.process;
+        Ok(kernel.objects.get(process)?.account)
+    }
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+
+    fn parent(&self) -> Option<ObjectId> {
+        Some(self.process.object())
+    }
+
+    fn is_child(&self) -> bool {
+        self.state != ThreadState::Initial && self.siblings.is_linked()
+    }
+}
+
+impl ObjectOps for Thread {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.objects.get_mut(id)?.name = name;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn leave_lists<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.thread_leave(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.thread_end(*self);
+    }
+
+    #[inline(always)]
+    fn has_deadline(&self, number: u32) -> bool {
+        self.has_deadline && self.wait_number == number
+    }
+
+    #[inline(always)]
+    fn deadline_reached<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        // The entry has left the heap already: nothing to disarm.
+        if let Ok(thread) = kernel.objects.get_mut(id) {
+            thread.has_deadline = false;
+        }
+        kernel.finish_wait(id, Status::TIMED_OUT);
+    }
 }
 
 chain! {
@@ -265,7 +311,7 @@ impl<M: Machine> Kernel<M> {
             traced: None,
         };
         let id: Id<Thread> = self
-            .create(Signals::NONE, Body::Thread(Box::new(thread)))
+            .create(Signals::NONE, Box::new(thread))
             .inspect_err(|_| self.accounts.uncount(account, CountKind::Threads, 1))?;
         self.objects.enlist(process, |p| &mut p.threads, id.object());
         self.add_ref(process.object());
@@ -760,11 +806,8 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn disarm(&mut self) {
         if self.deadlines.cancelled() {
             let objects = &self.objects;
-            self.deadlines.sweep(|due| match objects.any(due.object).map(|o| &o.body) {
-                Ok(Body::Thread(thread)) => thread.has_deadline && thread.wait_number == due.number,
-                Ok(Body::Timer(timer)) => timer.deadline.is_some() && timer.number == due.number,
-                _ => false,
-            });
+            self.deadlines
+                .sweep(|due| objects.any(due.object).is_ok_and(|object| object.body.has_deadline(due.number)));
         }
     }
 
@@ -791,19 +834,10 @@ impl<M: Machine> Kernel<M> {
     }
 
     fn expired(&mut self, Due { object, number, .. }: Due) {
-        match self.objects.any(object).map(|o| &o.body) {
-            Ok(Body::Thread(thread)) if thread.has_deadline && thread.wait_number == number => {
-                let id = Id::new(object);
-                // The entry has left the heap already: nothing to disarm.
-                if let Ok(thread) = self.objects.get_mut::<Thread>(id) {
-                    thread.has_deadline = false;
-                }
-                self.finish_wait(id, Status::TIMED_OUT);
-            }
-            Ok(Body::Timer(timer)) if timer.deadline.is_some() && timer.number == number => {
-                self.timer_fired(Id::<Timer>::new(object));
-            }
-            _ => self.deadlines.stale(),
+        if self.objects.any(object).is_ok_and(|object| object.body.has_deadline(number)) {
+            self.object_deadline_reached(object);
+        } else {
+            self.deadlines.stale();
         }
     }
 }

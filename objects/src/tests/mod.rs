@@ -25,6 +25,7 @@ mod bounded_calls;
 mod exception;
 mod many_waiters;
 mod model;
+pub(crate) mod new_noun;
 mod out_of_memory;
 mod wait_marks;
 

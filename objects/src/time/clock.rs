@@ -21,10 +21,9 @@ use abi::{
 
 use crate::containers::name::Name;
 use crate::core::account::AccountOwner;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Conversion, Machine, PAGE};
 use crate::memory::vmo::Vmo;
 use zerocopy::IntoBytes;
@@ -55,6 +54,15 @@ pub struct Clock {
 
 impl Noun for Clock {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_CLOCK;
+}
+
+impl ObjectOps for Clock {
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        if let Some(page) = self.page {
+            kernel.drop_ref(page.object());
+        }
+    }
 }
 
 /// The function of a started clock.
@@ -210,7 +218,7 @@ impl<M: Machine> Kernel<M> {
             _ => Some(self.clock_page(process)?),
         };
         let clock = Clock { options, backstop, line, error_bound, updated, generation: 0, page };
-        let id = self.create(signals, Body::Clock(Box::new(clock))).inspect_err(|_| {
+        let id = self.create(signals, Box::new(clock)).inspect_err(|_| {
             if let Some(page) = page {
                 self.drop_ref(page.object());
             }
@@ -242,12 +250,6 @@ impl<M: Machine> Kernel<M> {
         self.vmo_write(page, 0, &number.wrapping_sub(1).to_le_bytes())?;
         self.vmo_write(page, DETAILS, details.as_bytes())?;
         self.vmo_write(page, 0, &number.to_le_bytes())
-    }
-
-    pub(crate) fn clock_end(&mut self, clock: &Clock) {
-        if let Some(page) = clock.page {
-            self.drop_ref(page.object());
-        }
     }
 
     /// The tick counter as programs read it.

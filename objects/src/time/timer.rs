@@ -4,10 +4,9 @@ use alloc::boxed::Box;
 
 use abi::{Signals, Status, ZX_TIMER_SLACK_EARLY, ZX_TIMER_SLACK_LATE};
 
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::Machine;
 use crate::time::deadline::DeadlineKind;
 
@@ -28,6 +27,26 @@ impl Noun for Timer {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_TIMER;
 }
 
+impl ObjectOps for Timer {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        // No observer can wait for it any more.
+        if kernel.timer_unset(id) {
+            kernel.disarm();
+        }
+    }
+
+    #[inline(always)]
+    fn has_deadline(&self, number: u32) -> bool {
+        self.deadline.is_some() && self.number == number
+    }
+
+    #[inline(always)]
+    fn deadline_reached<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.timer_fired(id);
+    }
+}
+
 impl<M: Machine> Kernel<M> {
     /// `timer_create`.
     ///
@@ -35,7 +54,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`.
     pub fn timer_create(&mut self, slack_mode: u32) -> Result<Id<Timer>, Status> {
         let timer = Timer { slack_mode, deadline: None, slack: 0, fires: 0, number: 0 };
-        self.create(Signals::NONE, Body::Timer(Box::new(timer)))
+        self.create(Signals::NONE, Box::new(timer))
     }
 
     /// `timer_set`: replaces an earlier setting. A deadline that has passed signals immediately.
@@ -91,13 +110,6 @@ impl<M: Machine> Kernel<M> {
     pub(crate) fn timer_fired(&mut self, id: Id<Timer>) {
         if self.timer_unset(id) {
             self.signal(id.object(), Signals::NONE, Signals::TIMER_SIGNALED);
-        }
-    }
-
-    pub(crate) fn timer_unreachable(&mut self, id: Id<Timer>) {
-        // No observer can wait for it any more.
-        if self.timer_unset(id) {
-            self.disarm();
         }
     }
 }

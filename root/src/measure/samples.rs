@@ -2,6 +2,7 @@
 
 use core::hint::black_box;
 
+use crate::arch::{count_down, tsc_in_order as counter};
 use crate::console::info;
 
 /// Rounds that are not counted, and rounds that are.
@@ -12,20 +13,6 @@ const MOST: usize = 24;
 /// Iterations of the loop that relates the counter to instructions, and instructions per iteration.
 const TURNS: u64 = 10_000;
 const OF_A_TURN: u64 = 2;
-
-/// The time-stamp counter. The compiler moves no code across it.
-#[inline(always)]
-pub fn counter() -> u64 {
-    let (low, high): (u64, u64);
-    // SAFETY: reads a counter into two registers.
-    unsafe { core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack)) };
-    high << 32 | low
-}
-
-fn count_down(turns: u64) {
-    // SAFETY: changes only its register and the flags.
-    unsafe { core::arch::asm!("2: dec {0}", "jnz 2b", inout(reg) turns => _, options(nomem, nostack)) };
-}
 
 /// The samples of one operation.
 #[derive(Clone, Copy)]

@@ -2,10 +2,10 @@
 
 use crate::generated::{config, invoke};
 use crate::message::{Message, Received};
-use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, Held, UserContext};
+use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, HoldResult, UserContext};
 use crate::{
-    CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig,
-    VSpace,
+    AdjacentPages, CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb,
+    TcbConfig, VSpace,
 };
 
 /// Bytes of a `syscall` instruction.
@@ -76,7 +76,7 @@ pub(crate) fn share_fpu(_: Tcb, _: Tcb) -> Option<Result<()>> {
     None
 }
 
-pub(crate) fn hold(_: Tcb) -> Option<Result<Held>> {
+pub(crate) fn hold(_: Tcb) -> Option<Result<HoldResult>> {
     None
 }
 
@@ -153,15 +153,15 @@ pub(crate) fn page_unmap(page: Page) -> Result<()> {
     invoke::x86_page_unmap(page)
 }
 
-pub(crate) fn page_map_several(_: Page, _: VSpace, _: u64, _: u64, _: u64, _: Several) -> Option<Result<()>> {
+pub(crate) fn page_map_several(_: Page, _: VSpace, _: u64, _: u64, _: u64, _: AdjacentPages) -> Option<Result<()>> {
     None
 }
 
-pub(crate) fn page_unmap_several(_: Page, _: Several) -> Option<Result<()>> {
+pub(crate) fn page_unmap_several(_: Page, _: AdjacentPages) -> Option<Result<()>> {
     None
 }
 
-pub(crate) fn page_written_several(_: Page, _: Several) -> Option<Result<u64>> {
+pub(crate) fn page_written_several(_: Page, _: AdjacentPages) -> Option<Result<u64>> {
     None
 }
 

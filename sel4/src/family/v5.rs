@@ -4,9 +4,9 @@ use core::array;
 
 use crate::generated::{USER_CONTEXT_WORDS, invoke, label, syscall};
 use crate::message::{Invocation, Message, Received};
-use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, Held, UserContext};
+use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, HoldResult, UserContext};
 use crate::{
-    CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Several, Slot, Tcb,
+    AdjacentPages, CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb,
     TcbConfig, VSpace, ipc, sys,
 };
 
@@ -166,14 +166,14 @@ pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
     Some(call.run().map(|_| ()))
 }
 
-pub(crate) fn hold(tcb: Tcb) -> Option<Result<Held>> {
+pub(crate) fn hold(tcb: Tcb) -> Option<Result<HoldResult>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
     call.word::<0>(HOLD);
     call.word::<1>(1);
     Some(call.run().map(|reply| match reply[0] {
-        1 => Held::Ran,
-        2 => Held::Sends,
-        _ => Held::Neither,
+        1 => HoldResult::Stopped,
+        2 => HoldResult::Sending,
+        _ => HoldResult::NotRunning,
     }))
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn page_map_several(
     address: u64,
     rights: u64,
     attributes: u64,
-    several: Several,
+    several: AdjacentPages,
 ) -> Option<Result<()>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_MAP, 9, 2);
     call.cap::<0>(vspace.cptr());
@@ -269,7 +269,7 @@ pub(crate) fn page_map_several(
 }
 
 /// Unmapping with an additional capability (the same patch).
-pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<()>> {
+pub(crate) fn page_unmap_several(page: Page, several: AdjacentPages) -> Option<Result<()>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_UNMAP, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
     call.word::<0>(several.to_index);
@@ -280,7 +280,7 @@ pub(crate) fn page_unmap_several(page: Page, several: Several) -> Option<Result<
 }
 
 /// Getting an address with an additional capability (the same patch).
-pub(crate) fn page_written_several(page: Page, several: Several) -> Option<Result<u64>> {
+pub(crate) fn page_written_several(page: Page, several: AdjacentPages) -> Option<Result<u64>> {
     let mut call = Invocation::new(page.cptr(), label::X86PAGE_GET_ADDRESS, 4, 1);
     call.cap::<0>(several.cnode.root.cptr());
     call.word::<0>(several.to_index);

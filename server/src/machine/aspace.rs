@@ -23,7 +23,7 @@ use objects::machine::{Cache, Frame, PAGE, Perm};
 
 use server_boot::cspace::{ASID_POOLS, LEAF_BITS};
 
-use super::memory::several::By;
+use super::memory::strips::MappedBy;
 use super::memory::{Memory, Unit};
 use super::sys::{self, Object};
 
@@ -106,7 +106,7 @@ pub struct Tables {
     /// next one needs as many tables.
     spare: [Vec<Spare>; ROOT as usize],
     /// The lowest-level table that was used last (lookaside cache).
-    reached: Reached,
+    cached_walk: CachedWalk,
 }
 
 /// What a new table is made of: entries that are all 0, and a paging structure of the kernel that is in no address
@@ -119,7 +119,7 @@ struct Spare {
 /// A cached walk to a lowest-level table. It holds for all addresses that the table covers until a table is removed or
 /// replaced by a large page.
 #[derive(Clone, Copy, Default)]
-struct Reached {
+struct CachedWalk {
     root: u32,
     /// The cached address, without the bits below this table.
     block: u64,
@@ -127,7 +127,7 @@ struct Reached {
     leaf: u32,
 }
 
-impl Reached {
+impl CachedWalk {
     /// The lowest-level table for an address of the address space with this root, if it is the cached one.
     #[inline]
     fn leaf(&self, root: u32, address: u64) -> Option<u32> {
@@ -171,7 +171,7 @@ impl Tables {
 
     /// Removes an empty table of a level, or keeps its parts for reuse.
     fn remove(&mut self, memory: &mut Memory, number: u32, level: u32) {
-        self.reached = Reached::default();
+        self.cached_walk = CachedWalk::default();
         let Some(Table { entries, unit, .. }) = self.list[number as usize].take() else { return };
         self.free.push(number);
         if let Some(spare) = self.spare.get_mut(level as usize)
@@ -336,11 +336,11 @@ impl Space {
     /// As [`Self::descend`], to the lowest level.
     #[inline]
     fn descend_leaf(&self, memory: &mut Memory, tables: &mut Tables, address: u64) -> Result<u32, OutOfMemory> {
-        if let Some(leaf) = tables.reached.leaf(self.root, address) {
+        if let Some(leaf) = tables.cached_walk.leaf(self.root, address) {
             return Ok(leaf);
         }
         let leaf = self.descend(memory, tables, address, LEAF)?;
-        tables.reached = Reached { root: self.root, block: address / span(LARGE_LEVEL), leaf: leaf + 1 };
+        tables.cached_walk = CachedWalk { root: self.root, block: address / span(LARGE_LEVEL), leaf: leaf + 1 };
         Ok(leaf)
     }
 
@@ -447,7 +447,7 @@ impl Space {
         tables: &mut Tables,
         address: u64,
         first: Frame,
-        (count, by): (u32, By),
+        (count, by): (u32, MappedBy),
         flags: u32,
     ) -> Result<Option<()>, OutOfMemory> {
         let leaf = self.descend_leaf(memory, tables, address)?;
@@ -498,9 +498,9 @@ impl Space {
 
     /// The lowest-level table for an address, if it exists.
     fn leaf(&self, tables: &Tables, address: u64) -> Option<u32> {
-        let reached = tables.reached.leaf(self.root, address);
-        if reached.is_some() {
-            return reached;
+        let cached_walk = tables.cached_walk.leaf(self.root, address);
+        if cached_walk.is_some() {
+            return cached_walk;
         }
         let mut table = self.root;
         for level in (LEAF + 1..=ROOT).rev() {
@@ -721,7 +721,7 @@ impl Space {
         takes: u32,
         failed: &mut bool,
     ) {
-        let mut parts = Parts::of(level, start, end);
+        let mut parts = EntriesInRange::of(level, start, end);
         while let Some((i, from, to)) = parts.next(tables, table) {
             let entry = tables.entry(table, i);
             if level != LEAF && entry & LARGE == 0 {
@@ -745,7 +745,7 @@ impl Space {
 }
 
 /// Iterator over the used entries of a table in a range, with the part of the range below each.
-struct Parts {
+struct EntriesInRange {
     level: u32,
     /// The address of the table's first entry.
     origin: u64,
@@ -753,10 +753,10 @@ struct Parts {
     end: u64,
 }
 
-impl Parts {
+impl EntriesInRange {
     /// For a range that is not empty and lies within one table of the level.
-    fn of(level: u32, from: u64, end: u64) -> Parts {
-        Parts { level, origin: from & !(span(level + 1) - 1), from, end }
+    fn of(level: u32, from: u64, end: u64) -> EntriesInRange {
+        EntriesInRange { level, origin: from & !(span(level + 1) - 1), from, end }
     }
 
     /// The next used entry, and the part of the range below it.
@@ -781,7 +781,7 @@ fn follows(first: u64, count: u32, slot: u64) -> bool {
 
 /// [`Space::stretch`] for the subtree below `table`, in the order of [`unmap_below`]. `left` is the remaining cost.
 fn stretch_below(tables: &Tables, table: u32, level: u32, start: u64, end: u64, left: &mut u32) -> u64 {
-    let mut parts = Parts::of(level, start, end);
+    let mut parts = EntriesInRange::of(level, start, end);
     while let Some((i, from, to)) = parts.next(tables, table) {
         let entry = tables.entry(table, i);
         let mut at = to;
@@ -811,7 +811,7 @@ fn unmap_below(
     // A run of adjacent capabilities to unmap in one kernel call: first slot, and count.
     let mut run = (0, 0);
     let mut stop = end;
-    let mut parts = Parts::of(level, start, end);
+    let mut parts = EntriesInRange::of(level, start, end);
     while let Some((i, from, to)) = parts.next(tables, table) {
         let entry = tables.entry(table, i);
         let slot = u64::from(entry & !FLAGS);

@@ -27,7 +27,7 @@ const _: () = assert!(COMPONENT_BASE == layout::WINDOW && KEPT == layout::CALLS)
 
 /// Slots of a component's capabilities (step 1).
 #[derive(Clone, Copy)]
-pub struct Parts {
+pub struct ComponentSlots {
     /// Its thread.
     pub tcb: u64,
     vspace: u64,
@@ -37,8 +37,8 @@ pub struct Parts {
     adopted: bool,
 }
 
-impl Parts {
-    fn new(memory: &mut Memory) -> Result<Parts, OutOfMemory> {
+impl ComponentSlots {
+    fn new(memory: &mut Memory) -> Result<ComponentSlots, OutOfMemory> {
         let mut slots = [0; 3];
         for i in 0..slots.len() {
             match memory.slot_alloc() {
@@ -50,7 +50,7 @@ impl Parts {
             }
         }
         let [tcb, vspace, cnode] = slots;
-        Ok(Parts { tcb, vspace, cnode, adopted: false })
+        Ok(ComponentSlots { tcb, vspace, cnode, adopted: false })
     }
 
     fn free(self, memory: &mut Memory) {
@@ -64,7 +64,7 @@ impl Parts {
 impl Sel4 {
     /// Step 1. On an error the component has been notified.
     pub(super) fn take_component(&mut self, component: u8) -> Result<(Aspace, [u8; 32]), OutOfMemory> {
-        let Ok(parts) = Parts::new(&mut self.memory) else {
+        let Ok(parts) = ComponentSlots::new(&mut self.memory) else {
             self.refuse_component(component);
             return Err(OutOfMemory);
         };
@@ -94,7 +94,7 @@ impl Sel4 {
         sys::talk_to_root(service::CLIENT, [component.into(), 0, 0, 0]);
     }
 
-    fn space_of(&mut self, parts: Parts) -> Result<Aspace, OutOfMemory> {
+    fn space_of(&mut self, parts: ComponentSlots) -> Result<Aspace, OutOfMemory> {
         self.programs_room()?;
         let space = Space::of_component(&mut self.memory, &mut self.tables, parts.vspace)?;
         Ok(self.program_add(Program::new(space, Some(parts))))
@@ -103,7 +103,7 @@ impl Sel4 {
     /// Step 2.
     pub(super) fn component_thread(
         &mut self,
-        parts: Parts,
+        parts: ComponentSlots,
         aspace: Aspace,
         key: ThreadKey,
     ) -> Result<MachineThread, OutOfMemory> {
@@ -111,7 +111,7 @@ impl Sel4 {
         match self.threads.adopt(parts, aspace.0, buffer, key) {
             Ok(thread) => {
                 if let Some(program) = self.program(aspace) {
-                    program.component = Some(Parts { adopted: true, ..parts });
+                    program.component = Some(ComponentSlots { adopted: true, ..parts });
                 }
                 Ok(thread)
             }
@@ -123,7 +123,7 @@ impl Sel4 {
     }
 
     /// The end of steps 3 and 4.
-    pub(super) fn component_end(&mut self, parts: Parts) {
+    pub(super) fn component_end(&mut self, parts: ComponentSlots) {
         if !parts.adopted {
             sys::answer(parts.tcb, done(NO_MEMORY));
         }

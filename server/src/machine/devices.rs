@@ -32,24 +32,24 @@ const RESET: u16 = 0xcf9;
 
 /// A part of device memory. The map's key is its physical address.
 #[derive(Clone, Copy)]
-enum Part {
+enum DeviceRange {
     /// An untyped of 2^`bits` bytes.
     Untyped { slot: u64, bits: u8 },
     /// 2^`bits` bytes of pages, beginning with `first`.
     Pages { first: Frame, bits: u8 },
 }
 
-impl Part {
+impl DeviceRange {
     fn bits(self) -> u8 {
         match self {
-            Part::Untyped { bits, .. } | Part::Pages { bits, .. } => bits,
+            DeviceRange::Untyped { bits, .. } | DeviceRange::Pages { bits, .. } => bits,
         }
     }
 }
 
 /// See the module's description.
 pub struct Devices {
-    parts: BTreeMap<u64, Part>,
+    parts: BTreeMap<u64, DeviceRange>,
     timer: Option<Frame>,
     /// Ranges of ports with their capabilities, unordered and disjoint.
     ports: [(Ports, u64); MAX_PORTS + 2],
@@ -69,11 +69,11 @@ impl Devices {
         };
         for (source, i) in boot.device.iter().take((boot.devices as usize).min(MAX_DEVICES)).zip(0..) {
             let slot = leaf_slot(SOURCES_LEAF, DEVICES_AT + i);
-            devices.parts.insert(source.address, Part::Untyped { slot, bits: source.bits as u8 });
+            devices.parts.insert(source.address, DeviceRange::Untyped { slot, bits: source.bits as u8 });
         }
         if boot.timer_page != 0 {
             let first = memory.device_pages_add(boot.timer_page, &[TIMER_PAGE])?;
-            devices.parts.insert(boot.timer_page, Part::Pages { first, bits: 12 });
+            devices.parts.insert(boot.timer_page, DeviceRange::Pages { first, bits: 12 });
             devices.timer = Some(first);
         }
         let given = boot.port.iter().take((boot.ports as usize).min(MAX_PORTS)).zip(0..);
@@ -98,12 +98,12 @@ impl Devices {
                 return Err(DeviceError::Denied);
             }
             match part {
-                Part::Pages { first, .. } => {
+                DeviceRange::Pages { first, .. } => {
                     let frame = Frame(first.0 + ((address - base) / PAGE) as u32);
                     return Ok(DeviceFrame { frame, writable: self.timer != Some(frame) });
                 }
-                Part::Untyped { slot, bits } if bits > BLOCK => self.halve(memory, base, slot, bits - 1)?,
-                Part::Untyped { slot, bits } => self.cut(memory, base, slot, bits)?,
+                DeviceRange::Untyped { slot, bits } if bits > BLOCK => self.halve(memory, base, slot, bits - 1)?,
+                DeviceRange::Untyped { slot, bits } => self.cut(memory, base, slot, bits)?,
             }
         }
     }
@@ -118,7 +118,7 @@ impl Devices {
             if at >= after {
                 return Err(DeviceError::Denied);
             }
-            writable &= !matches!(part, Part::Pages { first, .. } if self.timer == Some(first));
+            writable &= !matches!(part, DeviceRange::Pages { first, .. } if self.timer == Some(first));
             at = after;
         }
         Ok(writable)
@@ -129,8 +129,8 @@ impl Devices {
         let mut halves = [0; 2];
         make(memory, slot, Object::Untyped(bits), &mut halves)?;
         memory.slots_keep(halves.len());
-        self.parts.insert(base, Part::Untyped { slot: halves[0], bits });
-        self.parts.insert(base + (1 << bits), Part::Untyped { slot: halves[1], bits });
+        self.parts.insert(base, DeviceRange::Untyped { slot: halves[0], bits });
+        self.parts.insert(base + (1 << bits), DeviceRange::Untyped { slot: halves[1], bits });
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Devices {
         match memory.device_pages_add(base, pages) {
             Ok(first) => {
                 memory.slots_keep(pages.len());
-                self.parts.insert(base, Part::Pages { first, bits });
+                self.parts.insert(base, DeviceRange::Pages { first, bits });
                 Ok(())
             }
             Err(error) => {

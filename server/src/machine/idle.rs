@@ -11,7 +11,9 @@
 //! The server frees all of it when memory is short ([`Sel4::with_all`]), and does not count it as in use.
 
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::{Aspace, Held, KEPT, KEPT_END, MachineThread, Memory as _, PAGE_SIZE, ThreadKey, USER_TOP};
+use objects::machine::{
+    Aspace, KEPT, KEPT_END, MachineThread, MachineUsage, Memory as _, PAGE_SIZE, ThreadKey, USER_TOP,
+};
 
 use super::aspace::Space;
 use super::memory::thread_objects::THREAD_UNITS;
@@ -158,18 +160,18 @@ impl Sel4 {
     }
 
     /// The resources in use, without the idle pool.
-    pub(super) fn held_by_others(&self) -> Held {
-        let mut held = self.memory.held();
+    pub(super) fn held_by_others(&self) -> MachineUsage {
+        let mut usage = self.memory.usage();
         let idle = self.threads.idle();
         // A thread's buffer is a page, and one of the thread's capabilities is in a loose slot.
-        (held.frames, held.slots) = (held.frames - idle, held.slots - idle);
-        held.units -= idle * THREAD_UNITS;
-        held.units -= self.tables.spares();
+        (usage.frames, usage.slots) = (usage.frames - idle, usage.slots - idle);
+        usage.units -= idle * THREAD_UNITS;
+        usage.units -= self.tables.spares();
         for number in self.idle_programs.into_iter().flatten() {
             let has_thread =
                 self.programs[number as usize].as_ref().is_some_and(|p| p.idle.iter().any(Option::is_some));
-            held.units -= SPACE_UNITS + if has_thread { BUFFER_UNITS } else { 0 };
+            usage.units -= SPACE_UNITS + if has_thread { BUFFER_UNITS } else { 0 };
         }
-        held
+        usage
     }
 }

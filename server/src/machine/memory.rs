@@ -21,19 +21,19 @@ use alloc::vec::Vec;
 
 use objects::containers::failure_injection::{MemoryRequest, should_fail};
 use objects::containers::growth::{Grows, OutOfMemory};
-use objects::machine::{Frame, Held};
+use objects::machine::{Frame, MachineUsage};
 use server_boot::cspace::{LEAF_BITS, LEAF_SLOTS, LOOSE_LEAF, STRIP_LEAVES, leaf_slot, loose_slots};
 use server_boot::layout::{CHUNK, CHUNK_BITS, WINDOW};
 
 mod contiguous;
 mod large;
-mod loose;
-pub mod several;
+mod loose_slots;
+pub mod strips;
 pub mod thread_objects;
 mod window;
 
-use self::loose::Loose;
-use self::several::Strips;
+use self::loose_slots::LooseSlots;
+use self::strips::Strips;
 use super::arch::zero_page;
 use super::chunks::{CHUNKS, NONE, untyped_of};
 use super::heap;
@@ -125,7 +125,7 @@ pub struct Memory {
     leaves_used: u32,
     /// Permanently used chunks that are in no list: those of leaves, and the one that is put aside.
     spent: u64,
-    loose: Loose,
+    loose: LooseSlots,
     /// Parts in use, for statistics.
     live: [u64; 2],
     /// Page tables of the window.
@@ -177,7 +177,7 @@ impl Memory {
             leaf_chunk: NONE,
             leaves_used: 0,
             spent: 0,
-            loose: Loose::default(),
+            loose: LooseSlots::default(),
             live: [0; 2],
             windows: 0,
             large: BTreeSet::new(),
@@ -197,9 +197,9 @@ impl Memory {
 
     /// The resources in use. The window's page tables are not counted, because a chunk keeps its table forever, nor are
     /// the slots of permanent objects.
-    pub fn held(&self) -> Held {
+    pub fn usage(&self) -> MachineUsage {
         let taken = self.loose.next.saturating_sub(leaf_slot(LOOSE_LEAF, 0));
-        Held {
+        MachineUsage {
             frames: self.live[0],
             units: self.live[1].saturating_sub(self.windows),
             slots: taken.saturating_sub(self.loose.count + self.kept),
@@ -260,7 +260,7 @@ impl Memory {
             self.slot_free(slot);
             return Err(OutOfMemory);
         }
-        *self.loose.note(Loose::number(slot)) = frame.0;
+        *self.loose.note(LooseSlots::number(slot)) = frame.0;
         self.loose.mapping += 1;
         Ok(slot)
     }

@@ -7,7 +7,7 @@ use objects::machine::{AddressSpaces, Aspace, Cache, Frame, KEPT, KEPT_END, Mach
 
 use super::Sel4;
 use super::aspace::Space;
-use super::components::Parts;
+use super::components::ComponentSlots;
 use super::idle::IDLE_THREADS;
 use super::thread::Buffer;
 
@@ -31,13 +31,13 @@ pub(super) struct Program {
     /// Idle threads, at most [`IDLE_THREADS`].
     pub(super) idle: [Option<MachineThread>; IDLE_THREADS],
     /// The capabilities of a component, if it is one.
-    pub(super) component: Option<Parts>,
+    pub(super) component: Option<ComponentSlots>,
     /// It cannot be reused for another process.
     pub(super) unfit: bool,
 }
 
 impl Program {
-    pub(super) fn new(space: Space, component: Option<Parts>) -> Program {
+    pub(super) fn new(space: Space, component: Option<ComponentSlots>) -> Program {
         Program {
             space,
             free_places: Vec::new(),

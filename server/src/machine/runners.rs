@@ -11,7 +11,7 @@ use objects::arch::{DebugRegisters, Registers, UserRegisters};
 use objects::containers::growth::{Grows, OutOfMemory};
 use objects::machine::{
     Aspace, EndpointUse, Frame, MachineDoorbell, MachineEndpoint, MachineRunner, MachineThread, Priority, Random as _,
-    Runs,
+    RunnerState,
 };
 
 use super::Sel4;
@@ -41,18 +41,18 @@ struct Doorbell {
 const DOORBELL_BADGE: u64 = 1;
 
 /// A list of entries with numbers.
-struct Numbered<T> {
+struct NumberedList<T> {
     list: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for NumberedList<T> {
     fn default() -> Self {
-        Numbered { list: Vec::new(), free: Vec::new() }
+        NumberedList { list: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Numbered<T> {
+impl<T> NumberedList<T> {
     fn room(&mut self) -> Result<(), OutOfMemory> {
         if self.free.is_empty() {
             self.list.room(1)?;
@@ -93,8 +93,8 @@ impl<T> Numbered<T> {
 /// All runners and doorbells.
 #[derive(Default)]
 pub struct Runners {
-    runners: Numbered<Runner>,
-    doorbells: Numbered<Doorbell>,
+    runners: NumberedList<Runner>,
+    doorbells: NumberedList<Doorbell>,
 }
 
 impl Runners {
@@ -155,8 +155,8 @@ impl Sel4 {
         }
     }
 
-    pub(super) fn hold_runner(&self, runner: MachineRunner) -> Runs {
-        self.runners.tcb(runner).map_or(Runs::Not, sys::hold)
+    pub(super) fn hold_runner(&self, runner: MachineRunner) -> RunnerState {
+        self.runners.tcb(runner).map_or(RunnerState::Idle, sys::hold)
     }
 
     pub(super) fn release_runner(&self, runner: MachineRunner) {
@@ -273,7 +273,7 @@ impl objects::machine::VirtualProcessors for Sel4 {
         self.write_runner(runner, registers, false);
     }
 
-    fn runner_hold(&mut self, runner: MachineRunner) -> Runs {
+    fn runner_hold(&mut self, runner: MachineRunner) -> RunnerState {
         self.hold_runner(runner)
     }
 

@@ -5,11 +5,11 @@
 //! nothing about it, and the object stays with its owner.
 
 use objects::arch::{DebugRegisters, Registers, UserRegisters};
-use objects::machine::{EndpointUse, Priority, Runs};
+use objects::machine::{EndpointUse, Priority, RunnerState};
 use sel4::{
-    AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, Held, IrqHandler, Message, MessageInfo, Notification, Page,
-    PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Several, Slot, Tcb, TcbConfig, Untyped,
-    VSpace,
+    AdjacentPages, AsidPool, CNode, CPtr, CapData, Endpoint, FPU_WORDS, HoldResult, IrqHandler, Message, MessageInfo,
+    Notification, Page, PageDirectory, PageTable, Pdpt, Received, Result, Rights, SchedParams, Slot, Tcb, TcbConfig,
+    Untyped, VSpace,
 };
 use server_boot::cspace::{self, LEAF_BITS, root_slot};
 
@@ -121,24 +121,24 @@ pub fn page_unmap(page: u64) {
 }
 
 /// A slot as root slot of the leaf CNode, and index in the leaf.
-pub type Place = (u64, u64);
+pub type SlotPlace = (u64, u64);
 
 /// The place of a slot.
-pub fn place(slot: u64) -> Place {
+pub fn place(slot: u64) -> SlotPlace {
     (slot >> LEAF_BITS, slot % cspace::LEAF_SLOTS)
 }
 
 /// Describes adjacent page capabilities for one kernel call.
-fn several(from: Place, to: Place, count: u64) -> Several {
-    Several { cnode: root_path(from.0), to_index: to.0, from: from.1, to: to.1, count }
+fn adjacent_pages(from: SlotPlace, to: SlotPlace, count: u64) -> AdjacentPages {
+    AdjacentPages { cnode: root_path(from.0), to_index: to.0, from: from.1, to: to.1, count }
 }
 
 /// Maps `count` pages at consecutive addresses, at most [`AT_ONCE`] and in one page table. The pages are those of the
 /// capabilities from `from` on; the capabilities from `to` on map them, and are copied there if missing. `None` if the
 /// kernel cannot do that in one call; then nothing is done.
 pub fn pages_map(
-    from: Place,
-    to: Place,
+    from: SlotPlace,
+    to: SlotPlace,
     count: u64,
     vspace: u64,
     address: u64,
@@ -147,12 +147,12 @@ pub fn pages_map(
 ) -> Option<Result<()>> {
     let rights = if write { Rights::READ_WRITE } else { Rights::READ };
     let page = Page::new(cspace::leaf_slot(from.0, from.1));
-    page.map_several(VSpace::new(vspace), address, rights, attributes, several(from, to, count))
+    page.map_several(VSpace::new(vspace), address, rights, attributes, adjacent_pages(from, to, count))
 }
 
 /// Ends the mappings made with `count` adjacent capabilities, at most [`AT_ONCE`].
-pub fn pages_unmap(to: Place, count: u64) {
-    match Page::new(cspace::leaf_slot(to.0, to.1)).unmap_several(several(to, to, count)) {
+pub fn pages_unmap(to: SlotPlace, count: u64) {
+    match Page::new(cspace::leaf_slot(to.0, to.1)).unmap_several(adjacent_pages(to, to, count)) {
         Some(result) => complain(result, "unmap several"),
         None => (to.1..to.1 + count).for_each(|index| page_unmap(cspace::leaf_slot(to.0, index))),
     }
@@ -160,8 +160,8 @@ pub fn pages_unmap(to: Place, count: u64) {
 
 /// Which of `count` adjacent capabilities, at most [`AT_ONCE`], map a page that was written by that mapping, one bit
 /// for each.
-pub fn pages_written(to: Place, count: u64) -> u64 {
-    let told = Page::new(cspace::leaf_slot(to.0, to.1)).written_several(several(to, to, count));
+pub fn pages_written(to: SlotPlace, count: u64) -> u64 {
+    let told = Page::new(cspace::leaf_slot(to.0, to.1)).written_several(adjacent_pages(to, to, count));
     told.and_then(Result::ok).unwrap_or(0)
 }
 
@@ -336,11 +336,11 @@ pub fn share_fpu(tcb: u64, owner: u64) {
 }
 
 /// Stops a thread if it runs. If the kernel cannot tell, nothing happens.
-pub fn hold(tcb: u64) -> Runs {
+pub fn hold(tcb: u64) -> RunnerState {
     match Tcb::new(tcb).hold() {
-        Some(Ok(Held::Ran)) => Runs::Did,
-        Some(Ok(Held::Sends)) => Runs::Tells,
-        Some(Ok(Held::Neither) | Err(_)) | None => Runs::Not,
+        Some(Ok(HoldResult::Stopped)) => RunnerState::Running,
+        Some(Ok(HoldResult::Sending)) => RunnerState::Sending,
+        Some(Ok(HoldResult::NotRunning) | Err(_)) | None => RunnerState::Idle,
     }
 }
 

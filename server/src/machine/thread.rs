@@ -44,7 +44,7 @@ use sel4::Message;
 
 use super::Sel4;
 use super::arch::{fpu, of_program, seen_by_program};
-use super::components::{NO_MEMORY, Parts};
+use super::components::{ComponentSlots, NO_MEMORY};
 use super::memory::Memory;
 use super::memory::thread_objects::ThreadObjects;
 use super::sys;
@@ -170,7 +170,7 @@ impl Threads {
     /// Takes over a component's thread, which waits to be started. On an error the caller keeps the buffer.
     pub fn adopt(
         &mut self,
-        parts: Parts,
+        parts: ComponentSlots,
         aspace: u32,
         buffer: Buffer,
         key: ThreadKey,

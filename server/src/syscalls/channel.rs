@@ -69,7 +69,7 @@ fn read_data<M: Machine>(cx: &mut Cx<'_, M>, options: u32, bytes: In<u8>, count:
 }
 
 /// What a call needs of the channel and of the message.
-struct Wanted {
+struct MessageRequirements {
     rights: Rights,
     /// Minimum number of bytes of the message.
     bytes: usize,
@@ -80,7 +80,7 @@ struct Wanted {
 /// result.
 fn gather<M: Machine>(
     cx: &mut Cx<'_, M>,
-    (value, wanted): (HandleValue, Wanted),
+    (value, wanted): (HandleValue, MessageRequirements),
     options: u32,
     bytes: (In<u8>, usize),
     (source, count): (Source, usize),
@@ -99,7 +99,7 @@ fn gather<M: Machine>(
 
 fn channel_and_data<M: Machine>(
     cx: &mut Cx<'_, M>,
-    (value, wanted): (HandleValue, Wanted),
+    (value, wanted): (HandleValue, MessageRequirements),
     options: u32,
     bytes: (In<u8>, usize),
     handles: usize,
@@ -118,7 +118,7 @@ fn channel_and_data<M: Machine>(
     Ok((channel, data))
 }
 
-const WRITE: Wanted = Wanted { rights: Rights::WRITE, bytes: 0 };
+const WRITE: MessageRequirements = MessageRequirements { rights: Rights::WRITE, bytes: 0 };
 
 /// The answer to a write. If the channel is full, the server treats the writer as a runaway and raises a policy
 /// exception.
@@ -303,7 +303,7 @@ fn call<M: Machine>(
     let source = if etc { Source::Dispositions(InOut::new(handles)) } else { Source::Plain(In::new(handles)) };
     let (bytes, count) = ((In::new(a.wr_bytes as u64), a.wr_num_bytes as usize), a.wr_num_handles as usize);
     // The message must have room for the transaction number.
-    let wanted = Wanted { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };
+    let wanted = MessageRequirements { rights: Rights::READ | Rights::WRITE, bytes: size_of::<u32>() };
     let (channel, message) = gather(cx, (value, wanted), options, bytes, (source, count))?;
     let buffers = CallBuffers {
         bytes: a.rd_bytes as u64,

@@ -10,7 +10,7 @@ use objects::core::debuglog::{Level, LogWriter};
 use objects::core::handle::HandleValue;
 use objects::core::wait::Waiting;
 use objects::device::debug::WRITES;
-use objects::machine::{Held, Machine};
+use objects::machine::{Machine, MachineUsage};
 
 use crate::cx::{Cx, MAX_COPY};
 use crate::syscalls::debuglog::speaker;
@@ -89,7 +89,7 @@ pub fn debug_send_command<M: Machine>(
             cx.await_reaper()?;
             cx.kernel.ahead_reclaim();
             let (objects, observers, spaces) = cx.kernel.census();
-            let Held { frames, units, slots } = cx.kernel.machine.held();
+            let MachineUsage { frames, units, slots } = cx.kernel.machine.usage();
             format!(
                 "census: objects {objects}, observers {observers}, address-spaces {spaces}, frames {frames}, \
                  units {units}, slots {slots}"

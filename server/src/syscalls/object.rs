@@ -10,8 +10,8 @@ use objects::containers::growth::Grows;
 use objects::core::handle::{Handle, HandleValue};
 use objects::core::port::Port;
 use objects::core::wait::{Observed, WaitItem, Waiting};
-use objects::kernel::nouns::Body;
 use objects::machine::Machine;
+use objects::task::exception::Task;
 
 use crate::Answer;
 use crate::cx::{Cx, IntoAnswer};
@@ -123,10 +123,7 @@ fn bind<M: Machine>(
 /// The signals that programs may set and clear on an object.
 #[inline]
 fn allowed<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Signals, Status> {
-    Ok(match cx.kernel.objects.any(object)?.body {
-        Body::Event(_) | Body::EventPair(_) | Body::Counter(_) => Signals::USER_ALL | Signals::SIGNALED,
-        _ => Signals::USER_ALL,
-    })
+    Ok(cx.kernel.objects.any(object)?.body.user_signals())
 }
 
 /// Changes the signals of an object.
@@ -168,7 +165,7 @@ pub fn object_get_child<M: Machine>(
 ) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::ENUMERATE)?;
     let rights = reduce(handle.rights, rights).map_err(|_| Status::ACCESS_DENIED)?;
-    if !matches!(cx.kernel.objects.any(handle.object)?.body, Body::Job(_) | Body::Process(_)) {
+    if matches!(cx.kernel.task(handle.object)?, Task::Thread(_)) {
         return Err(Status::WRONG_TYPE);
     }
     let child = cx.kernel.objects.task(koid).ok_or(Status::NOT_FOUND)?;

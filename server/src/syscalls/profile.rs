@@ -4,8 +4,8 @@ use abi::{
     Rights, Status, ZX_DEFAULT_PROFILE_RIGHTS, ZX_POL_NEW_PROFILE, ZX_RSRC_SYSTEM_PROFILE_BASE, zx_profile_info_t,
 };
 use objects::core::handle::HandleValue;
-use objects::kernel::nouns::Body;
 use objects::machine::Machine;
+use objects::memory::vmar::Vmar;
 use objects::task::profile::Profile;
 use objects::task::thread::Thread;
 
@@ -47,15 +47,15 @@ pub fn object_set_profile<M: Machine>(
     }
     let profile = cx.get::<Profile>(profile, Rights::APPLY_PROFILE)?;
     let target = cx.get_any(value, Rights::NONE)?;
-    let needed = match cx.kernel.objects.any(target.object)?.body {
-        Body::Thread(_) => Rights::MANAGE_THREAD,
-        Body::Vmar(_) => Rights::OP_CHILDREN,
-        _ => return Err(Status::WRONG_TYPE),
-    };
+    let thread = cx.kernel.objects.typed::<Thread>(target.object).ok();
+    if thread.is_none() {
+        cx.kernel.objects.typed::<Vmar>(target.object)?;
+    }
+    let needed = if thread.is_some() { Rights::MANAGE_THREAD } else { Rights::OP_CHILDREN };
     if !target.rights.contains(needed) {
         return Err(Status::ACCESS_DENIED);
     }
-    if let Ok(thread) = cx.kernel.objects.typed::<Thread>(target.object) {
+    if let Some(thread) = thread {
         return cx.kernel.thread_set_profile(thread, profile);
     }
     // The server never evicts memory, whatever the priority of its VMAR.

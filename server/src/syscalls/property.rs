@@ -19,7 +19,6 @@ use objects::core::account::CountKind;
 use objects::core::handle::HandleValue;
 use objects::ipc::socket::Socket;
 use objects::ipc::stream::Stream;
-use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::memory::vmo::Vmo;
 use objects::task::exception::Exception;
@@ -48,7 +47,7 @@ pub fn object_get_property<M: Machine>(
     match property {
         ZX_PROP_NAME => {
             fits(size, ZX_MAX_NAME_LEN)?;
-            let name = name_of(cx, object)?;
+            let name = cx.kernel.objects.any(object)?.body.name().ok_or(Status::WRONG_TYPE)?;
             cx.write_bytes(out, name.bytes())
         }
         ZX_PROP_REGISTER_FS
@@ -142,20 +141,6 @@ fn counted_by(property: u32) -> Option<CountKind> {
 fn own_thread<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Id<Thread>, Status> {
     let thread = cx.kernel.objects.typed::<Thread>(object)?;
     if thread == cx.thread { Ok(thread) } else { Err(Status::ACCESS_DENIED) }
-}
-
-/// The name of an object that has one.
-pub fn name_of<M: Machine>(cx: &Cx<'_, M>, object: ObjectId) -> Result<Name, Status> {
-    Ok(match &cx.kernel.objects.any(object)?.body {
-        Body::Job(x) => x.name,
-        Body::Process(x) => x.name,
-        Body::Thread(x) => x.name,
-        Body::Vmo(x) => x.name,
-        Body::Iob(x) => x.name,
-        Body::Bti(x) => x.name,
-        Body::Resource(x) => x.name,
-        _ => return Err(Status::WRONG_TYPE),
-    })
 }
 
 /// Sets a VMO's content size, as `vmo_set_stream_size`. It runs in slices, so the value is read once.

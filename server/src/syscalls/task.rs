@@ -4,13 +4,9 @@ use abi::{
     Rights, Status, ZX_DEFAULT_SUSPEND_TOKEN_RIGHTS, ZX_EXCEPTION_CHANNEL_DEBUGGER, ZX_POL_NEW_CHANNEL,
     ZX_TASK_RETCODE_SYSCALL_KILL,
 };
-use objects::Id;
 use objects::core::handle::HandleValue;
-use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::task::exception::Task;
-use objects::task::job::Job;
-use objects::task::process::Process;
 use objects::task::suspend_token::SuspendedTask;
 use objects::task::thread::Thread;
 
@@ -22,17 +18,10 @@ use crate::user::Out;
 /// would leave half-done work and held locks behind.
 pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<Answer, Status> {
     let handle = cx.get_any(value, Rights::DESTROY)?;
-    let objects = &cx.kernel.objects;
-    match objects.any(handle.object)?.body {
-        Body::Process(_) => {
-            let id: Id<Process> = objects.typed(handle.object)?;
-            cx.kernel.process_kill(id, ZX_TASK_RETCODE_SYSCALL_KILL);
-        }
-        Body::Job(_) => {
-            let id: Id<Job> = objects.typed(handle.object)?;
-            cx.kernel.job_kill(id, ZX_TASK_RETCODE_SYSCALL_KILL);
-        }
-        _ => return Err(Status::WRONG_TYPE),
+    match cx.kernel.task(handle.object)? {
+        Task::Process(id) => cx.kernel.process_kill(id, ZX_TASK_RETCODE_SYSCALL_KILL),
+        Task::Job(id) => cx.kernel.job_kill(id, ZX_TASK_RETCODE_SYSCALL_KILL),
+        Task::Thread(_) => return Err(Status::WRONG_TYPE),
     }
     let gone = cx.kernel.objects.get(cx.thread).map_or(true, Thread::has_ended);
     Ok(if gone { Answer::Nothing } else { Answer::Done(0) })
@@ -41,11 +30,10 @@ pub fn task_kill<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue) -> Result<A
 /// Suspends a thread, or all threads of a process, while the returned token exists.
 pub fn task_suspend<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, token: Out<u32>) -> Result<(), Status> {
     let handle = cx.get_any(value, Rights::WRITE)?;
-    let objects = &cx.kernel.objects;
-    let task = match objects.any(handle.object)?.body {
-        Body::Thread(_) => SuspendedTask::Thread(objects.typed(handle.object)?),
-        Body::Process(_) => SuspendedTask::Process(objects.typed(handle.object)?),
-        _ => return Err(Status::WRONG_TYPE),
+    let task = match cx.kernel.task(handle.object)? {
+        Task::Thread(id) => SuspendedTask::Thread(id),
+        Task::Process(id) => SuspendedTask::Process(id),
+        Task::Job(_) => return Err(Status::WRONG_TYPE),
     };
     // A suspended caller could not be given the token.
     if task == SuspendedTask::Thread(cx.thread) || task == SuspendedTask::Process(cx.own_process()?) {
@@ -75,14 +63,8 @@ pub fn task_create_exception_channel<M: Machine>(
     }
     cx.may(ZX_POL_NEW_CHANNEL)?;
     let handle = cx.get_any(value, Rights::NONE)?;
-    let objects = &cx.kernel.objects;
     let mut needed = Rights::INSPECT | Rights::DUPLICATE | Rights::TRANSFER | Rights::MANAGE_THREAD;
-    let task = match objects.any(handle.object)?.body {
-        Body::Thread(_) => Task::Thread(objects.typed(handle.object)?),
-        Body::Process(_) => Task::Process(objects.typed(handle.object)?),
-        Body::Job(_) => Task::Job(objects.typed(handle.object)?),
-        _ => return Err(Status::WRONG_TYPE),
-    };
+    let task = cx.kernel.task(handle.object)?;
     if !matches!(task, Task::Thread(_)) {
         needed |= Rights::ENUMERATE;
     }

@@ -3,19 +3,19 @@
 //! The host link carries 200 KB a second, and a test program has megabytes. So a program travels on a disk that host
 //! and machine share, the *mailbox*, and only messages about it use the link:
 //!
-//! 1. `batch` starts and reports the size of the mailbox: [`Said::Ready`].
+//! 1. `batch` starts and reports the size of the mailbox: [`BatchMessage::Ready`].
 //! 2. The host writes a *parcel* anywhere into the mailbox: a BOOTFS image of the program ([`PROGRAM`]) and of its
 //!    start parameters ([`START`]). It sends the parcel's place with a number for the program: [`Order::Run`]. A folder
 //!    that many programs use (a package's files, the programs built from it) has a parcel of its own, which `batch`
 //!    keeps: [`Order::Keep`].
-//! 3. `batch` reads the parcel into memory and reports that: [`Said::Fetched`]. The host may then reuse the place.
+//! 3. `batch` reads the parcel into memory and reports that: [`BatchMessage::Fetched`]. The host may then reuse the place.
 //! 4. The program runs as a process in a job of its own; the host may run several at once. The program sees its own
 //!    file, the package's folder and the package's other programs at the host's paths, and an empty `/tmp`. All of that
-//!    is its own, in memory, and created at first access. `batch` sends its output ([`Said::Output`],
-//!    [`Said::Errors`]); the host sends its input ([`Order::Input`]), and each [`Said::InputTaken`] gives the host
+//!    is its own, in memory, and created at first access. `batch` sends its output ([`BatchMessage::Output`],
+//!    [`BatchMessage::Errors`]); the host sends its input ([`Order::Input`]), and each [`BatchMessage::InputTaken`] gives the host
 //!    credit for more.
 //! 5. The program ends, or `batch` kills it at its time limit or at [`Order::Kill`]. `batch` kills the rest of its job,
-//!    sends what is still in its pipes, and then sends [`Said::Ended`].
+//!    sends what is still in its pipes, and then sends [`BatchMessage::Ended`].
 //!
 //! Each message is its length (u32, little endian) followed by that many bytes of postcard. Orders come on `batch`'s
 //! standard input; its own messages go to its standard output.
@@ -115,7 +115,7 @@ pub enum Order {
 
 /// A message from `batch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
+pub enum BatchMessage {
     /// `batch` is ready for orders.
     Ready {
         /// Size of the mailbox in bytes.
@@ -217,14 +217,14 @@ mod tests {
             texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
             size in 1usize..500,
         ) {
-            let said: Vec<Said> =
-                (0..).zip(texts).map(|(id, bytes)| Said::Output { id, bytes }).collect();
+            let said: Vec<BatchMessage> =
+                (0..).zip(texts).map(|(id, bytes)| BatchMessage::Output { id, bytes }).collect();
             let bytes: Vec<u8> = said.iter().flat_map(|message| encode(message).unwrap()).collect();
             let mut decoder = Decoder::default();
             let mut found = Vec::new();
             for piece in bytes.chunks(size) {
                 decoder.push(piece);
-                while let Some(message) = decoder.message::<Said>().unwrap() {
+                while let Some(message) = decoder.message::<BatchMessage>().unwrap() {
                     found.push(message);
                 }
             }

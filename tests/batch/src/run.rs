@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
-use batch::{Decoder, End, KEPT, Order, Said, encode};
+use batch::{BatchMessage, Decoder, End, KEPT, Order, encode};
 use zx::{MonotonicInstant, Port, Status, Vmo};
 
 use crate::mailbox::{Mailbox, Parcel};
@@ -33,7 +33,7 @@ pub fn run() -> Result<(), String> {
     let port = Arc::new(Port::create().map_err(|status| format!("a port: {status}"))?);
     let orders = listen(port.clone())?;
     let mut batch = Batch { port, mailbox, programs: HashMap::new(), kept: VecDeque::new() };
-    say(&Said::Ready { room: batch.mailbox.room() })?;
+    say(&BatchMessage::Ready { room: batch.mailbox.room() })?;
     loop {
         let deadline = batch.programs.values().filter_map(|program| program.deadline).min();
         match batch.port.wait(deadline.unwrap_or(MonotonicInstant::INFINITE)) {
@@ -80,7 +80,7 @@ fn listen(port: Arc<Port>) -> Result<Receiver<Order>, String> {
     Ok(receiver)
 }
 
-fn say(message: &Said) -> Result<(), String> {
+fn say(message: &BatchMessage) -> Result<(), String> {
     let bytes = encode(message).map_err(|error| error.to_string())?;
     let mut output = std::io::stdout().lock();
     output.write_all(&bytes).and_then(|()| output.flush()).map_err(|error| format!("the host is gone: {error}"))
@@ -91,7 +91,7 @@ impl Batch {
         match order {
             Order::Keep { id, at, size } => {
                 let image = self.mailbox.fetch(at, size);
-                say(&Said::Fetched { id })?;
+                say(&BatchMessage::Fetched { id })?;
                 match image {
                     Ok(image) => self.kept.push_front((id, Rc::new(image))),
                     Err(reason) => eprintln!("batch: a package's files: {reason}"),
@@ -100,7 +100,7 @@ impl Batch {
             }
             Order::Run { id, at, size, limit } => {
                 let image = self.mailbox.fetch(at, size);
-                say(&Said::Fetched { id })?;
+                say(&BatchMessage::Fetched { id })?;
                 let limit = limit.map(Duration::from_millis);
                 let started = image.and_then(|image| {
                     let parcel = Parcel::open(image).map_err(|status| format!("its parcel: {status}"))?;
@@ -109,7 +109,7 @@ impl Batch {
                 });
                 match started {
                     Ok(program) => drop(self.programs.insert(id, program)),
-                    Err(reason) => say(&Said::Ended { id, end: End::NotStarted(reason) })?,
+                    Err(reason) => say(&BatchMessage::Ended { id, end: End::NotStarted(reason) })?,
                 }
             }
             Order::Input { id, bytes } => {
@@ -131,7 +131,7 @@ impl Batch {
         let Some(program) = self.programs.get_mut(&id) else { return Ok(()) };
         match program.feed(&self.port) {
             0 => Ok(()),
-            count => say(&Said::InputTaken { id, count }),
+            count => say(&BatchMessage::InputTaken { id, count }),
         }
     }
 
@@ -146,13 +146,13 @@ impl Batch {
                 let bytes = program.read(&self.port, about);
                 if !bytes.is_empty() {
                     let output = about == About::Output;
-                    say(&if output { Said::Output { id, bytes } } else { Said::Errors { id, bytes } })?;
+                    say(&if output { BatchMessage::Output { id, bytes } } else { BatchMessage::Errors { id, bytes } })?;
                 }
             }
         }
         if let Some(end) = self.programs.get_mut(&id).and_then(Program::over) {
             self.programs.remove(&id);
-            say(&Said::Ended { id, end })?;
+            say(&BatchMessage::Ended { id, end })?;
         }
         Ok(())
     }

@@ -29,12 +29,12 @@ pub struct Report {
     processors: usize,
     /// Their model name.
     model: String,
-    builds: Vec<Timed>,
+    builds: Vec<BuildTime>,
 }
 
 /// One build.
 #[derive(Debug, Serialize, Deserialize)]
-struct Timed {
+struct BuildTime {
     /// What had changed.
     what: String,
     /// Wall-clock time.
@@ -119,7 +119,7 @@ fn all(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Report> {
         let (start, before) = (Instant::now(), processor_seconds()?);
         hafnon(folder, at, args)?;
         let seconds = start.elapsed().as_secs_f64();
-        builds.push(Timed { what: what.into(), seconds, processor_seconds: processor_seconds()? - before });
+        builds.push(BuildTime { what: what.into(), seconds, processor_seconds: processor_seconds()? - before });
         Ok(())
     };
     timed("everything, from nothing", ".", &["build"])?;
@@ -176,7 +176,7 @@ fn of_children(stat: &str) -> Option<f64> {
 pub fn table(report: &Report) -> String {
     let mut out = format!("{} processors, {}; {}.\n\n", report.processors, report.model, report.commit);
     out.push_str("| changed | seconds | of all processors |\n|---|--:|--:|\n");
-    for Timed { what, seconds, processor_seconds } in &report.builds {
+    for BuildTime { what, seconds, processor_seconds } in &report.builds {
         out.push_str(&format!("| {what} | {seconds:.1} | {processor_seconds:.1} |\n"));
     }
     out

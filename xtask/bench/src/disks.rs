@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::commit;
-use xtask_build::{Built, What, cargo, setup};
+use xtask_build::{BuildOptions, Built, cargo, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::args::DiskCommand;
@@ -46,7 +46,7 @@ const DRAWN: [(&str, &str); 4] =
 pub fn measure(paths: &Paths, json: Option<&Path>, svg: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What { shell: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, BuildOptions { shell: true, ..BuildOptions::default() })?;
     let program = example(paths, &ui, "files")?;
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let image = |name: &str, fat: bool| -> Result<PathBuf> {

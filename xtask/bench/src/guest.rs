@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::commit;
 use super::peers::{self, figures, static_program};
-use xtask_build::{What, build, setup};
+use xtask_build::{BuildOptions, build, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::args::Accel;
@@ -30,7 +30,7 @@ pub fn measure(paths: &Paths, json: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     let linux = linux::made(paths, &ui)?;
-    let built = build(paths, &ui, What::default())?;
+    let built = build(paths, &ui, BuildOptions::default())?;
     let folder = paths.out.join("peers");
     let mut guest = Guest::new(&[&format!("/bin/{PROGRAM}")]);
     guest.memory = MEMORY;

@@ -11,7 +11,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use super::commit;
-use xtask_build::{What, setup};
+use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_conformance::Program;
@@ -37,7 +37,7 @@ enum Length {
 
 /// The output of the program.
 #[derive(Debug, Default)]
-struct Said {
+struct HoldsReport {
     /// By case.
     holds: BTreeMap<String, Vec<Hold>>,
     /// By call.
@@ -46,7 +46,7 @@ struct Said {
     known: Vec<String>,
 }
 
-impl Said {
+impl HoldsReport {
     fn read(&mut self, text: &str) {
         let said = self;
         for line in text.lines() {
@@ -132,7 +132,7 @@ impl Said {
 pub fn measure(paths: &Paths, accept: bool) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What { tests: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, BuildOptions { tests: true, ..BuildOptions::default() })?;
     let run = |cases: &[String]| -> Result<xtask_conformance::Results> {
         let program = Program::new("/boot/bin/holds", Accel::Counting);
         let results = xtask_conformance::run_group(&built, program, "holds", cases)?;
@@ -140,7 +140,7 @@ pub fn measure(paths: &Paths, accept: bool) -> Result<bool> {
         Ok(results)
     };
     let step = ui.step("measuring");
-    let mut said = Said::default();
+    let mut said = HoldsReport::default();
     let results = run(&["holds.".to_owned()])?;
     said.read(&results.said);
     let known = std::mem::take(&mut said.known);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn tables_from_the_programs_output() {
-        let mut said = Said::default();
+        let mut said = HoldsReport::default();
         said.read(
             "hold read read: 110 of 4000 us\nhold read read: 120 of 4000 us\nhold map map: 30 of 90 us\nhold map map-over: 300 of 900 us\n\
              call vmar_map map read\ncall vmo_read read\ncall nanosleep - it waits\ncall vmo_write nothing\nknown holds.x\nanything else\n",

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::args::{Bench, BenchArgs};
 use xtask_build::cargo::{self, Build};
-use xtask_build::{What, program_flags, setup};
+use xtask_build::{BuildOptions, program_flags, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::args::Accel;
@@ -94,7 +94,7 @@ fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
 fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
     let hello = example(paths, &ui, "hello")?;
     let mut capture = Capture::new(&built, &hello);
     capture.accel = accel;

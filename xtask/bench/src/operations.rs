@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::anchors::{BESIDE, BULK, GROUPS, KERNEL, Operation, operations};
 use super::{commit, peers, program};
 use crate::args::BenchArgs;
-use xtask_build::{What, setup};
+use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::Capture;
@@ -226,7 +226,7 @@ fn verdict(before: Option<f64>, after: f64) -> Result<(), String> {
 fn measure(paths: &Paths, ui: &Ui, operations: &[&Operation], accel: Accel, memory: u64) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
     let kernel = operations.iter().any(|operation| operation.name.starts_with(KERNEL));
-    let built = xtask_build::build(paths, ui, What { measure: kernel, ..What::default() })?;
+    let built = xtask_build::build(paths, ui, BuildOptions { measure: kernel, ..BuildOptions::default() })?;
     let program = program(paths, ui, "operations")?;
     let mut capture = Capture::new(&built, &program);
     capture.accel = accel;

@@ -15,7 +15,7 @@ use super::operations::number;
 use super::{commit, program};
 use xtask_build::devices::Devices;
 use xtask_build::image::{Image, Mode};
-use xtask_build::{What, setup};
+use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::args::Accel;
@@ -81,7 +81,7 @@ pub struct Memory {
 }
 
 /// A set of curves.
-pub struct Set {
+pub struct CurveSet {
     name: &'static str,
     /// The series of the program, in this order.
     series: &'static [&'static str],
@@ -90,21 +90,21 @@ pub struct Set {
 }
 
 /// The cost of operations as a function of the number of objects.
-pub const SCALE: Set = Set {
+pub const SCALE: CurveSet = CurveSet {
     name: "scale",
     series: &["queues", "handles", "waits", "channels", "mappings", "threads", "processes", "domains"],
     flat: true,
 };
 
 /// The cost of memory operations, by pages, mappings and bytes.
-pub const MEMORY_COSTS: Set =
-    Set { name: "memory", series: &["commit", "copies", "mappings", "faults", "transfer"], flat: false };
+pub const MEMORY_COSTS: CurveSet =
+    CurveSet { name: "memory", series: &["commit", "copies", "mappings", "faults", "transfer"], flat: false };
 
 /// Measures a set, or some series of it; returns whether all results are good.
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
-pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>) -> Result<bool> {
+pub fn measure(paths: &Paths, set: &CurveSet, series: &[String], file: Option<&Path>) -> Result<bool> {
     let wanted = |name: &&&str| series.is_empty() || series.iter().any(|wanted| wanted == **name);
     let words: Vec<&str> = set.series.iter().filter(wanted).copied().collect();
     if words.is_empty() {
@@ -112,7 +112,7 @@ pub fn measure(paths: &Paths, set: &Set, series: &[String], file: Option<&Path>)
     }
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
     let program = program(paths, &ui, "scale")?;
     // It runs as a test, so that it may query the server's memory use.
     let mut image = Image::new(&built, false, &Devices::default())?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::system::components::Native;
-use crate::system::instances::Beside;
+use crate::system::instances::OtherInstance;
 
 /// Devices that only some machines have.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Devices {
     /// That disk is a mailbox and has no file system.
     pub mailbox: bool,
     /// The additional instances, and the BOOTFS image of each.
-    pub beside: Vec<(Beside, Vec<u8>)>,
+    pub beside: Vec<(OtherInstance, Vec<u8>)>,
     /// The native components.
     pub components: Vec<Native>,
 }

@@ -10,22 +10,22 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
 /// Why a file cannot be run.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ProgramError {
     /// There is no such file.
     Missing(String),
     /// The file is not a program for the system: the reason, and what to do.
     NoProgram(String),
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for ProgramError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Missing(text) | Refusal::NoProgram(text) => f.write_str(text),
+            ProgramError::Missing(text) | ProgramError::NoProgram(text) => f.write_str(text),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ProgramError {}
 
 /// A program that the system can start.
 #[derive(Debug)]
@@ -47,12 +47,12 @@ const HOW: &str = "build it with `hafnon cargo build`, or for the target x86_64-
 ///
 /// # Errors
 /// It does not exist, or is not a program for the system.
-pub fn read(path: &Path) -> Result<Program, Refusal> {
+pub fn read(path: &Path) -> Result<Program, ProgramError> {
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Refusal::Missing(format!("{}: no such file", path.display())),
-        _ => Refusal::NoProgram(format!("{}: cannot be read: {error}", path.display())),
+        std::io::ErrorKind::NotFound => ProgramError::Missing(format!("{}: no such file", path.display())),
+        _ => ProgramError::NoProgram(format!("{}: cannot be read: {error}", path.display())),
     })?;
-    check(bytes).map_err(|why| Refusal::NoProgram(format!("{}: {why}", path.display())))
+    check(bytes).map_err(|why| ProgramError::NoProgram(format!("{}: {why}", path.display())))
 }
 
 impl Program {
@@ -116,10 +116,10 @@ const COMPONENT: usize = 2 << 20;
 ///
 /// # Errors
 /// It does not exist, or the root task cannot start it.
-pub fn component(path: &Path) -> Result<Vec<u8>, Refusal> {
-    let refused = |why: String| Refusal::NoProgram(format!("{}: {why}", path.display()));
+pub fn component(path: &Path) -> Result<Vec<u8>, ProgramError> {
+    let refused = |why: String| ProgramError::NoProgram(format!("{}: {why}", path.display()));
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Refusal::Missing(format!("{}: no such file", path.display())),
+        std::io::ErrorKind::NotFound => ProgramError::Missing(format!("{}: no such file", path.display())),
         _ => refused(format!("cannot be read: {error}")),
     })?;
     let (header, endian, segments) = head(&bytes, HOW_COMPONENT).map_err(refused)?;

@@ -9,7 +9,7 @@ use description::services::{self, Service};
 
 use crate::Built;
 use crate::devices::Devices;
-use crate::system::{Known, Need};
+use crate::system::{DeviceNeed, ServiceEntry};
 
 /// The task of `init`.
 #[derive(Clone, Debug)]
@@ -40,10 +40,10 @@ impl Image {
     /// A built file cannot be read, or two have one name.
     pub fn new(built: &Built, tests: bool, devices: &Devices) -> Result<Image> {
         let mut image = Image { writer: Writer::new() };
-        let there = |known: &&Known| match known.needs {
-            Some(Need::Terminal) => devices.terminal,
-            Some(Need::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
-            Some(Need::Tests) => tests,
+        let there = |known: &&ServiceEntry| match known.needs {
+            Some(DeviceNeed::Terminal) => devices.terminal,
+            Some(DeviceNeed::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
+            Some(DeviceNeed::Tests) => tests,
             None => true,
         };
         let services: Vec<Service> = built.services.iter().filter(there).map(|known| known.service.clone()).collect();

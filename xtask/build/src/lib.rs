@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::{Artifact, BARE_TARGET, Build, PROGRAM_TARGET};
 use crate::kernel::Variant;
-use crate::system::{Known, Need, System};
+use crate::system::{DeviceNeed, ServiceEntry, System};
 use xtask_common::files::{copy_if_changed, write_if_changed};
 use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
@@ -42,7 +42,7 @@ use xtask_common::ui::Ui;
 
 /// What to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct What {
+pub struct BuildOptions {
     /// The debug kernel, and everything that is built against it.
     pub debug: bool,
     /// Also the conformance programs.
@@ -69,7 +69,7 @@ pub struct Built {
     /// Name and file of every conformance program.
     pub test_programs: Vec<(String, PathBuf)>,
     /// The services that the system description names, including drivers.
-    pub services: Vec<Known>,
+    pub services: Vec<ServiceEntry>,
     /// Additional names of programs.
     pub names: BTreeMap<String, Vec<String>>,
     /// The programs that may inspect all tasks.
@@ -87,7 +87,7 @@ struct Stamp {
 ///
 /// # Errors
 /// A part does not build; the error names it, and the compiler's messages have been printed.
-pub fn build(paths: &Paths, ui: &Ui, what: What) -> Result<Built> {
+pub fn build(paths: &Paths, ui: &Ui, what: BuildOptions) -> Result<Built> {
     let _lock = BuildLock::take(paths, ui)?;
     let parts = [(what.debug, "-debug"), (what.tests, "-tests"), (what.shell, "-shell"), (what.measure, "-measure")];
     let name: String = parts.iter().filter_map(|(part, name)| part.then_some(*name)).collect();
@@ -118,7 +118,7 @@ pub fn kernel_variables(paths: &Paths) -> Result<[(&'static str, OsString); 2]> 
 /// They do not build.
 pub fn variant(paths: &Paths, ui: &Ui, built: &Built, tree: &Path) -> Result<Built> {
     let _lock = BuildLock::take(paths, ui)?;
-    let builder = Builder { paths, ui, what: What::default(), tree: Some(tree) };
+    let builder = Builder { paths, ui, what: BuildOptions::default(), tree: Some(tree) };
     let kernel = kernel::build(paths, Variant::Release)?;
     let (vdso, userboot) = (paths.out.join("vdso/libzircon.so"), paths.out.join("userboot/userboot"));
     let (server, root) = builder.server_and_root(&kernel, &vdso, &userboot, &System::read(paths)?)?;
@@ -175,7 +175,7 @@ fn state_of_sources(paths: &Paths) -> Result<u64> {
 struct Builder<'a> {
     paths: &'a Paths,
     ui: &'a Ui,
-    what: What,
+    what: BuildOptions,
     /// The copy of the tree from which server and root task are built instead.
     tree: Option<&'a Path>,
 }
@@ -196,12 +196,12 @@ impl Builder<'_> {
             false => Vec::new(),
         };
         let services = system.services()?;
-        let made = |known: &Known| {
-            let of_tests: &[_] = if known.needs == Some(Need::Tests) { &test_programs } else { &[] };
-            let left_out = known.needs == Some(Need::Tests) && !self.what.tests;
+        let made = |known: &ServiceEntry| {
+            let of_tests: &[_] = if known.needs == Some(DeviceNeed::Tests) { &test_programs } else { &[] };
+            let left_out = known.needs == Some(DeviceNeed::Tests) && !self.what.tests;
             left_out || programs.iter().chain(of_tests).any(|(name, _)| *name == known.service.program)
         };
-        if let Some(Known { service, .. }) = services.iter().find(|known| !made(known)) {
+        if let Some(ServiceEntry { service, .. }) = services.iter().find(|known| !made(known)) {
             bail!(
                 "system.toml: the service `{}` has the program `{}`, which no package of the image makes",
                 service.name,

@@ -8,8 +8,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::table::{Entry, Table, memory_or_devices};
-use super::{News, Record};
-use xtask_build::{What, build, setup};
+use super::{CaseReport, Record};
+use xtask_build::{BuildOptions, build, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -175,13 +175,13 @@ fn calls(paths: &Paths) -> Result<Calls> {
 fn run(paths: &Paths) -> Result<Record> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build(paths, &ui, What { tests: true, ..What::default() })?;
+    let built = build(paths, &ui, BuildOptions { tests: true, ..BuildOptions::default() })?;
     let mut step = ui.step("running the conformance cases");
     step.activity("listing them");
     Record::run(paths, &built, &[], |news| match news {
-        News::Case(case, None) => step.activity(case),
-        News::Case(case, Some(detail)) => eprintln!("{case} failed: {detail}"),
-        News::Broken(..) => {}
+        CaseReport::Case(case, None) => step.activity(case),
+        CaseReport::Case(case, Some(detail)) => eprintln!("{case} failed: {detail}"),
+        CaseReport::Broken(..) => {}
     })
 }
 

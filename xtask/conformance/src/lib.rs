@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod coverage;
+pub mod missing_features;
 pub mod record;
 pub mod table;
-pub mod without;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ const MACHINES: usize = 2;
 pub type Detail = Option<String>;
 
 /// Reports during a run.
-pub enum News<'a> {
+pub enum CaseReport<'a> {
     /// A case has ended.
     Case(&'a str, &'a Detail),
     /// A group did not run to its end.
@@ -76,7 +76,7 @@ pub fn group(case: &str) -> &str {
 /// # Errors
 /// A prefix matches no case, or the system cannot be booted at all. A failure within a group is reported and is not an
 /// error.
-pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -> Result<()> {
+pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(CaseReport<'_>)) -> Result<()> {
     let groups = groups(built, prefixes)?;
     let queue = Mutex::new(groups.iter());
     let (sender, results) = channel();
@@ -100,10 +100,10 @@ pub fn run(built: &Built, prefixes: &[String], mut news: impl FnMut(News<'_>)) -
                 said: String::new(),
                 root: Vec::new(),
             });
-            cases.iter().for_each(|(case, detail)| news(News::Case(case, detail)));
+            cases.iter().for_each(|(case, detail)| news(CaseReport::Case(case, detail)));
             match broken {
                 Some(why) if why.contains("no case begins with") => bail!("{}", why.lines().last().unwrap_or_default()),
-                Some(why) => news(News::Broken(group, &why)),
+                Some(why) => news(CaseReport::Broken(group, &why)),
                 None => {}
             }
         }
@@ -193,7 +193,7 @@ pub fn run_group(built: &Built, program: Program<'_>, group: &str, prefixes: &[S
     let mut image = Image::new(built, true, &Devices::default())?;
     let time = program.time.as_millis();
     let mut arguments: Vec<String> = Vec::new();
-    let left_out = without::here()?.into_iter().flat_map(|lack| [lack.cases, lack.attacks].concat());
+    let left_out = missing_features::here()?.into_iter().flat_map(|feature| [feature.cases, feature.attacks].concat());
     for case in left_out.filter(|case| prefixes.iter().any(|prefix| case.starts_with(prefix.as_str()))) {
         arguments.extend(["--without".into(), case]);
     }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{Detail, News};
+use super::{CaseReport, Detail};
 use xtask_build::Built;
 use xtask_common::files::write_if_changed;
 use xtask_common::paths::Paths;
@@ -53,7 +53,12 @@ impl Record {
     ///
     /// # Errors
     /// As [`super::run`], or the record cannot be written.
-    pub fn run(paths: &Paths, built: &Built, prefixes: &[String], mut news: impl FnMut(&News<'_>)) -> Result<Record> {
+    pub fn run(
+        paths: &Paths,
+        built: &Built,
+        prefixes: &[String],
+        mut news: impl FnMut(&CaseReport<'_>),
+    ) -> Result<Record> {
         let mut record = if prefixes.is_empty() { Record::default() } else { Record::read(paths).unwrap_or_default() };
         record.runs.push(Run { commit: commit(paths), time: now(), prefixes: prefixes.to_vec() });
         let begins = |case: &str| prefixes.iter().any(|prefix| case.starts_with(prefix.as_str()));
@@ -62,8 +67,8 @@ impl Record {
         super::run(built, prefixes, |event| {
             news(&event);
             match event {
-                News::Case(case, detail) => drop(record.cases.insert(case.to_string(), detail.clone())),
-                News::Broken(group, why) => drop(record.broken.insert(group.to_string(), why.to_string())),
+                CaseReport::Case(case, detail) => drop(record.cases.insert(case.to_string(), detail.clone())),
+                CaseReport::Broken(group, why) => drop(record.broken.insert(group.to_string(), why.to_string())),
             }
         })?;
         let text = serde_json::to_vec_pretty(&record).context("cannot write the record")?;

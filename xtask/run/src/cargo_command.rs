@@ -19,7 +19,7 @@ use crate::args::{CargoArgs, RunArgs};
 use crate::batch::{self, Keeper};
 use crate::symbols::Files;
 use xtask_build::cargo::{PROGRAM_TARGET, TOOLCHAIN};
-use xtask_build::{Built, What, c, program_flags, setup};
+use xtask_build::{BuildOptions, Built, c, program_flags, setup};
 use xtask_common::paths::{Paths, own_file};
 use xtask_common::programs::code;
 use xtask_common::size::parse_size;
@@ -41,7 +41,7 @@ const MACHINE: u64 = 1 << 30;
 pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What::default())?;
+    let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
     let mut command = command(paths, args)?;
     let keeper = if is_run(args) { None } else { Some(keeper(&built, args)?) };
     if let Some(keeper) = &keeper {

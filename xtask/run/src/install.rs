@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use crate::args::CargoArgs;
 use crate::cargo_command;
-use xtask_build::{What, without_debug_information};
+use xtask_build::{BuildOptions, without_debug_information};
 use xtask_common::paths::Paths;
 use xtask_common::programs::code;
 use xtask_common::ui::Ui;
@@ -23,7 +23,7 @@ use xtask_common::ui::Ui;
 /// # Errors
 /// The system does not build, or cargo cannot be started.
 pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
-    xtask_build::build(paths, &Ui::new(false), What::default())?;
+    xtask_build::build(paths, &Ui::new(false), BuildOptions::default())?;
     Ok(code(command(paths, &root(paths), args)?.status().context("cannot start cargo")?))
 }
 

@@ -26,17 +26,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::args::{Accel, RunArgs};
 use crate::qemu::{Machine, runtime_folder};
-use crate::session::{End, Outcome, Session, Shows, Streams};
+use crate::session::{End, Outcome, OutputOptions, Session, Streams};
 use crate::symbols::Files;
 use crate::trace::Wanted;
 use xtask_build::c::front;
 use xtask_build::cargo::{self, Build};
 use xtask_build::devices::Devices;
-use xtask_build::elf::{self, Refusal};
+use xtask_build::elf::{self, ProgramError};
 use xtask_build::image::{Image, Mode};
 use xtask_build::system::System;
-use xtask_build::system::instances::{Beside, Instances, MAIN};
-use xtask_build::{Built, What, build, program_flags, setup};
+use xtask_build::system::instances::{Instances, MAIN, OtherInstance};
+use xtask_build::{BuildOptions, Built, build, program_flags, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -74,14 +74,15 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     if args.gdb.is_some() {
         setup::for_gdb(&ui)?;
     }
-    let what = What { debug: args.debug, shell: args.program.is_empty() && has_terminal(), ..What::default() };
+    let what =
+        BuildOptions { debug: args.debug, shell: args.program.is_empty() && has_terminal(), ..BuildOptions::default() };
     let mut built = build(paths, &ui, what)?;
     // The name of the shell, or of a program that only a build with the shell may contain.
     if let Some(name) = args.program.first().filter(|name| !is_path(Path::new(name))) {
         let installed = install::programs(paths)?;
         let known = built.programs.iter().chain(&installed).any(|(known, _)| known == name);
         if name == "sh" || !known {
-            built = build(paths, &ui, What { shell: true, ..what })?;
+            built = build(paths, &ui, BuildOptions { shell: true, ..what })?;
         }
     }
     boot(&ui, paths, &built, args)
@@ -160,7 +161,7 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         timeout,
         quiet: None,
         verbose: args.verbose,
-        streams: Streams::Ours(Shows { names, trace }),
+        streams: Streams::Ours(OutputOptions { names, trace }),
         until_first_output: false,
     };
     let outcome = session.run()?;
@@ -179,8 +180,8 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
 ///
 /// # Errors
 /// A program does not exist or cannot run.
-pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(Beside, Vec<u8>)>> {
-    let image = |beside: Beside| -> Result<(Beside, Vec<u8>)> {
+pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(OtherInstance, Vec<u8>)>> {
+    let image = |beside: OtherInstance| -> Result<(OtherInstance, Vec<u8>)> {
         let (program, args) = beside.program.split_first().context("it says no `program`")?;
         let mut image = Image::new(built, false, &Devices::default())?;
         let path = add_program(&mut image, Path::new(program), memory)?;
@@ -188,7 +189,7 @@ pub fn beside(built: &Built, instances: &Instances, memory: u64) -> Result<Vec<(
         let bytes = image.finish(&Mode::Run(path, args.to_vec()), &[])?;
         Ok((beside, bytes))
     };
-    let name = |beside: &Beside| format!("instance `{}`", beside.name);
+    let name = |beside: &OtherInstance| format!("instance `{}`", beside.name);
     instances.beside()?.into_iter().map(|beside| image(beside.clone()).with_context(|| name(&beside))).collect()
 }
 
@@ -353,7 +354,7 @@ fn check_name(paths: &Paths, name: &str) -> Result<()> {
         true => Ok(()),
         false => {
             let names = names.into_iter().collect::<Vec<_>>().join(", ");
-            Err(Refusal::Missing(format!("{name}: no such program; built in are {names}")).into())
+            Err(ProgramError::Missing(format!("{name}: no such program; built in are {names}")).into())
         }
     }
 }
@@ -365,7 +366,7 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
         if !image.has(&format!("bin/{name}")) {
             let names: Vec<&str> = image.names("bin").collect();
             let text = format!("{name}: no such program; built in are {}", names.join(", "));
-            return Err(Refusal::Missing(text).into());
+            return Err(ProgramError::Missing(text).into());
         }
         return Ok(format!("/boot/bin/{name}"));
     };
@@ -386,10 +387,10 @@ pub fn check_program(
     file: &elf::Program,
     has_library: impl Fn(&str) -> bool,
     memory: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), ProgramError> {
     if let Some(library) = file.needed.iter().find(|name| *name != "libzircon.so" && !has_library(name)) {
         let text = format!("{}: needs the shared library {library}, which the system does not have", program.display());
-        return Err(Refusal::NoProgram(text));
+        return Err(ProgramError::NoProgram(text));
     }
     if file.memory.saturating_add(RESERVE) > memory {
         let text = format!(
@@ -398,7 +399,7 @@ pub fn check_program(
             file.memory.div_ceil(1 << 20),
             memory >> 20
         );
-        return Err(Refusal::NoProgram(text));
+        return Err(ProgramError::NoProgram(text));
     }
     Ok(())
 }

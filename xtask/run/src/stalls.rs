@@ -42,7 +42,7 @@ impl Stalls {
         let seed = seed.with_context(|| format!("{VARIABLE} must be a number, the seed of the stalls"))?;
         let machine = Pid::from_child(machine);
         // The machines of one run stand still at different times.
-        let times = Times(seed.wrapping_add(MACHINES.fetch_add(1, Ordering::Relaxed) << 32));
+        let times = RandomTimes(seed.wrapping_add(MACHINES.fetch_add(1, Ordering::Relaxed) << 32));
         Stalls::start(times, move |signal| {
             // The machine may have ended; it has not been waited for.
             let _ = kill_process(machine, signal);
@@ -50,7 +50,7 @@ impl Stalls {
         .map(Some)
     }
 
-    fn start(mut times: Times, signal: impl Fn(Signal) + Send + 'static) -> Result<Stalls> {
+    fn start(mut times: RandomTimes, signal: impl Fn(Signal) + Send + 'static) -> Result<Stalls> {
         let (end, ended) = channel::<()>();
         let thread = Watcher::none().start("stalls", move || {
             let mut passes = |range| ended.recv_timeout(times.next(range)) == Err(RecvTimeoutError::Timeout);
@@ -73,9 +73,9 @@ impl Drop for Stalls {
 }
 
 /// Random times (SplitMix64), the same for the same seed.
-struct Times(u64);
+struct RandomTimes(u64);
 
-impl Times {
+impl RandomTimes {
     fn next(&mut self, (shortest, longest): (f64, f64)) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_machine_stands_still_for_more_than_half_of_the_time() {
-        let (mut times, mut same) = (Times(1), Times(1));
+        let (mut times, mut same) = (RandomTimes(1), RandomTimes(1));
         let mut sum = |range: (f64, f64)| {
             let all = (0..10_000).map(|_| times.next(range));
             let in_range =
@@ -102,14 +102,14 @@ mod tests {
         };
         let (runs, stands) = (sum(RUNS), sum(STANDS));
         assert!((0.55..0.67).contains(&(stands / (runs + stands))), "{runs} {stands}");
-        assert_eq!(same.next(RUNS), Times(1).next(RUNS));
-        assert_ne!(same.next(RUNS), Times(2).next(RUNS));
+        assert_eq!(same.next(RUNS), RandomTimes(1).next(RUNS));
+        assert_ne!(same.next(RUNS), RandomTimes(2).next(RUNS));
     }
 
     #[test]
     fn a_machine_runs_after_the_end_of_its_stalls() {
         let (sender, signals) = channel();
-        let stalls = Stalls::start(Times(7), move |signal| sender.send(signal).unwrap()).unwrap();
+        let stalls = Stalls::start(RandomTimes(7), move |signal| sender.send(signal).unwrap()).unwrap();
         let heard: Vec<Signal> = signals.iter().take(3).collect();
         assert_eq!(heard, [Signal::STOP, Signal::CONT, Signal::STOP]);
         drop(stalls);

@@ -13,7 +13,7 @@ use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex,
 use signal_hook::consts::SIGINT;
 
 use crate::line::Line;
-use crate::session::{Happening, Heard, Streams};
+use crate::session::{SerialCapture, SessionEvent, Streams};
 
 /// What Ctrl-C sends.
 pub const INTERRUPT: u8 = 3;
@@ -57,7 +57,7 @@ impl Drop for Raw {
 }
 
 /// Sends the input to the serial port, then its end.
-pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &Heard) {
+pub fn pump(streams: Streams, mut to: Line, sender: &Sender<SessionEvent>, heard: &SerialCapture) {
     match streams {
         Streams::Overheard | Streams::Followed(_) => {}
         Streams::Dialogue(lines) => {
@@ -98,10 +98,10 @@ pub fn pump(streams: Streams, mut to: Line, sender: &Sender<Happening>, heard: &
 }
 
 /// Passes a key on; returns whether the other end is open.
-fn key(byte: u8, to: &mut Line, sender: &Sender<Happening>) -> bool {
+fn key(byte: u8, to: &mut Line, sender: &Sender<SessionEvent>) -> bool {
     match byte {
-        INTERRUPT => sender.send(Happening::Signal(SIGINT)).is_ok(),
-        SUSPEND => sender.send(Happening::Suspend).is_ok(),
+        INTERRUPT => sender.send(SessionEvent::Signal(SIGINT)).is_ok(),
+        SUSPEND => sender.send(SessionEvent::Suspend).is_ok(),
         _ => to.write_all(&[byte]).is_ok(),
     }
 }

@@ -87,18 +87,16 @@ const WORDS: [&str; 63] = [
 ];
 
 /// Places outside those folders: the beginning of the path, and why.
-const ALLOWED: [(&str, &str); 7] = [
-    ("component/", "the start of native components, and one that a test attacks by its registers"),
+const ALLOWED: [(&str, &str); 5] = [
     ("examples/virtual-processor/", "owns code of an x86 program, whose registers are its interface"),
     ("programs/guest/", "a kernel for x86 Linux programs, whose registers are its interface"),
-    ("root/", "starts threads with the kernel's registers, and reports those of a server that died"),
     ("runtime/libc/probe/", "looks at a thread's registers for tests"),
     ("sel4/", "the binding to the kernel for x86, and a root task that attacks it"),
     ("xtask/", "options of compiler and QEMU, and what the checks look for"),
 ];
 
 /// Files that are no code of this system: tests, whose cases try the processor itself.
-fn is_test(path: &str) -> bool {
+pub fn is_test(path: &str) -> bool {
     path.starts_with("tests/") || path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
@@ -144,6 +142,18 @@ fn tree(workspace: &Path, allowed: &[(&str, &str)]) -> Result<Vec<String>> {
 /// The words in a file, each with its line: the first of each line.
 fn words(text: &str, rust: bool) -> Vec<(usize, String)> {
     let mut found = Vec::new();
+    for (line, code) in code_lines(text, rust) {
+        let mut all = code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        if let Some(word) = all.find(|word| is_word(&word.to_ascii_lowercase())) {
+            found.push((line, word.to_owned()));
+        }
+    }
+    found
+}
+
+/// The lines of a file without comments, each with its number, and without the test modules of Rust.
+pub fn code_lines(text: &str, rust: bool) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
     // The indentation of a test module that is being skipped, and whether the next line may begin one.
     let (mut skipped, mut marked) = (None, false);
     let mut in_comment = false;
@@ -163,12 +173,9 @@ fn words(text: &str, rust: bool) -> Vec<(usize, String)> {
             }
             marked = code.trim() == "#[cfg(test)]" || marked && code.trim().starts_with("#[");
         }
-        let mut all = code.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-        if let Some(word) = all.find(|word| is_word(&word.to_ascii_lowercase())) {
-            found.push((index + 1, word.to_owned()));
-        }
+        lines.push((index + 1, code));
     }
-    found
+    lines
 }
 
 /// A line without its comments. `inside` says whether it begins in a block comment.

@@ -11,7 +11,7 @@ use super::{Cases, Context, Test};
 use xtask_build::c::front;
 use xtask_build::cargo;
 use xtask_common::words::tail;
-use xtask_conformance::without;
+use xtask_conformance::missing_features;
 use xtask_run::Capture;
 use xtask_run::session::{End, Outcome};
 
@@ -57,9 +57,9 @@ fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
         wanted.extend(names);
     }
     let mut left_out = BTreeSet::new();
-    for lack in without::here()? {
-        for case in lack.headers {
-            cases.note(&format!("left out {case}: {}", lack.why));
+    for feature in missing_features::here()? {
+        for case in feature.headers {
+            cases.note(&format!("left out {case}: {}", feature.why));
             wanted.retain(|other| *other != case);
             left_out.insert(case);
         }

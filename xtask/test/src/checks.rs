@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Context, Test, architecture, kernel_entry};
+use super::{Context, Test, architecture, kernel_entry, nouns};
 use xtask_build::cargo::{self, BARE_TARGET, PROGRAM_TARGET};
 use xtask_build::kernel::{self, Variant};
 use xtask_build::setup;
@@ -92,6 +92,7 @@ pub fn tests() -> Vec<Test> {
         }),
         check("check.kernel-entry", kernel_entry::check),
         check("check.architecture", architecture::check),
+        check("check.nouns", nouns::check),
         check("check.clippy-host", |context| {
             let mut args = vec!["--workspace", "--all-features", "--all-targets"];
             for package in BARE.iter().chain(&LIBRARIES) {

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::{Context, Test};
 use xtask_conformance::table::Table;
-use xtask_conformance::{News, Record, without};
+use xtask_conformance::{CaseReport, Record, missing_features};
 
 /// All cases, or those with these prefixes; and a check of the table of Zircon's names.
 pub fn tests(prefixes: &[String]) -> Vec<Test> {
@@ -14,12 +14,12 @@ pub fn tests(prefixes: &[String]) -> Vec<Test> {
     vec![
         Test::many("conformance", move |context, cases| {
             let built = context.built_with_tests()?;
-            for lack in without::here()?.iter().filter(|lack| !lack.cases.is_empty()) {
-                println!("left out {} cases: {}", lack.cases.len(), lack.why);
+            for feature in missing_features::here()?.iter().filter(|feature| !feature.cases.is_empty()) {
+                println!("left out {} cases: {}", feature.cases.len(), feature.why);
             }
             Record::run(context.paths, built, &prefixes, |news| match news {
-                News::Case(case, detail) => cases.case(case, (*detail).clone().map_or(Ok(()), Err)),
-                News::Broken(group, why) => cases.case(group, Err((*why).to_string())),
+                CaseReport::Case(case, detail) => cases.case(case, (*detail).clone().map_or(Ok(()), Err)),
+                CaseReport::Broken(group, why) => cases.case(group, Err((*why).to_string())),
             })
             .map(drop)
         }),

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::args::FuzzArgs;
 use xtask_build::devices::Devices;
 use xtask_build::image::{Image, Mode};
-use xtask_build::{Built, What, setup};
+use xtask_build::{BuildOptions, Built, setup};
 use xtask_common::paths::Paths;
 use xtask_common::threads::Watcher;
 use xtask_common::ui::Ui;
@@ -147,7 +147,7 @@ fn add(place: &mut u64, more: &str) {
 pub fn fuzz(paths: &Paths, args: &FuzzArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, What { tests: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, BuildOptions { tests: true, ..BuildOptions::default() })?;
     let seed = args.seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("seed {seed}");
     let (follower, output) = channel();

@@ -10,8 +10,8 @@ use super::{Cases, Context, Test};
 use crate::fuzz::{self, Fuzzed};
 use xtask_build::Built;
 use xtask_build::system::instances::Instances;
+use xtask_conformance::missing_features;
 use xtask_conformance::record::commit;
-use xtask_conformance::without;
 use xtask_run::Capture;
 use xtask_run::args::Accel;
 use xtask_run::session::Streams;
@@ -118,10 +118,10 @@ pub(super) fn run(
 ) -> Result<Vec<String>> {
     let built = context.built_with_tests()?;
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    for lack in without::here()? {
+    for feature in missing_features::here()? {
         let here = |case: &&String| arguments.iter().any(|argument| case.starts_with(argument.as_str()));
-        for case in lack.attacks.iter().filter(here) {
-            cases.note(&format!("left out {case}: {}", lack.why));
+        for case in feature.attacks.iter().filter(here) {
+            cases.note(&format!("left out {case}: {}", feature.why));
         }
     }
     let group = xtask_conformance::run_group(built, program, name, &arguments)?;

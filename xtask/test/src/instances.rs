@@ -14,7 +14,7 @@ use xtask_build::system::instances::Instances;
 use xtask_run::Capture;
 use xtask_run::args::Accel;
 use xtask_run::link::Frame;
-use xtask_run::session::beside::Heard;
+use xtask_run::session::other_instances::InstanceOutput;
 use xtask_run::session::{End, Outcome};
 
 /// How often a server is ended, unless `HAFNON_RESTARTS` sets the number.
@@ -45,7 +45,13 @@ fn instances(context: &Context<'_>, policy: &str, program: &[&str]) -> Result<In
 }
 
 /// Boots both instances; the second has this many lives.
-fn boot(built: &Built, instances: Instances, lives: u32, program: &Path, args: &[&str]) -> Result<(Outcome, Heard)> {
+fn boot(
+    built: &Built,
+    instances: Instances,
+    lives: u32,
+    program: &Path,
+    args: &[&str],
+) -> Result<(Outcome, InstanceOutput)> {
     let mut capture = Capture::new(built, program);
     capture.args = args.iter().map(ToString::to_string).collect();
     // Uses the machine's own time, which is independent of the host's load.

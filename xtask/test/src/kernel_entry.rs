@@ -177,7 +177,7 @@ fn depends(manifest: &str) -> Result<Option<&'static str>> {
 /// Scans Rust code.
 fn rust(text: &str) -> Result<BTreeSet<Found>> {
     let tokens: TokenStream = text.parse().map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
-    let mut look = Look::default();
+    let mut look = TokenScan::default();
     look.at(tokens);
     if look.has_assembly {
         look.found.extend(look.strings.iter().flat_map(|string| assembly(&unescaped(string))));
@@ -187,13 +187,13 @@ fn rust(text: &str) -> Result<BTreeSet<Found>> {
 
 /// What a file contains.
 #[derive(Default)]
-struct Look {
+struct TokenScan {
     has_assembly: bool,
     strings: Vec<String>,
     found: BTreeSet<Found>,
 }
 
-impl Look {
+impl TokenScan {
     fn at(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (index, token) in tokens.iter().enumerate() {

@@ -35,6 +35,7 @@ mod mutations;
 mod native;
 mod network;
 mod new_call;
+mod nouns;
 mod operations;
 mod packages;
 mod programs;
@@ -55,11 +56,11 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 
 use crate::args::TestArgs;
-use xtask_build::{Built, What, setup};
+use xtask_build::{BuildOptions, Built, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_common::words::{self, tail};
-use xtask_conformance::without;
+use xtask_conformance::missing_features;
 
 /// The body of a test: reports its cases, or fails as a whole.
 type Body = Box<dyn Fn(&Context<'_>, &mut Cases) -> Result<()> + Send + Sync>;
@@ -133,10 +134,10 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built(&self) -> Result<&Built> {
-        self.built.get(|| self.build(What::default()))
+        self.built.get(|| self.build(BuildOptions::default()))
     }
 
-    fn build(&self, what: What) -> Result<Built> {
+    fn build(&self, what: BuildOptions) -> Result<Built> {
         setup::for_booting(&self.ui)?;
         xtask_build::build(self.paths, &self.ui, what)
     }
@@ -146,7 +147,7 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built_with_shell(&self) -> Result<&Built> {
-        self.built_with_shell.get(|| self.build(What { shell: true, ..What::default() }))
+        self.built_with_shell.get(|| self.build(BuildOptions { shell: true, ..BuildOptions::default() }))
     }
 
     /// The system with the conformance programs.
@@ -154,7 +155,7 @@ impl Context<'_> {
     /// # Errors
     /// It does not build.
     pub fn built_with_tests(&self) -> Result<&Built> {
-        self.built_with_tests.get(|| self.build(What { tests: true, ..What::default() }))
+        self.built_with_tests.get(|| self.build(BuildOptions { tests: true, ..BuildOptions::default() }))
     }
 
     /// The example `hello`, built for the system.
@@ -232,9 +233,9 @@ impl Cases {
 
     /// Runs a test, unless the kernel that the system runs on lacks something that it needs.
     fn run(&mut self, test: &Test, context: &Context<'_>) -> Result<()> {
-        match without::here()?.into_iter().find(|lack| lack.tests.contains(&test.name)) {
-            Some(lack) => {
-                self.not_made(&format!("left out: {}", lack.why));
+        match missing_features::here()?.into_iter().find(|feature| feature.tests.contains(&test.name)) {
+            Some(feature) => {
+                self.not_made(&format!("left out: {}", feature.why));
                 Ok(())
             }
             None => (test.run)(context, self),

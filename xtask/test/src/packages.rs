@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::units::read;
 use super::{Cases, Context, Test};
-use crate::ecosystem::{self, List, Outcome, Package, Where};
+use crate::ecosystem::{self, List, Outcome, Package, TestPlace};
 use crate::rust_tests::{self, SUITES};
 use xtask_build::cargo;
 use xtask_common::paths::Paths;
@@ -52,8 +52,8 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
 
 /// Runs the part of a package's suite that always runs. Failures with a listed reason are not counted.
 fn package(context: &Context<'_>, cases: &mut Cases, package: &Package) -> Result<()> {
-    let session = ecosystem::Session::start(context.paths, Where::System)?;
-    let record = session.run(package, Where::System, &package.ci)?;
+    let session = ecosystem::Session::start(context.paths, TestPlace::System)?;
+    let record = session.run(package, TestPlace::System, &package.ci)?;
     for case in record.cases.iter().filter(|case| case.outcome == Outcome::Passed) {
         cases.case(&case.full_name(), Ok(()));
     }

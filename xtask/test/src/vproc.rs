@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::{Cases, Context, Test, hostile};
 use crate::args::TestArgs;
-use xtask_conformance::{GROUP_TIME, News};
+use xtask_conformance::{CaseReport, GROUP_TIME};
 use xtask_run::args::Accel;
 
 /// Time limit of a thousand random steps: many times what they take.
@@ -27,8 +27,8 @@ fn cases() -> Test {
     Test::many("vproc.cases", |context, cases| {
         let mut broken = None;
         xtask_conformance::run(context.built_with_tests()?, &["vproc.".into()], |news| match news {
-            News::Case(case, detail) => cases.case(case, detail.clone().map_or(Ok(()), Err)),
-            News::Broken(_, why) => broken = Some(why.to_string()),
+            CaseReport::Case(case, detail) => cases.case(case, detail.clone().map_or(Ok(()), Err)),
+            CaseReport::Broken(_, why) => broken = Some(why.to_string()),
         })?;
         broken.map_or(Ok(()), |why| bail!(why))
     })

@@ -410,12 +410,7 @@ impl<M: Machine> Kernel<M> {
     /// `NO_MEMORY`: the job's limit.
     #[inline(always)]
     pub(crate) fn charge_new<T: Noun>(&mut self, account: Key, id: Id<T>) -> Result<&mut Object, Status> {
-        let account = match T::TYPE {
-            abi::ZX_OBJ_TYPE_PROCESS | abi::ZX_OBJ_TYPE_THREAD | abi::ZX_OBJ_TYPE_JOB => {
-                self.account_of_task(id.object())?
-            }
-            _ => account,
-        };
+        let account = T::paying_account(self, id, account)?;
         let object = self.objects.any_mut(id.object())?;
         if object.charge.account.is_none() {
             let held = T::of(&object.body).map_or(0, T::held_bytes);

@@ -124,11 +124,6 @@ impl<M: Machine> Kernel<M> {
         true
     }
 
-    /// The last handle to a pager is closed: its VMOs lose their pager, and no packet is sent.
-    pub(crate) fn pager_unreachable(&mut self, pager: Id<Pager>) {
-        self.reaper_enqueue(pager.object());
-    }
-
     /// Releases a part of what a closed pager still holds. Says whether there was anything. Pages that it has supplied
     /// stay, since no call evicts them.
     pub(crate) fn pager_drain(&mut self, pager: Id<Pager>) -> bool {

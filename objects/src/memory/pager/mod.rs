@@ -41,11 +41,10 @@ use abi::{
 
 use crate::containers::list::{Chain, Link, List};
 use crate::containers::slab::Key;
-use crate::core::noun::Noun;
-use crate::core::object::Id;
+use crate::core::noun::{Noun, ObjectOps};
+use crate::core::object::{DrainStep, Id, Users};
 use crate::core::port::{PACKET_SIZE, Port};
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE};
 use crate::memory::vmo::{AbsentPages, SOURCE, Vmo};
 
@@ -63,6 +62,23 @@ pub struct Pager {
 
 impl Noun for Pager {
     const TYPE: u32 = abi::ZX_OBJ_TYPE_PAGER;
+}
+
+impl ObjectOps for Pager {
+    #[inline(always)]
+    fn last_handle_closed<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.reaper_enqueue(id.object());
+    }
+
+    #[inline(always)]
+    fn needs_drain(&self) -> bool {
+        !self.is_empty()
+    }
+
+    #[inline(always)]
+    fn drain<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, users: Users) -> DrainStep {
+        if !users.handles && kernel.pager_drain(id) { DrainStep::More } else { DrainStep::Nothing }
+    }
 }
 
 /// The current use of a source's packet.
@@ -127,7 +143,7 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub fn pager_create(&mut self) -> Result<Id<Pager>, Status> {
-        self.create(Signals::NONE, Body::Pager(Box::default()))
+        self.create(Signals::NONE, Box::default())
     }
 
     /// `pager_create_vmo`: creates a VMO whose pages `pager` supplies. Requests are packets with `key` to `port`.

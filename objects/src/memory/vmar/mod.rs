@@ -14,10 +14,9 @@ use alloc::boxed::Box;
 use abi::{Signals, Status};
 
 use crate::containers::slab::Key;
-use crate::core::noun::Noun;
+use crate::core::noun::{Noun, ObjectOps};
 use crate::core::object::Id;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Machine, PAGE, Perm};
 use crate::memory::aspace::MAPPING;
 use crate::memory::aspace::Mapping;
@@ -62,6 +61,8 @@ impl Noun for Vmar {
     // With its place in the region that it is in, and in its address space.
     const BYTES: u64 = size_of::<Vmar>() as u64 + MAPPING;
 }
+
+impl ObjectOps for Vmar {}
 
 impl Vmar {
     pub(crate) fn end(&self) -> u64 {
@@ -109,7 +110,7 @@ impl<M: Machine> Kernel<M> {
         let children = Children::new(base, base + len);
         let depth = parent.map_or(Ok(0), |parent| self.objects.get(parent).map(|vmar| vmar.depth.saturating_add(1)))?;
         let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, depth, children, start, hint: start };
-        let id = self.create(Signals::NONE, Body::Vmar(Box::new(vmar)))?;
+        let id = self.create(Signals::NONE, Box::new(vmar))?;
         self.add_ref(id.object());
         Ok(id)
     }

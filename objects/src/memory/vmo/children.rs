@@ -41,7 +41,8 @@ impl<M: Machine> Kernel<M> {
         self.objects.enlist(parent, |parent| &mut parent.kids, child.object());
     }
 
-    /// Removes a VMO that is being destroyed from its family.
+    /// Removes a VMO that is being destroyed from its family. Inlined as [`Kernel::vmo_end`].
+    #[inline(always)]
     pub(crate) fn vmo_leave(&mut self, id: Id<Vmo>) {
         let Ok(vmo) = self.objects.get(id) else { return };
         let (parent, window) = (vmo.parent, vmo.is_window());

@@ -64,12 +64,10 @@ use crate::containers::interval_map::IntervalMap;
 use crate::containers::list::{Link, List};
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
-use crate::core::noun::Noun;
-use crate::core::noun::chain;
+use crate::core::noun::{Noun, ObjectOps, chain};
 use crate::core::object::Id;
 use crate::core::object::ObjectId;
 use crate::kernel::Kernel;
-use crate::kernel::nouns::Body;
 use crate::machine::{Cache, Frame, Machine, PAGE};
 use crate::memory::pager::{DirtyState, RunMap};
 
@@ -183,6 +181,27 @@ impl Noun for Vmo {
     fn held_bytes(&self) -> u64 {
         self.own_pages().saturating_mul(PAGE).saturating_add(self.notes_charge)
     }
+
+    fn name(&self) -> Option<Name> {
+        Some(self.name)
+    }
+}
+
+impl ObjectOps for Vmo {
+    fn rename<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>, name: Name) -> Result<(), Status> {
+        kernel.objects.get_mut(id)?.name = name;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn leave_lists<M: Machine>(kernel: &mut Kernel<M>, id: Id<Self>) {
+        kernel.vmo_leave(id);
+    }
+
+    #[inline(always)]
+    fn destroyed<M: Machine>(self: Box<Self>, kernel: &mut Kernel<M>, _: Id<Self>) {
+        kernel.vmo_end(self);
+    }
 }
 
 /// Rounds a size up to whole pages.
@@ -276,7 +295,7 @@ impl<M: Machine> Kernel<M> {
             is_vdso: false,
             left: None,
         };
-        self.create(Signals::VMO_ZERO_CHILDREN, Body::Vmo(Box::new(vmo)))
+        self.create(Signals::VMO_ZERO_CHILDREN, Box::new(vmo))
     }
 
     /// `vmo_create`: creates a VMO of zeroes. The size is rounded up to whole pages, none of them committed.
@@ -318,6 +337,8 @@ impl<M: Machine> Kernel<M> {
         Ok(())
     }
 
+    /// A VMO is destroyed. Inlined into its only caller, as the end of an object must not pay for a call.
+    #[inline(always)]
     pub(crate) fn vmo_end(&mut self, mut vmo: Box<Vmo>) {
         if let Some(end) = vmo.iob {
             self.iob_window_end(Id::new(end));

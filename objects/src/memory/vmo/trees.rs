@@ -20,6 +20,7 @@ use crate::Kernel;
 use crate::containers::name::Name;
 use crate::containers::slab::Key;
 use crate::core::handle::Handle;
+use crate::core::noun::Variant;
 use crate::core::object::Id;
 use crate::fake::FakeMachine;
 use crate::machine::{Frame, PAGE, PAGE_SIZE, Perm};
@@ -469,10 +470,7 @@ impl World {
 
     fn check_all(&mut self) -> Result<(), TestCaseError> {
         let all: Vec<usize> = self.nodes.keys().copied().collect();
-        prop_assert_eq!(
-            self.kernel.objects.iter().filter(|o| matches!(o.body, crate::kernel::nouns::Body::Vmo(_))).count(),
-            all.len()
-        );
+        prop_assert_eq!(self.kernel.objects.iter().filter(|o| Vmo::is(&o.body)).count(), all.len());
         let mut owners: BTreeMap<Frame, u64> = BTreeMap::new();
         let mut scaled = 0;
         for n in all {

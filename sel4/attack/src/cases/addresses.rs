@@ -1,7 +1,7 @@
 //! Invalid addresses.
 
 use sel4::bootinfo::{INIT_ASID_POOL, INIT_CNODE, INIT_VSPACE};
-use sel4::{Caching, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, Several, UserContext, VSpace};
+use sel4::{AdjacentPages, Caching, ObjectType, Page, PageDirectory, PageTable, Pdpt, Rights, UserContext, VSpace};
 
 use crate::threads::{HIGH, News, Plan, hear};
 use crate::world::{FIELD, Found, Memory, PAGE, World, expect, read, write};
@@ -68,7 +68,7 @@ pub fn window(world: &mut World) -> Found {
                         && map(page, space, address).is_err();
                     expect(refused, "something is mapped in the kernel's half")?;
                     let several =
-                        Several { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from: from.0, to: to.0, count: 1 };
+                        AdjacentPages { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from: from.0, to: to.0, count: 1 };
                     let several = page.map_several(space, address, Rights::ALL, Caching::WriteBack, several);
                     expect(several.is_none_or(|result| result.is_err()), "several pages are mapped there")?;
                 }
@@ -94,7 +94,7 @@ pub fn top(world: &mut World) -> Found {
     let page = Page(world.make(ObjectType::Page));
     let pages = [world.make(ObjectType::Page), world.make(ObjectType::Page)];
     let to = [world.slot(), world.slot()];
-    let several = Several { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from: pages[0].0, to: to[0].0, count: 2 };
+    let several = AdjacentPages { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from: pages[0].0, to: to[0].0, count: 2 };
     let several = page.map_several(INIT_VSPACE, TOP - PAGE, Rights::ALL, Caching::WriteBack, several);
     expect(several.is_none_or(|result| result.is_err()), "it can be mapped with the page before it")?;
 

@@ -1,7 +1,7 @@
 //! Pages that are not executable.
 
 use sel4::bootinfo::{INIT_CNODE, INIT_VSPACE};
-use sel4::{Caching, ObjectType, Page, Rights, Several, Tcb, UserContext};
+use sel4::{AdjacentPages, Caching, ObjectType, Page, Rights, Tcb, UserContext};
 
 use crate::threads::{HIGH, News, Plan, hear};
 use crate::world::{FIELD, Found, PAGE, World, expect, write};
@@ -67,7 +67,7 @@ pub fn execute(world: &mut World) -> Found {
     let pages = [0, 1].map(|_| Page(world.make(ObjectType::Page)));
     let [from, _] = pages.map(|page| page.cptr().0);
     let to = world.slots(2).0;
-    let several = Several { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from, to, count: 2 };
+    let several = AdjacentPages { cnode: INIT_CNODE.slot(0, 0), to_index: 0, from, to, count: 2 };
     match pages[0].map_several(INIT_VSPACE, FIELD, Rights::READ_WRITE, not, several) {
         Some(Ok(())) => {}
         Some(Err(_)) => return Err("no pages"),

@@ -2,9 +2,9 @@
 //! change. It may wait for a thread that never comes; then the root task starts it again.
 
 use sel4::{
-    AsidControl, AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, Message, MessageInfo,
-    Notification, ObjectType, Page, PageDirectory, PageTable, Pdpt, ReplySlot, Result, Rights, SchedParams, Several,
-    Slot, Tcb, Untyped, UserContext, VSpace, ipc,
+    AdjacentPages, AsidControl, AsidPool, CNode, CPtr, Caching, CapData, Endpoint, IoPort, IrqHandler, Message,
+    MessageInfo, Notification, ObjectType, Page, PageDirectory, PageTable, Pdpt, ReplySlot, Result, Rights,
+    SchedParams, Slot, Tcb, Untyped, UserContext, VSpace, ipc,
 };
 
 use super::chance::Chance;
@@ -333,7 +333,7 @@ fn signal(chance: &mut Chance, notification: Notification) -> Result<()> {
 }
 
 fn page(chance: &mut Chance, page: Page) -> Result<()> {
-    let several = |chance: &mut Chance| Several {
+    let several = |chance: &mut Chance| AdjacentPages {
         cnode: if chance.one_in(8) { place(chance, ITSELF) } else { CNode(CPtr(ITSELF)).slot(0, 0) },
         to_index: 0,
         from: pick_of(chance, Kind::Page).0,

@@ -92,7 +92,7 @@ impl Memory {
         sys::revoke(untyped_of(number));
         while let Some(&(chunk, slot)) = self.large.range((number, 0)..(number + 1, 0)).next() {
             self.large.remove(&(chunk, slot));
-            *self.loose.note(Loose::number(slot)) = GONE;
+            *self.loose.note(LooseSlots::number(slot)) = GONE;
         }
         let chunk = &mut self.chunks[number as usize];
         chunk.kind = Kind::Pages;

@@ -4,7 +4,7 @@ use core::ptr;
 
 use objects::containers::failure_injection::{MemoryRequest, should_fail};
 use objects::containers::growth::OutOfMemory;
-use objects::machine::{Frame, Held, PAGE_SIZE};
+use objects::machine::{Frame, MachineUsage, PAGE_SIZE};
 
 use super::super::arch::copy;
 use super::super::{Sel4, heap};
@@ -111,7 +111,7 @@ impl objects::machine::Memory for Sel4 {
         heap::bytes()
     }
 
-    fn held(&self) -> Held {
+    fn usage(&self) -> MachineUsage {
         self.held_by_others()
     }
 

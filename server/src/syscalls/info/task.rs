@@ -12,7 +12,6 @@ use objects::core::account::CountKind;
 use objects::core::continuation;
 use objects::core::handle::HandleValue;
 use objects::core::object::Object;
-use objects::kernel::nouns::Body;
 use objects::machine::Machine;
 use objects::task::exception::Task;
 use objects::task::job::Job;
@@ -206,13 +205,7 @@ pub const RUNTIME_V1: usize = offset_of!(zx_info_task_runtime_t, page_fault_time
 /// How long the threads of a task have run. The time in which they were ready but did not run is not counted.
 pub fn runtime<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     let handle = cx.kernel.handle(cx.process, value)?;
-    let objects = &cx.kernel.objects;
-    let task = match objects.any(handle.object)?.body {
-        Body::Thread(_) => Task::Thread(objects.typed(handle.object)?),
-        Body::Process(_) => Task::Process(objects.typed(handle.object)?),
-        Body::Job(_) => Task::Job(objects.typed(handle.object)?),
-        _ => return Err(Status::WRONG_TYPE),
-    };
+    let task = cx.kernel.task(handle.object)?;
     if !handle.rights.contains(Rights::INSPECT) {
         return Err(Status::ACCESS_DENIED);
     }

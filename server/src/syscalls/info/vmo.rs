@@ -74,7 +74,7 @@ fn record<M: Machine>(kernel: &Kernel<M>, id: Id<Vmo>, via: u32, rights: Rights)
 }
 
 /// The VMOs that a process can reach: first those behind its handles, then those that it has mapped.
-struct Reached {
+struct ReachableVmos {
     /// The process that holds the handle table.
     holder: Id<Process>,
     roots: (Id<Vmar>, Option<Id<Vmar>>),
@@ -101,7 +101,7 @@ impl ListPosition for Position {
     }
 }
 
-impl<M: Machine> ReportedList<M> for Reached {
+impl<M: Machine> ReportedList<M> for ReachableVmos {
     type Position = Position;
     type Record = zx_info_vmo_t;
     // A record may cover many pages.
@@ -146,6 +146,6 @@ pub fn process_vmos<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Si
     let work = cx.sliced_call::<Process>(value, Rights::INSPECT)?;
     let roots = cx.kernel.roots(work.object)?;
     let holder = cx.kernel.objects.get(work.object)?.holder(work.object);
-    let reached = Reached { holder, roots };
+    let reached = ReachableVmos { holder, roots };
     sink.many(cx, work, &reached)
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{CLANG, TARGET};
-use crate::What;
+use crate::BuildOptions;
 use xtask_common::files::{copy_if_changed, write_if_changed};
 use xtask_common::paths::Paths;
 use xtask_common::programs::code;
@@ -29,7 +29,7 @@ const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
 /// # Errors
 /// The system does not build, or clang cannot be started.
 pub fn cc(paths: &Paths, args: &[OsString]) -> Result<u8> {
-    crate::build(paths, &Ui::new(false), What::default())?;
+    crate::build(paths, &Ui::new(false), BuildOptions::default())?;
     let status = Command::new(CLANG).arg("--config").arg(config(paths)).args(args).status();
     Ok(code(status.context("cannot start clang")?))
 }

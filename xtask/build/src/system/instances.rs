@@ -120,11 +120,11 @@ impl Instances {
     ///
     /// # Errors
     /// As [`Instances::new`].
-    pub fn beside(&self) -> Result<Vec<Beside>> {
+    pub fn beside(&self) -> Result<Vec<OtherInstance>> {
         let others = self.instance.iter().filter(|instance| instance.name != MAIN);
         let beside = others.map(|text| {
             let Instance { console, link, .. } = text.check()?;
-            Ok(Beside { name: text.name.clone(), console, link, program: text.program.clone() })
+            Ok(OtherInstance { name: text.name.clone(), console, link, program: text.program.clone() })
         });
         beside.collect()
     }
@@ -148,7 +148,7 @@ impl Instances {
 
 /// An additional instance, which the tool is not connected to.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct OtherInstance {
     /// Its name.
     pub name: String,
     /// Its console.

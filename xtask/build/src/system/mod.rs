@@ -53,9 +53,9 @@ pub struct Image {
 
 /// A service, and what the machine must have for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Known {
+pub struct ServiceEntry {
     /// The device; `None`: every machine has it.
-    pub needs: Option<Need>,
+    pub needs: Option<DeviceNeed>,
     /// The description for `init`.
     pub service: Service,
 }
@@ -63,7 +63,7 @@ pub struct Known {
 /// Devices that only some machines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Need {
+pub enum DeviceNeed {
     /// The third serial port.
     Terminal,
     /// A disk.
@@ -79,7 +79,7 @@ struct ServiceText {
     program: String,
     #[serde(default)]
     arguments: Vec<String>,
-    needs: Option<Need>,
+    needs: Option<DeviceNeed>,
     #[serde(default)]
     public: bool,
     #[serde(default)]
@@ -98,7 +98,7 @@ struct DriverText {
     program: String,
     #[serde(default)]
     arguments: Vec<String>,
-    needs: Option<Need>,
+    needs: Option<DeviceNeed>,
     #[serde(default)]
     public: bool,
     #[serde(default)]
@@ -156,13 +156,13 @@ impl System {
     /// # Errors
     /// Their description is invalid: two have the same name or mount path, one uses a service that does not exist, or a
     /// range is empty or overlaps another.
-    pub fn services(&self) -> Result<Vec<Known>> {
-        let mut all: Vec<Known> = Vec::new();
+    pub fn services(&self) -> Result<Vec<ServiceEntry>> {
+        let mut all: Vec<ServiceEntry> = Vec::new();
         let drivers = self.driver.iter().map(|text| (&text.name, text.needs, text.check()));
         let services = self.service.iter().map(|text| (&text.name, text.needs, text.check()));
         for (name, needs, service) in drivers.chain(services) {
             let service = service.with_context(|| format!("service `{name}`"))?;
-            for Known { service: other, .. } in &all {
+            for ServiceEntry { service: other, .. } in &all {
                 if other.name == service.name {
                     bail!("two services are named `{}`", service.name);
                 }
@@ -181,7 +181,7 @@ impl System {
                     bail!("service `{name}` uses `{used}`, and no service above it has that name");
                 }
             }
-            all.push(Known { needs, service });
+            all.push(ServiceEntry { needs, service });
         }
         Ok(all)
     }

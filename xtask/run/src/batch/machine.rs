@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::batch::{Decoder as Messages, KEPT, Order, Said, encode};
+use ::batch::{BatchMessage, Decoder as Messages, KEPT, Order, encode};
 use anyhow::{Context, Result, bail};
 
 use super::parcel::Folder;
@@ -54,7 +54,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// For each program, the channel for its messages.
-    programs: HashMap<u32, Sender<Said>>,
+    programs: HashMap<u32, Sender<BatchMessage>>,
     last: u32,
     /// The parts of the mailbox that hold parcels: the program's number, start, end.
     places: Vec<(u32, u64, u64)>,
@@ -96,11 +96,11 @@ impl State {
 
 /// A program that was handed over.
 #[derive(Debug)]
-pub struct Handed {
+pub struct StartedProgram {
     /// Its number.
     pub id: u32,
-    /// Messages about it; the channel closes without [`Said::Ended`] when the machine dies.
-    pub news: Receiver<Said>,
+    /// Messages about it; the channel closes without [`BatchMessage::Ended`] when the machine dies.
+    pub news: Receiver<BatchMessage>,
 }
 
 impl BatchMachine {
@@ -186,8 +186,8 @@ impl BatchMachine {
     /// Hands a program over.
     ///
     /// # Errors
-    /// Its parcel is too large. If the machine is dead, [`Handed::news`] shows it.
-    pub fn hand_over(&self, parcel: &[u8], limit: Option<Duration>) -> Result<Handed> {
+    /// Its parcel is too large. If the machine is dead, [`StartedProgram::news`] shows it.
+    pub fn hand_over(&self, parcel: &[u8], limit: Option<Duration>) -> Result<StartedProgram> {
         let (sender, news) = channel();
         let (id, at) = {
             let mut state = self.shared.state();
@@ -202,7 +202,7 @@ impl BatchMachine {
         self.mailbox.write_all_at(parcel, at).context("cannot write into the mailbox")?;
         let limit = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         self.order(&Order::Run { id, at, size: parcel.len() as u64, limit })?;
-        Ok(Handed { id, news })
+        Ok(StartedProgram { id, news })
     }
 
     /// Sends an order.
@@ -264,7 +264,7 @@ fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
             }
         }
         loop {
-            match messages.message::<Said>() {
+            match messages.message::<BatchMessage>() {
                 Ok(None) => break,
                 Ok(Some(said)) => pass_on(said, shared, ready),
                 Err(error) => return format!("the program that runs programs cannot be understood: {error}"),
@@ -273,18 +273,21 @@ fn listen(mut link: Line, shared: &Shared, ready: &Sender<()>) -> String {
     }
 }
 
-fn pass_on(said: Said, shared: &Shared, ready: &Sender<()>) {
+fn pass_on(said: BatchMessage, shared: &Shared, ready: &Sender<()>) {
     let mut state = shared.state();
     let id = match said {
-        Said::Ready { .. } => {
+        BatchMessage::Ready { .. } => {
             let _ = ready.send(());
             return;
         }
-        Said::Fetched { id } => return state.places.retain(|(of, ..)| *of != id),
-        Said::InputTaken { id, .. } | Said::Output { id, .. } | Said::Errors { id, .. } | Said::Ended { id, .. } => id,
+        BatchMessage::Fetched { id } => return state.places.retain(|(of, ..)| *of != id),
+        BatchMessage::InputTaken { id, .. }
+        | BatchMessage::Output { id, .. }
+        | BatchMessage::Errors { id, .. }
+        | BatchMessage::Ended { id, .. } => id,
     };
     // The waiting thread may be gone.
-    if matches!(said, Said::Ended { .. }) {
+    if matches!(said, BatchMessage::Ended { .. }) {
         state.programs.remove(&id).map(|sender| sender.send(said));
     } else if let Some(sender) = state.programs.get(&id) {
         let _ = sender.send(said);
@@ -301,11 +304,11 @@ mod tests {
         let (shared, ready) = (Shared::default(), channel().0);
         for id in [0, 1, u32::MAX] {
             for said in [
-                Said::Ready { room: u64::MAX },
-                Said::Fetched { id },
-                Said::InputTaken { id, count: usize::MAX },
-                Said::Output { id, bytes: vec![0x1b; 9] },
-                Said::Ended { id, end: ::batch::End::Returned(i64::MIN) },
+                BatchMessage::Ready { room: u64::MAX },
+                BatchMessage::Fetched { id },
+                BatchMessage::InputTaken { id, count: usize::MAX },
+                BatchMessage::Output { id, bytes: vec![0x1b; 9] },
+                BatchMessage::Ended { id, end: ::batch::End::Returned(i64::MIN) },
             ] {
                 pass_on(said, &shared, &ready);
             }

@@ -5,9 +5,9 @@
 //! `hafnon cargo`, through a socket that a variable names. The keeper has the machine, and hands programs over to it
 //! (the crate `batch` defines how).
 //!
-//! 1. The runner sends a [`Request`], and its input as [`Feed`] while it has credit.
+//! 1. The runner sends a [`Request`], and its input as [`StdinMessage`] while it has credit.
 //! 2. The keeper makes a parcel of the program and hands it to the machine. It boots one if none runs.
-//! 3. Output, credit for input, and the end come back as the machine's own messages ([`Said`]).
+//! 3. Output, credit for input, and the end come back as the machine's own messages ([`BatchMessage`]).
 //!
 //! The keeper ends a machine that dies or does not kill a program after its time limit. The next program gets a new
 //! machine. Programs that ran in it without any output so far are run again, each alone; the others are reported as
@@ -27,13 +27,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ::batch::{Decoder, End, Order, Said, Start, encode};
+use ::batch::{BatchMessage, Decoder, End, Order, Start, encode};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::{check_program, qemu};
-use machine::{BatchMachine, Handed};
+use machine::{BatchMachine, StartedProgram};
 use parcel::Folder;
 use xtask_build::{Built, elf};
 use xtask_common::threads::{Thread, Watcher};
@@ -66,7 +66,7 @@ struct Request {
 
 /// Further messages of a runner: input for its program; no bytes for its end.
 #[derive(Debug, Serialize, Deserialize)]
-struct Feed(Vec<u8>);
+struct StdinMessage(Vec<u8>);
 
 /// The keeper. Machine and socket end with it.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ fn keep(built: &Built, memory: u64, who: &Receiver<Wanted>) {
 }
 
 /// Why a program did not run to its end.
-enum Lost {
+enum LostProgram {
     /// Its machine died; whether the program had sent anything before.
     Machine(String, bool),
     /// Its runner has gone.
@@ -205,14 +205,20 @@ impl Service {
         };
         let end = match end {
             Ok(end) => end,
-            Err(Lost::Runner) => return,
-            Err(Lost::NotStarted(why)) => End::NotStarted(why),
-            Err(Lost::Machine(why, _)) => End::NotStarted(format!("its machine died: {why}")),
+            Err(LostProgram::Runner) => return,
+            Err(LostProgram::NotStarted(why)) => End::NotStarted(why),
+            Err(LostProgram::Machine(why, _)) => End::NotStarted(format!("its machine died: {why}")),
         };
-        let _ = send(&mut stream, &Said::Ended { id: 0, end });
+        let _ = send(&mut stream, &BatchMessage::Ended { id: 0, end });
     }
 
-    fn run(&self, request: &Request, program: &[u8], stream: &UnixStream, decoder: Decoder) -> Result<End, Lost> {
+    fn run(
+        &self,
+        request: &Request,
+        program: &[u8],
+        stream: &UnixStream,
+        decoder: Decoder,
+    ) -> Result<End, LostProgram> {
         self.tally.programs.fetch_add(1, Ordering::Relaxed);
         let mut decoder = Some(decoder);
         let first = {
@@ -221,7 +227,7 @@ impl Service {
         };
         match first {
             // A program that takes input is not run again, because its input cannot be sent twice.
-            Err(Lost::Machine(why, false)) if !request.start.input => {
+            Err(LostProgram::Machine(why, false)) if !request.start.input => {
                 let text = format!("{}: its machine died ({why})", request.program.display());
                 Ui::new(false).note(&format!("{text}; it is run again, alone"));
                 self.tally.again.lock().unwrap_or_else(PoisonError::into_inner).push(text);
@@ -243,7 +249,7 @@ impl Service {
         read().map_err(|error| format!("{error:#}"))
     }
 
-    fn hand_over(&self, machine: &BatchMachine, request: &Request, program: &[u8]) -> Result<Handed> {
+    fn hand_over(&self, machine: &BatchMachine, request: &Request, program: &[u8]) -> Result<StartedProgram> {
         let mut start = request.start.clone();
         // The program runs without them, as it may not need them.
         let missing = |what, error| Ui::new(false).note(&format!("the package's {what} are not there: {error:#}"));
@@ -270,12 +276,12 @@ impl Service {
         program: &[u8],
         stream: &UnixStream,
         decoder: &mut Option<Decoder>,
-    ) -> Result<End, Lost> {
+    ) -> Result<End, LostProgram> {
         let (sender, answer) = channel();
         let _ = self.wanted.send(sender);
-        let machine = answer.recv().map_err(|_| Lost::Runner)?.map_err(Lost::NotStarted)?;
+        let machine = answer.recv().map_err(|_| LostProgram::Runner)?.map_err(LostProgram::NotStarted)?;
         let handed = self.hand_over(&machine, request, program);
-        let handed = handed.map_err(|error| Lost::NotStarted(format!("{error:#}")))?;
+        let handed = handed.map_err(|error| LostProgram::NotStarted(format!("{error:#}")))?;
         let id = handed.id;
         if let (true, Some(decoder), Ok(stream)) = (request.start.input, decoder.take(), stream.try_clone()) {
             let machine = machine.clone();
@@ -283,28 +289,28 @@ impl Service {
             let ended = machine.clone();
             let watcher = Watcher::new(move |_| drop(ended.order(&Order::Kill { id })));
             let started = watcher.start("input", move || pass_input_on(stream, decoder, &machine, id));
-            started.map_err(|error| Lost::NotStarted(format!("{error:#}")))?;
+            started.map_err(|error| LostProgram::NotStarted(format!("{error:#}")))?;
         }
         let deadline = request.limit.map(|limit| Instant::now() + limit + GRACE);
         let mut heard = false;
         loop {
             let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
             match handed.news.recv_timeout(wait) {
-                Ok(Said::Ended { end, .. }) => return Ok(end),
+                Ok(BatchMessage::Ended { end, .. }) => return Ok(end),
                 Ok(said) => {
                     heard = true;
                     if send(&mut &*stream, &said).is_err() {
                         let _ = machine.order(&Order::Kill { id });
-                        return Err(Lost::Runner);
+                        return Err(LostProgram::Runner);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| at <= Instant::now()) => {
                     let why = "a program was over its limit and could not be ended";
-                    return Err(Lost::Machine(machine.end(why), heard));
+                    return Err(LostProgram::Machine(machine.end(why), heard));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Lost::Machine(machine.end("it ended"), heard));
+                    return Err(LostProgram::Machine(machine.end("it ended"), heard));
                 }
             }
         }
@@ -312,7 +318,7 @@ impl Service {
 }
 
 fn pass_input_on(mut stream: UnixStream, mut decoder: Decoder, machine: &BatchMachine, id: u32) {
-    while let Ok(Some(Feed(bytes))) = next(&mut stream, &mut decoder) {
+    while let Ok(Some(StdinMessage(bytes))) = next(&mut stream, &mut decoder) {
         let end = bytes.is_empty();
         if machine.order(&Order::Input { id, bytes }).is_err() || end {
             return;

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::batch::{CREDIT, Decoder, End, Said, Start};
+use ::batch::{BatchMessage, CREDIT, Decoder, End, Start};
 use anyhow::{Context, Result, bail};
 
-use super::{Feed, Request, next, send};
+use super::{Request, StdinMessage, next, send};
 use crate::link::exit_code;
-use crate::session::console::Shown;
+use crate::session::console::ProgramStream;
 use crate::symbols::Files;
 use xtask_build::cargo::PROGRAM_TARGET;
 use xtask_common::threads::Watcher;
@@ -23,7 +23,7 @@ use xtask_common::ui::Ui;
 
 /// The amount of input that was sent and not taken yet.
 #[derive(Debug, Default)]
-struct Credit {
+struct InputCredit {
     used: Mutex<usize>,
     less: Condvar,
 }
@@ -62,7 +62,7 @@ pub fn run(
         &mut stream,
         &Request { program: program.to_path_buf(), start, folder, built: built.map(Path::to_path_buf), limit },
     )?;
-    let credit = Arc::new(Credit::default());
+    let credit = Arc::new(InputCredit::default());
     if input {
         let (stream, credit) = (stream.try_clone().context("cannot share a socket")?, credit.clone());
         // The keeper kills the program when its runner closes the connection.
@@ -71,23 +71,23 @@ pub fn run(
         watcher.start("input", move || pump_input(stream, &credit))?;
     }
     let mut decoder = Decoder::default();
-    let (mut output, mut errors) = (Shown::new(names.clone()), Shown::new(names));
+    let (mut output, mut errors) = (ProgramStream::new(names.clone()), ProgramStream::new(names));
     loop {
         match next(&mut stream, &mut decoder)? {
-            Some(Said::Output { bytes, .. }) => {
+            Some(BatchMessage::Output { bytes, .. }) => {
                 if output.write(std::io::stdout(), &bytes).is_err() {
                     return Ok(141);
                 }
             }
             // The program continues if standard error cannot be written.
-            Some(Said::Errors { bytes, .. }) => drop(errors.write(std::io::stderr(), &bytes)),
-            Some(Said::InputTaken { count, .. }) => credit.taken(count),
-            Some(Said::Ended { end, .. }) => {
+            Some(BatchMessage::Errors { bytes, .. }) => drop(errors.write(std::io::stderr(), &bytes)),
+            Some(BatchMessage::InputTaken { count, .. }) => credit.taken(count),
+            Some(BatchMessage::Ended { end, .. }) => {
                 let _ = errors.end(std::io::stderr());
                 let written = output.end(std::io::stdout());
                 return Ok(if written.is_ok() { code(ui, &end, limit) } else { 141 });
             }
-            Some(Said::Ready { .. } | Said::Fetched { .. }) => {}
+            Some(BatchMessage::Ready { .. } | BatchMessage::Fetched { .. }) => {}
             None => bail!("the machine's keeper ended"),
         }
     }
@@ -129,7 +129,7 @@ fn has_input() -> bool {
     !stdin.is_terminal() && !null.is_ok_and(same)
 }
 
-fn pump_input(mut stream: UnixStream, credit: &Credit) {
+fn pump_input(mut stream: UnixStream, credit: &InputCredit) {
     let mut buffer = [0; 4096];
     let mut stdin = std::io::stdin().lock();
     loop {
@@ -139,13 +139,13 @@ fn pump_input(mut stream: UnixStream, credit: &Credit) {
             Err(_) => 0,
         };
         credit.use_up(count);
-        if send(&mut stream, &Feed(buffer[..count].to_vec())).is_err() || count == 0 {
+        if send(&mut stream, &StdinMessage(buffer[..count].to_vec())).is_err() || count == 0 {
             return;
         }
     }
 }
 
-impl Credit {
+impl InputCredit {
     fn use_up(&self, count: usize) {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let none = |used: &mut usize| used.saturating_add(count) > CREDIT;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use fatfs::{FormatVolumeOptions, format_volume};
-use file_protocol::{Error, Kind as What, entries};
+use file_protocol::{Error, Kind as NodeKind, entries};
 use files::blocks::Blocks;
 use files::ext4::Ext4;
 use files::fat::Fat;
@@ -132,7 +132,7 @@ impl<F: FileSystem> Tree<F> {
 impl<F: FileSystem> Volume for Tree<F> {
     fn list(&mut self, path: &[String]) -> Result<Vec<Entry>> {
         let folder = self.find(path)?;
-        if self.system.kind(folder).map_err(said)?.0 != What::Directory {
+        if self.system.kind(folder).map_err(said)?.0 != NodeKind::Directory {
             bail!("it is no folder");
         }
         let (mut cookie, mut found) = (0, Vec::new());
@@ -143,9 +143,9 @@ impl<F: FileSystem> Volume for Tree<F> {
             for entry in entries(&data) {
                 cookie = entry.cookie;
                 let kind = match entry.kind {
-                    What::Directory => Kind::Folder,
-                    What::File => Kind::File,
-                    What::Link | What::Socket => Kind::Other,
+                    NodeKind::Directory => Kind::Folder,
+                    NodeKind::File => Kind::File,
+                    NodeKind::Link | NodeKind::Socket => Kind::Other,
                 };
                 found.push(Entry { name: String::from_utf8_lossy(entry.name).into_owned(), kind, size: 0 });
             }
@@ -182,7 +182,7 @@ impl<F: FileSystem> Volume for Tree<F> {
         let Some((name, above)) = path.split_last() else { return Ok(()) };
         let above = self.find(above)?;
         match self.system.find(above, name.as_bytes()) {
-            Ok(there) if self.system.kind(there).map_err(said)?.0 == What::Directory => Ok(()),
+            Ok(there) if self.system.kind(there).map_err(said)?.0 == NodeKind::Directory => Ok(()),
             Ok(_) => bail!("it is there and no folder"),
             Err(Error::NotFound) => {
                 self.system.make(above, name.as_bytes(), New::Directory(0o755)).map_err(said)?;

@@ -26,7 +26,7 @@ use crate::session::Outcome;
 use crate::terminal::Raw;
 use crate::{Capture, FILES, has_terminal, run};
 use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
-use xtask_build::{Built, What, build, program_flags, setup, without_debug_information};
+use xtask_build::{BuildOptions, Built, build, program_flags, setup, without_debug_information};
 use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
@@ -166,7 +166,7 @@ pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = paths.out.join("linux");
     // The launcher's libraries are part of the system. This takes the lock for as long as it builds.
-    build(paths, ui, What::default())?;
+    build(paths, ui, BuildOptions::default())?;
     let _lock = BuildLock::take(paths, ui)?;
     let kernel = kernel(paths, ui, &folder)?;
     let busybox = setup::busybox(ui, &folder.join("busybox"))?;

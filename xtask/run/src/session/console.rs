@@ -13,12 +13,12 @@ use xtask_common::threads::{Thread, Watcher};
 use xtask_common::words;
 
 /// A stream of the program that is shown; backtraces in it get names.
-pub struct Shown(Option<Filter>);
+pub struct ProgramStream(Option<Filter>);
 
-impl Shown {
+impl ProgramStream {
     /// With names from these files; without files it is unchanged.
-    pub fn new(files: Option<Files>) -> Shown {
-        Shown(files.map(Filter::new))
+    pub fn new(files: Option<Files>) -> ProgramStream {
+        ProgramStream(files.map(Filter::new))
     }
 
     /// Shows a piece.

@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::input::{Window, pump_input};
-use super::output::Heard;
-use super::{End, Happening, PATIENCE, Streams};
+use super::output::SerialCapture;
+use super::{End, PATIENCE, SessionEvent, Streams};
 use crate::line::Line;
 use crate::link::ToSystem;
 use crate::qemu::Running;
@@ -24,9 +24,9 @@ pub struct Control<'a> {
     /// The machine.
     pub running: &'a Running,
     /// Events from the threads, and the channel on which they are sent.
-    pub happenings: Receiver<Happening>,
+    pub happenings: Receiver<SessionEvent>,
     /// For threads that are started later.
-    pub sender: Sender<Happening>,
+    pub sender: Sender<SessionEvent>,
     /// Gets the failures of threads.
     pub watcher: Watcher,
     /// The time limit of the machine.
@@ -34,7 +34,7 @@ pub struct Control<'a> {
     /// Maximum time without any output.
     pub quiet: Option<Duration>,
     /// Output from the terminal's port.
-    pub heard: Arc<Heard>,
+    pub heard: Arc<SerialCapture>,
 }
 
 /// Sends frames to the system; frames of several threads must not mix.
@@ -215,10 +215,10 @@ impl State<'_> {
         Ok(None)
     }
 
-    fn happened(&mut self, happening: Happening) -> Result<Option<Ended>> {
+    fn happened(&mut self, happening: SessionEvent) -> Result<Option<Ended>> {
         match happening {
-            Happening::Word => self.heard = Instant::now(),
-            Happening::FirstFrame => {
+            SessionEvent::Word => self.heard = Instant::now(),
+            SessionEvent::FirstFrame => {
                 // Before `init` listens, the serial port would lose the bytes.
                 self.ready = true;
                 if self.control.running.terminal.is_none() {
@@ -228,28 +228,28 @@ impl State<'_> {
                     self.to_system.send_window_size()?;
                 }
             }
-            Happening::Console => self.attach()?,
-            Happening::NoConsole => {
+            SessionEvent::Console => self.attach()?,
+            SessionEvent::NoConsole => {
                 self.attached = false;
                 self.raw = None;
                 if self.control.running.terminal.is_some() {
                     self.send_input()?;
                 }
             }
-            Happening::Suspend => terminal::suspend(),
-            Happening::InputTaken(count) => self.window.taken(count),
-            Happening::FirstOutput => return Ok(Some(Ended::at_once(End::Output))),
-            Happening::Exit(code) => return Ok(self.over(End::Exit(code))),
-            Happening::OutputClosed => return self.end(End::OutputClosed),
-            Happening::LinkEnded(why) => {
+            SessionEvent::Suspend => terminal::suspend(),
+            SessionEvent::InputTaken(count) => self.window.taken(count),
+            SessionEvent::FirstOutput => return Ok(Some(Ended::at_once(End::Output))),
+            SessionEvent::Exit(code) => return Ok(self.over(End::Exit(code))),
+            SessionEvent::OutputClosed => return self.end(End::OutputClosed),
+            SessionEvent::LinkEnded(why) => {
                 return Ok(self.over(End::Stopped(why.unwrap_or_else(|| "the machine turned off".into()))));
             }
-            Happening::Failed(failed) => return Ok(Some(Ended::at_once(End::Stopped(failed.to_string())))),
-            Happening::Signal(SIGCONT) => self.raw.iter().for_each(Raw::again),
-            Happening::Signal(SIGWINCH) if self.ready => self.to_system.send_window_size()?,
-            Happening::Signal(SIGWINCH) => {}
-            Happening::Signal(SIGINT) if self.ready => return self.interrupt(),
-            Happening::Signal(signal) => return self.end(End::Signal(signal)),
+            SessionEvent::Failed(failed) => return Ok(Some(Ended::at_once(End::Stopped(failed.to_string())))),
+            SessionEvent::Signal(SIGCONT) => self.raw.iter().for_each(Raw::again),
+            SessionEvent::Signal(SIGWINCH) if self.ready => self.to_system.send_window_size()?,
+            SessionEvent::Signal(SIGWINCH) => {}
+            SessionEvent::Signal(SIGINT) if self.ready => return self.interrupt(),
+            SessionEvent::Signal(signal) => return self.end(End::Signal(signal)),
         }
         Ok(None)
     }
@@ -259,12 +259,12 @@ impl State<'_> {
 ///
 /// # Errors
 /// They cannot be watched.
-pub fn watch_signals(sender: Sender<Happening>, watcher: &Watcher) -> Result<signal_hook::iterator::Handle> {
+pub fn watch_signals(sender: Sender<SessionEvent>, watcher: &Watcher) -> Result<signal_hook::iterator::Handle> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT]).context("cannot watch signals")?;
     let handle = signals.handle();
     watcher.start("signals", move || {
         for signal in signals.forever() {
-            if sender.send(Happening::Signal(signal)).is_err() {
+            if sender.send(SessionEvent::Signal(signal)).is_err() {
                 break;
             }
         }

@@ -1,17 +1,17 @@
 //! One boot, from QEMU's start to its end: transfers input, output and exit code between the program and its caller.
 //!
-//! One thread each waits for the link, the console, the caller's input and signals. They send [`Happening`]s to the
+//! One thread each waits for the link, the console, the caller's input and signals. They send [`SessionEvent`]s to the
 //! session's thread, which makes all decisions. The link's thread writes the output, so that all output before the exit
 //! code is written when the session sees the exit code.
 //!
 //! A machine with a third serial port has a terminal: from the event `console` on, input goes to that port and its
 //! output comes from there. Before that event and after the session, `init` uses the link as always.
 
-pub mod beside;
 pub mod console;
 mod control;
 mod input;
 mod monitor;
+pub mod other_instances;
 mod output;
 
 use std::collections::VecDeque;
@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use beside::Follower;
 use console::{Console, Listener};
 use control::{Control, Ended, watch_signals};
 use monitor::follow_monitor;
-pub use output::Heard;
+use other_instances::Follower;
+pub use output::SerialCapture;
 use output::{Output, follow_link, follow_terminal};
 
 use crate::line::Line;
@@ -39,7 +39,7 @@ use xtask_common::threads::{Failed, Watcher};
 #[derive(Debug)]
 pub enum Streams {
     /// This process' own streams.
-    Ours(Shows),
+    Ours(OutputOptions),
     /// Output is collected; this is the input.
     Captured(Vec<u8>),
     /// Output is collected; nothing is sent, not even the end of the input, because input would arrive at a different
@@ -53,7 +53,7 @@ pub enum Streams {
 
 /// How output is shown.
 #[derive(Clone, Debug, Default)]
-pub struct Shows {
+pub struct OutputOptions {
     /// Backtraces in the output get names from these files.
     pub names: Option<Files>,
     /// What to do with the system-call trace.
@@ -128,7 +128,7 @@ pub struct Outcome {
     /// Messages of components and servers, as `who: text`.
     pub others: Vec<String>,
     /// The output of the additional instances.
-    pub beside: Vec<beside::Heard>,
+    pub beside: Vec<other_instances::InstanceOutput>,
 }
 
 impl Outcome {
@@ -149,7 +149,7 @@ impl Outcome {
 
 /// An event that a thread reports to the session.
 #[derive(Debug)]
-pub enum Happening {
+pub enum SessionEvent {
     /// The first frame from `init`.
     FirstFrame,
     /// A program has the third serial port now.
@@ -186,15 +186,15 @@ impl Session<'_> {
     /// The machine cannot be started.
     pub fn run(self) -> Result<Outcome> {
         let ours = matches!(self.streams, Streams::Ours(_));
-        let Shows { names: files, trace } = match &self.streams {
+        let OutputOptions { names: files, trace } = match &self.streams {
             Streams::Ours(shows) => shows.clone(),
-            _ => Shows::default(),
+            _ => OutputOptions::default(),
         };
         let trace = trace.as_ref().map(Trace::new).transpose()?;
         let follower = if let Streams::Followed(follower) = &self.streams { Some(follower.clone()) } else { None };
         let (sender, happenings) = channel();
         let told = sender.clone();
-        let watcher = Watcher::new(move |failed| drop(told.send(Happening::Failed(failed))));
+        let watcher = Watcher::new(move |failed| drop(told.send(SessionEvent::Failed(failed))));
         let signals = if ours { Some(watch_signals(sender.clone(), &watcher)?) } else { None };
         let mut running = self.machine.start()?;
         let clone = |stream: &Line| stream.try_clone().context("cannot share a serial port");
@@ -206,7 +206,7 @@ impl Session<'_> {
         if let Some(monitor) = running.monitor.take() {
             watcher.start("monitor", move || follow_monitor(monitor))?;
         }
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(SerialCapture::default());
         let terminal = match &running.terminal {
             Some(stream) => {
                 let (stream, sender, heard, files) = (clone(stream)?, sender.clone(), heard.clone(), files.clone());

@@ -5,8 +5,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::Happening;
-use super::console::Shown;
+use super::SessionEvent;
+use super::console::ProgramStream;
 use crate::line::Line;
 use crate::link::{Decoder, Frame};
 use crate::symbols::Files;
@@ -54,30 +54,30 @@ pub struct Output {
 }
 
 /// Follows the link to its end.
-pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) -> Collected {
+pub fn follow_link(mut link: Line, sender: &Sender<SessionEvent>, shown: Output) -> Collected {
     let Output { ours, until_first, files, mut trace, follower } = shown;
-    let (mut stdout, mut stderr) = (Shown::new(files.clone()), Shown::new(files));
+    let (mut stdout, mut stderr) = (ProgramStream::new(files.clone()), ProgramStream::new(files));
     let mut collected = Collected::default();
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 1 << 16];
     let (mut first, mut closed) = (true, false);
     let end = 'link: loop {
         let count = match link.read(&mut buffer) {
-            Ok(0) => break Happening::LinkEnded(None),
+            Ok(0) => break SessionEvent::LinkEnded(None),
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => break Happening::LinkEnded(None),
+            Err(_) => break SessionEvent::LinkEnded(None),
         };
         let frames = match decoder.push(&buffer[..count]) {
             Ok(frames) => frames,
-            Err(error) => break Happening::LinkEnded(Some(error.to_string())),
+            Err(error) => break SessionEvent::LinkEnded(Some(error.to_string())),
         };
         if first && !frames.is_empty() {
             first = false;
-            let _ = sender.send(Happening::FirstFrame);
+            let _ = sender.send(SessionEvent::FirstFrame);
         }
         if !ours {
-            let _ = sender.send(Happening::Word);
+            let _ = sender.send(SessionEvent::Word);
         }
         for frame in frames {
             let happening = match &frame {
@@ -89,9 +89,9 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
                     }
                     if ours && !closed && stdout.write(std::io::stdout(), bytes).is_err() {
                         closed = true;
-                        Some(Happening::OutputClosed)
+                        Some(SessionEvent::OutputClosed)
                     } else {
-                        until_first.then_some(Happening::FirstOutput)
+                        until_first.then_some(SessionEvent::FirstOutput)
                     }
                 }
                 Frame::Stderr(bytes) => {
@@ -107,15 +107,15 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
                     }
                     None
                 }
-                Frame::Exit(code) => Some(Happening::Exit(*code)),
-                Frame::Event(text) if text == "console" => Some(Happening::Console),
-                Frame::Event(text) if text == "no-console" => Some(Happening::NoConsole),
+                Frame::Exit(code) => Some(SessionEvent::Exit(*code)),
+                Frame::Event(text) if text == "console" => Some(SessionEvent::Console),
+                Frame::Event(text) if text == "no-console" => Some(SessionEvent::NoConsole),
                 Frame::Event(text) => text
                     .strip_prefix("stdin\t")
-                    .and_then(|count| Some(Happening::InputTaken(count.trim().parse().ok()?))),
+                    .and_then(|count| Some(SessionEvent::InputTaken(count.trim().parse().ok()?))),
             };
             if !ours && !collected.keep(frame) {
-                break 'link Happening::LinkEnded(Some(format!("it said more than {} MiB", MOST >> 20)));
+                break 'link SessionEvent::LinkEnded(Some(format!("it said more than {} MiB", MOST >> 20)));
             }
             if happening.is_some_and(|happening| sender.send(happening).is_err()) {
                 return collected;
@@ -135,12 +135,12 @@ pub fn follow_link(mut link: Line, sender: &Sender<Happening>, shown: Output) ->
 
 /// Output of the third serial port, if it is collected.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct SerialCapture {
     bytes: Mutex<(Vec<u8>, bool)>,
     more: Condvar,
 }
 
-impl Heard {
+impl SerialCapture {
     /// Keeps more bytes up to the limit; returns whether there is room for more.
     fn add(&self, bytes: &[u8]) -> bool {
         let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,20 +181,26 @@ impl Heard {
 }
 
 /// Shows the output of the third serial port, or collects it.
-pub fn follow_terminal(mut stream: Line, sender: &Sender<Happening>, ours: bool, heard: &Heard, files: Option<Files>) {
-    let mut shown = Shown::new(files);
+pub fn follow_terminal(
+    mut stream: Line,
+    sender: &Sender<SessionEvent>,
+    ours: bool,
+    heard: &SerialCapture,
+    files: Option<Files>,
+) {
+    let mut shown = ProgramStream::new(files);
     let mut buffer = [0; 4096];
     loop {
         match stream.read(&mut buffer) {
             Ok(count) if count > 0 && !ours => {
                 if !heard.add(&buffer[..count]) {
-                    let _ = sender.send(Happening::LinkEnded(Some(format!("it said more than {} MiB", MOST >> 20))));
+                    let _ = sender.send(SessionEvent::LinkEnded(Some(format!("it said more than {} MiB", MOST >> 20))));
                     break;
                 }
             }
             Ok(count) if count > 0 => {
                 if shown.write(std::io::stdout(), &buffer[..count]).is_err() {
-                    let _ = sender.send(Happening::OutputClosed);
+                    let _ = sender.send(SessionEvent::OutputClosed);
                     break;
                 }
             }

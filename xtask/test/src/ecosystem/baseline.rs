@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use super::suite::Outcome;
-use super::{Package, Record, Session, Where};
+use super::{Package, Record, Session, TestPlace};
 use xtask_common::paths::Paths;
 
 const FILE: &str = "xtask/test/packages/baseline.toml";
@@ -78,7 +78,7 @@ impl OfPackage {
 pub fn record(paths: &Paths, session: &Session<'_>, packages: &[&Package]) -> Result<bool> {
     let mut fine = true;
     for package in packages {
-        let record = session.run(package, Where::Host, &[])?;
+        let record = session.run(package, TestPlace::Host, &[])?;
         let seconds = record.seconds;
         let new = OfPackage::new(&record);
         let count: usize = new.cases.values().sum();

@@ -24,7 +24,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::args::TestArgs;
-use xtask_build::{What, setup};
+use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_conformance::record;
@@ -39,7 +39,7 @@ pub use verdict::{Reasons, Verdict};
 
 /// Where a suite runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
+pub enum TestPlace {
     /// On the host.
     Host,
     /// In the system.
@@ -90,7 +90,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
         }
         return Ok(true);
     }
-    let session = Session::start(paths, if args.host { Where::Host } else { Where::System })?;
+    let session = Session::start(paths, if args.host { TestPlace::Host } else { TestPlace::System })?;
     if args.host {
         return baseline::record(paths, &session, &packages);
     }
@@ -101,7 +101,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
         let kept = if args.resume { session.kept(package) } else { None };
         let record = match kept {
             Some(record) => record,
-            None => session.run(package, Where::System, &[])?,
+            None => session.run(package, TestPlace::System, &[])?,
         };
         let verdict = session.judge(package, record, &[])?;
         println!("{}", table::line(&verdict));
@@ -118,12 +118,12 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
 
 /// Runs the suite of any package: first on the host, to learn which cases there are.
 fn one_of_any(paths: &Paths, package: &Package) -> Result<bool> {
-    let session = Session::start(paths, Where::System)?;
+    let session = Session::start(paths, TestPlace::System)?;
     println!("{} {} on the host", package.name, package.version);
-    let here = session.run(package, Where::Host, &[])?;
+    let here = session.run(package, TestPlace::Host, &[])?;
     let baseline = Baseline::from_record(&here);
     println!("{} {} in the system", package.name, package.version);
-    let there = session.run(package, Where::System, &[])?;
+    let there = session.run(package, TestPlace::System, &[])?;
     let failing_here = here.cases.iter().filter(|case| case.outcome == Outcome::Failed);
     let reasons = failing_here.map(|case| (case.full_name(), "it fails on the host, too".to_owned())).collect();
     let verdict = Verdict::new(there, baseline.of(package), reasons);
@@ -145,12 +145,12 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// It does not build.
-    pub fn start(paths: &'a Paths, place: Where) -> Result<Session<'a>> {
+    pub fn start(paths: &'a Paths, place: TestPlace) -> Result<Session<'a>> {
         let mut keeper = None;
-        if place == Where::System {
+        if place == TestPlace::System {
             let ui = Ui::new(false);
             setup::for_booting(&ui)?;
-            let built = xtask_build::build(paths, &ui, What::default())?;
+            let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
             keeper = Some(Keeper::start(&built, MACHINE)?);
         }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
@@ -190,15 +190,15 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// It does not build.
-    pub fn run(&self, package: &Package, place: Where, programs: &[String]) -> Result<Record> {
+    pub fn run(&self, package: &Package, place: TestPlace, programs: &[String]) -> Result<Record> {
         let start = Instant::now();
         let folder = package.checkout(self.paths)?;
-        let keeper = self.keeper.as_ref().filter(|_| place == Where::System);
+        let keeper = self.keeper.as_ref().filter(|_| place == TestPlace::System);
         let cases = suite::run(self.paths, package, &folder, keeper, programs)?;
         let seconds = start.elapsed().as_secs_f64();
         let (name, version) = (package.name.clone(), package.version.clone());
         let record = Record { name, version, commit: self.commit.clone(), seconds, cases };
-        if place == Where::System && programs.is_empty() {
+        if place == TestPlace::System && programs.is_empty() {
             let file = self.file(package);
             fs::create_dir_all(file.parent().unwrap_or(&file)).context("cannot make a folder for results")?;
             fs::write(&file, serde_json::to_vec(&record).context("cannot write a result")?)

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::TestArgs;
 use plant::{Mutant, Plant, Root};
 use trial::{Trial, Verdict};
-use xtask_build::{What, build, setup};
+use xtask_build::{BuildOptions, build, setup};
 use xtask_common::files::write_if_changed;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
@@ -58,7 +58,7 @@ impl Report {
 pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = build(paths, &ui, What { tests: true, ..What::default() })?;
+    let built = build(paths, &ui, BuildOptions { tests: true, ..BuildOptions::default() })?;
     let mut plant = Plant::choose(paths, args.count, args.file.as_deref())?;
     if args.list {
         plant

@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 
 use crate::args::TestArgs;
 use crate::{Cases, Context};
-use xtask_build::{What, setup};
+use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
@@ -84,7 +84,7 @@ pub fn run(paths: &Paths, args: &TestArgs) -> Result<bool> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
     // Tests of processes start `sh`, `env`, `echo` and `mkdir`.
-    let built = xtask_build::build(paths, &ui, What { shell: true, ..What::default() })?;
+    let built = xtask_build::build(paths, &ui, BuildOptions { shell: true, ..BuildOptions::default() })?;
     let known = Known::read(paths)?;
     let mut fine = true;
     let mut all = Counts::default();

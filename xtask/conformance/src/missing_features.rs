@@ -1,4 +1,4 @@
-//! The tests that cannot pass on an installed kernel: `sel4/without.toml`.
+//! The tests that cannot pass on an installed kernel: `sel4/missing-features.toml`.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use xtask_build::kernel;
 /// A feature that a kernel lacks, and the tests that need it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lack {
-    /// The lack, as a sentence for messages.
+pub struct MissingFeature {
+    /// What the kernel lacks, as a sentence for messages.
     pub why: String,
-    /// Settings of the kernel: the lack exists only if the kernel was configured with one of them, or with all of those
-    /// that `&` joins. Without settings, it exists on all kernels.
+    /// Settings of the kernel: it lacks the feature only if it was configured with one of them, or with all of those that
+    /// `&` joins. Without settings, all kernels lack it.
     #[serde(default)]
     pub with: Vec<String>,
     /// Conformance cases.
@@ -36,21 +36,21 @@ pub struct Lack {
 ///
 /// # Errors
 /// The list or the kernel's configuration cannot be read, or the system cannot run on the kernel.
-pub fn here() -> Result<Vec<Lack>> {
+pub fn here() -> Result<Vec<MissingFeature>> {
     let Some(prefix) = kernel::prefix() else { return Ok(Vec::new()) };
     let config = Kernel::load(&Location::Prefix(prefix))?.config;
-    Ok(lacks()?.into_values().filter(|lack| lack.is_with(&config)).collect())
+    Ok(all()?.into_values().filter(|feature| feature.is_with(&config)).collect())
 }
 
-impl Lack {
+impl MissingFeature {
     fn is_with(&self, config: &Config) -> bool {
         let is_set = |settings: &String| settings.split('&').all(|setting| config.is_set(setting.trim()));
         self.with.is_empty() || self.with.iter().any(is_set)
     }
 }
 
-fn lacks() -> Result<BTreeMap<String, Lack>> {
-    toml::from_str(include_str!("../../../sel4/without.toml")).context("in sel4/without.toml")
+fn all() -> Result<BTreeMap<String, MissingFeature>> {
+    toml::from_str(include_str!("../../../sel4/missing-features.toml")).context("in sel4/missing-features.toml")
 }
 
 #[cfg(test)]
@@ -61,20 +61,22 @@ mod tests {
 
     #[test]
     fn each_has_one_reason() {
-        let lacks = lacks().unwrap();
-        let names = |lack: &Lack| [&lack.cases, &lack.attacks, &lack.headers, &lack.tests].map(Clone::clone).concat();
-        let all: Vec<String> = lacks.values().flat_map(names).collect();
+        let features = all().unwrap();
+        let names = |feature: &MissingFeature| {
+            [&feature.cases, &feature.attacks, &feature.headers, &feature.tests].map(Clone::clone).concat()
+        };
+        let all: Vec<String> = features.values().flat_map(names).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
-        assert!(lacks.values().all(|lack| lack.why.len() > 20 && !names(lack).is_empty()));
+        assert!(features.values().all(|feature| feature.why.len() > 20 && !names(feature).is_empty()));
     }
 
     #[test]
     fn some_are_only_there_with_settings() {
-        let lacks = lacks().unwrap();
+        let all = all().unwrap();
         let left_out = |settings: &str, attack: &str| {
             let config = Config::parse(settings).unwrap();
-            let here = lacks.values().filter(|lack| lack.is_with(&config));
-            here.flat_map(|lack| &lack.attacks).any(|one| one == attack)
+            let here = all.values().filter(|feature| feature.is_with(&config));
+            here.flat_map(|feature| &feature.attacks).any(|one| one == attack)
         };
         let (release, debug) =
             ("#define CONFIG_FASTPATH 1\n", "#define CONFIG_FASTPATH 1\n#define CONFIG_DEBUG_BUILD 1\n");

@@ -36,7 +36,7 @@ struct Strip {
 
 /// How adjacent pages can be mapped in one kernel call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum MappedBy {
     /// By their spares: no program maps them.
     Spares,
     /// By a strip: they are mapped elsewhere.
@@ -53,15 +53,15 @@ impl Strips {
 impl Memory {
     /// How many of these pages, from the first on, can be mapped in one kernel call: their numbers are consecutive in
     /// one chunk, and either all or none of them are mapped by programs.
-    pub fn mappable(&self, frames: &[Frame]) -> (u32, By) {
-        let Some(&first) = frames.first().filter(|frame| !frame.is_device()) else { return (0, By::Spares) };
+    pub fn mappable(&self, frames: &[Frame]) -> (u32, MappedBy) {
+        let Some(&first) = frames.first().filter(|frame| !frame.is_device()) else { return (0, MappedBy::Spares) };
         let chunk = &self.chunks[(first.0 / PARTS) as usize];
         let i = first.0 % PARTS;
         let seen = bit(&chunk.mapped, i);
-        let (by, most) = if seen { (By::Strip, STRIP) } else { (By::Spares, sys::AT_ONCE as u32) };
+        let (by, most) = if seen { (MappedBy::Strip, STRIP) } else { (MappedBy::Spares, sys::AT_ONCE as u32) };
         let follows = |(n, frame): &(u32, &Frame)| frame.0 == first.0 + n && bit(&chunk.mapped, i + n) == seen;
         let count = (0..most.min(PARTS - i)).zip(frames).take_while(follows).count() as u32;
-        let pays = chunk.kind == Kind::Pages && (by == By::Spares || count >= WORTH);
+        let pays = chunk.kind == Kind::Pages && (by == MappedBy::Spares || count >= WORTH);
         (if pays { count } else { 0 }, by)
     }
 
@@ -70,15 +70,15 @@ impl Memory {
     pub fn map_several(
         &mut self,
         first: Frame,
-        (count, by): (u32, By),
+        (count, by): (u32, MappedBy),
         (vspace, address): (u64, u64),
         write: bool,
         attributes: sys::Attributes,
     ) -> Option<Result<u64, OutOfMemory>> {
         let own = sys::place(self.slot(first.0, 0));
         let (slot, strip) = match by {
-            By::Spares => (self.slot(first.0, PARTS), None),
-            By::Strip => {
+            MappedBy::Spares => (self.slot(first.0, PARTS), None),
+            MappedBy::Strip => {
                 let strip = self.strip_take(first.0, count)?;
                 (self.strip_slot(strip), Some(strip))
             }

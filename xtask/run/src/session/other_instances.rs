@@ -13,7 +13,7 @@ use xtask_common::words;
 
 /// The output of an additional instance.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct InstanceOutput {
     /// Its name.
     pub name: String,
     /// From its console.
@@ -45,10 +45,10 @@ impl Follower {
     ///
     /// # Errors
     /// A thread has failed.
-    pub fn end(self) -> Result<Heard, Failed> {
+    pub fn end(self) -> Result<InstanceOutput, Failed> {
         let console = self.console.map(Thread::join).transpose()?.unwrap_or_default();
         let transcript = self.link.map(Thread::join).transpose()?.unwrap_or_default();
-        Ok(Heard { name: self.name, console, transcript })
+        Ok(InstanceOutput { name: self.name, console, transcript })
     }
 }
 

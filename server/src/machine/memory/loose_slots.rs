@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use super::*;
 
 /// Slots that are allocated one by one.
-pub(super) struct Loose {
+pub(super) struct LooseSlots {
     /// For each leaf, for each slot that was ever allocated: the page that it maps, if it maps one, or, while it is
     /// free, the number of the next free slot.
     notes: Vec<Box<[u32]>>,
@@ -24,13 +24,13 @@ pub(super) struct Loose {
     leaf: u64,
 }
 
-impl Default for Loose {
+impl Default for LooseSlots {
     fn default() -> Self {
-        Loose { notes: Vec::new(), free: NONE, count: 0, mapping: 0, next: 0, end: 0, leaf: LOOSE_LEAF }
+        LooseSlots { notes: Vec::new(), free: NONE, count: 0, mapping: 0, next: 0, end: 0, leaf: LOOSE_LEAF }
     }
 }
 
-impl Loose {
+impl LooseSlots {
     /// Number of a slot.
     pub fn number(slot: u64) -> u32 {
         (slot - leaf_slot(LOOSE_LEAF, 0)) as u32
@@ -104,7 +104,7 @@ impl Memory {
 
     /// Frees an empty slot.
     pub fn slot_free(&mut self, slot: u64) {
-        let number = Loose::number(slot);
+        let number = LooseSlots::number(slot);
         let next = core::mem::replace(&mut self.loose.free, number);
         *self.loose.note(number) = next;
         self.loose.count += 1;

@@ -8,7 +8,7 @@ use core::arch::x86_64::__cpuid;
 /// The part of the state that is wrong.
 #[derive(Clone, Copy)]
 #[repr(u64)]
-pub enum What {
+pub enum StatePart {
     /// Flags that no arithmetic changes.
     Flags = 1,
     /// The selector in SS.
@@ -31,9 +31,9 @@ pub enum What {
 
 /// A part of the state that has changed.
 #[derive(Clone, Copy)]
-pub struct Wrong {
+pub struct StateMismatch {
     /// The part.
-    pub what: What,
+    pub what: StatePart,
     /// The value found.
     pub found: u64,
     /// The value expected.
@@ -51,12 +51,12 @@ struct Image([u64; WORDS]);
 
 /// The checked parts of the image: word range, what it holds, and which bits are checked. The x87 instruction and
 /// operand pointers are left out, and so is the image's header.
-const PLACES: [(core::ops::Range<usize>, What, u64); 5] = [
-    (0..1, What::X87Words, 0xff_ffff_ffff),
-    (3..4, What::Mxcsr, 0xffff_ffff),
-    (4..20, What::X87, u64::MAX),
-    (20..52, What::Sse, u64::MAX),
-    (72..WORDS, What::Avx, u64::MAX),
+const PLACES: [(core::ops::Range<usize>, StatePart, u64); 5] = [
+    (0..1, StatePart::X87Words, 0xff_ffff_ffff),
+    (3..4, StatePart::Mxcsr, 0xffff_ffff),
+    (4..20, StatePart::X87, u64::MAX),
+    (20..52, StatePart::Sse, u64::MAX),
+    (72..WORDS, StatePart::Avx, u64::MAX),
 ];
 /// The word that says which components an image contains.
 const COMPONENTS: usize = 64;
@@ -114,17 +114,17 @@ impl State {
     }
 
     /// Checks everything; returns the first difference.
-    pub fn look(&self) -> Option<Wrong> {
+    pub fn look(&self) -> Option<StateMismatch> {
         let flags: u64;
         // SAFETY: it only reads flags.
         unsafe { asm!("pushfq", "pop {flags}", flags = out(reg) flags) };
-        differs(What::Flags, flags & FLAGS, OWN_FLAGS)
-            .or_else(|| differs(What::StackSegment, stack_segment(), self.stack_segment))
+        differs(StatePart::Flags, flags & FLAGS, OWN_FLAGS)
+            .or_else(|| differs(StatePart::StackSegment, stack_segment(), self.stack_segment))
             .or_else(|| self.look_at_bases())
             .or_else(|| self.look_at_registers())
     }
 
-    fn look_at_bases(&self) -> Option<Wrong> {
+    fn look_at_bases(&self) -> Option<StateMismatch> {
         if !self.bases {
             return None;
         }
@@ -135,7 +135,7 @@ impl State {
             asm!("rdfsbase {fs}", "rdgsbase {gs}", fs = out(reg) fs, gs = out(reg) gs, options(nostack, preserves_flags));
         }
         let places = [&raw const BEHIND_FS, &raw const BEHIND_GS].map(|place| place.expose_provenance() as u64);
-        let bases = differs(What::Fs, fs, places[0]).or_else(|| differs(What::Gs, gs, places[1]));
+        let bases = differs(StatePart::Fs, fs, places[0]).or_else(|| differs(StatePart::Gs, gs, places[1]));
         bases.or_else(|| {
             let (fs, gs): (u64, u64);
             // SAFETY: the bases are the expected ones, so this reads the two statics.
@@ -143,11 +143,11 @@ impl State {
                 asm!("mov {fs}, fs:[0]", "mov {gs}, gs:[0]", fs = out(reg) fs, gs = out(reg) gs,
                      options(nostack, preserves_flags, readonly));
             }
-            differs(What::Fs, fs, BEHIND_FS).or_else(|| differs(What::Gs, gs, BEHIND_GS))
+            differs(StatePart::Fs, fs, BEHIND_FS).or_else(|| differs(StatePart::Gs, gs, BEHIND_GS))
         })
     }
 
-    fn look_at_registers(&self) -> Option<Wrong> {
+    fn look_at_registers(&self) -> Option<StateMismatch> {
         let mut now = Image([0; WORDS]);
         save(&mut now, self.avx);
         PLACES.iter().find_map(|(words, what, bits)| {
@@ -157,8 +157,8 @@ impl State {
     }
 }
 
-fn differs(what: What, found: u64, wanted: u64) -> Option<Wrong> {
-    (found != wanted).then_some(Wrong { what, found, wanted })
+fn differs(what: StatePart, found: u64, wanted: u64) -> Option<StateMismatch> {
+    (found != wanted).then_some(StateMismatch { what, found, wanted })
 }
 
 fn stack_segment() -> u64 {
