@@ -4,7 +4,7 @@
 //! the caller's. The runner uses the result of the last build: it is started once for each test binary and
 //! documentation test, and must not build in between. All runs except those of `cargo run` share a machine ([`batch`]).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{CargoArgs, RunArgs};
 use crate::batch::{self, Keeper};
+use crate::compiler;
 use crate::symbols::Files;
 use xtask_build::cargo::{PROGRAM_TARGET, TOOLCHAIN};
 use xtask_build::{Built, What, c, program_flags, setup};
@@ -98,7 +99,8 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     let runner = format!("target.{PROGRAM_TARGET}.runner=[{},'runner']", toml_string(&tool.to_string_lossy()));
     command.args(["--config", &runner]);
     // Flags in the environment override those in files, so ours are added where the caller's are.
-    let ours = program_flags(paths);
+    let flags = [program_flags(paths), compiler::set(paths, &mut command)?];
+    let ours = flags.join(OsStr::new("\u{1f}"));
     let joined = |theirs: OsString, separator: &str| {
         let mut all = theirs;
         if !all.is_empty() {
@@ -113,7 +115,8 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
         let theirs = theirs.to_string_lossy().split_whitespace().collect::<Vec<_>>().join("\u{1f}");
         command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", joined(theirs.into(), "\u{1f}"));
     } else {
-        let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{}]", toml_string(&ours.to_string_lossy()));
+        let flags = flags.map(|flag| toml_string(&flag.to_string_lossy())).join(",");
+        let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{flags}]");
         command.args(["--config", &flags]);
     }
     for (variable, tool) in c::front::variables(paths) {
