@@ -1,7 +1,7 @@
 //! Third-party crates on the network of std and on poll(2): mio, tokio, an HTTP server and an HTTP client.
 //!
-//! In the system, `hafnon cargo` compiles mio with patches (`docs/network.md`). Each of [`mio_events::patched`] fails or
-//! hangs there without them; all pass on the host, where mio uses epoll.
+//! In the system, `hafnon cargo` compiles mio with patches (`docs/network.md`). The tests in [`mio_events::patched`] are
+//! for what they correct; all pass on the host, where mio uses epoll.
 #![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Read, Write};
