@@ -98,6 +98,13 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Runs rustc; for `hafnon cargo`'s cargo to call.
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Rustc {
+        /// rustc, and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Runs the project's tests; the last line is `N passed, M failed`.
     ///
     /// `test conformance PREFIX...` runs the conformance cases with these prefixes. Three tests run only when named:

@@ -5,7 +5,7 @@
 //!
 //! | crate | holds |
 //! |---|---|
-//! | `common` | folders of the tree, messages, the build lock, threads, downloads |
+//! | `common` | folders of the tree, messages, the build lock, threads, downloads, patches |
 //! | `build` | set-up, the kernel, the parts of the system in order, the C library and compiler, the image |
 //! | `run` | QEMU and its lines, `run`, `cargo`, `install`, `disk`; backtraces, traces, gdb |
 //! | `conformance` | runs the conformance cases, keeps their results, counts them |
@@ -59,6 +59,7 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Uninstall { args } => xtask_run::install::uninstall(&paths, args),
         Command::Cc { args } => xtask_build::c::front::cc(&paths, args),
         Command::Runner { program, args } => xtask_run::cargo_command::runner(&paths, program.clone(), args.clone()),
+        Command::Rustc { args } => xtask_run::compiler::compile(&paths, args),
         Command::Bench(args) => {
             let code = xtask_bench::bench(&paths, args)?;
             // The page and the drawings show the accepted figures.

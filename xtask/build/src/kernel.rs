@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
+use xtask_common::patch;
 use xtask_common::paths::Paths;
 
 /// The variant of the kernel.
@@ -308,7 +309,7 @@ fn prepare_source(description: &Path, source: &Path, patches: &[(PathBuf, String
         copy(&tree.join(part), &source.join(part))?;
     }
     for (path, text) in patches {
-        apply(source, path, text)?;
+        patch::apply(source, text).map_err(|why| Error::Patch { patch: path.clone(), why })?;
     }
 
     let library = source.join(PYTHON_LIBRARY);
@@ -370,31 +371,6 @@ pub fn patches(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
         }
     }
     Ok(found)
-}
-
-/// Applies a patch that may change several files.
-fn apply(source: &Path, path: &Path, text: &str) -> Result<()> {
-    let error = |why: String| Error::Patch { patch: path.into(), why };
-    let mut rest = text;
-    let mut files = 0;
-    while let Some(start) = file_header(rest) {
-        let body = &rest[start..];
-        let end = file_header(&body[4..]).map_or(body.len(), |next| next + 4);
-        let patch = diffy::Patch::from_str(&body[..end]).map_err(|e| error(e.to_string()))?;
-        let name = patch.original().and_then(|name| name.split_once('/')).map(|(_, name)| name);
-        let name = name.ok_or_else(|| error("a part of it names no file".into()))?;
-        let target = source.join(name);
-        let patched = diffy::apply(&read(&target)?, &patch).map_err(|e| error(format!("{name}: {e}")))?;
-        write(&target, &patched)?;
-        rest = &body[end..];
-        files += 1;
-    }
-    if files == 0 { Err(error("it changes no file".into())) } else { Ok(()) }
-}
-
-/// Start of the part for the next file.
-fn file_header(text: &str) -> Option<usize> {
-    if text.starts_with("--- ") { Some(0) } else { text.find("\n--- ").map(|at| at + 1) }
 }
 
 // ---- the configuration ----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 //! the caller's. The runner uses the result of the last build: it is started once for each test binary and
 //! documentation test, and must not build in between. All runs except those of `cargo run` share a machine ([`batch`]).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::{CargoArgs, RunArgs};
 use crate::batch::{self, Keeper};
+use crate::compiler;
 use crate::symbols::Files;
 use xtask_build::cargo::{PROGRAM_TARGET, TOOLCHAIN};
 use xtask_build::{BuildOptions, Built, c, program_flags, setup};
@@ -96,9 +97,10 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     // A list, so that a path with a blank is one word.
     let tool = own_file()?;
     let runner = format!("target.{PROGRAM_TARGET}.runner=[{},'runner']", toml_string(&tool.to_string_lossy()));
-    command.args(["--config", &runner]);
+    let mut settings: Vec<OsString> = vec!["--config".into(), runner.into()];
     // Flags in the environment override those in files, so ours are added where the caller's are.
-    let ours = program_flags(paths);
+    let flags = [program_flags(paths), compiler::set(paths, &mut command)?];
+    let ours = flags.join(OsStr::new("\u{1f}"));
     let joined = |theirs: OsString, separator: &str| {
         let mut all = theirs;
         if !all.is_empty() {
@@ -113,8 +115,9 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
         let theirs = theirs.to_string_lossy().split_whitespace().collect::<Vec<_>>().join("\u{1f}");
         command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", joined(theirs.into(), "\u{1f}"));
     } else {
-        let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{}]", toml_string(&ours.to_string_lossy()));
-        command.args(["--config", &flags]);
+        let flags = flags.map(|flag| toml_string(&flag.to_string_lossy())).join(",");
+        let flags = format!("target.{PROGRAM_TARGET}.rustflags=[{flags}]");
+        settings.extend(["--config".into(), flags.into()]);
     }
     for (variable, tool) in c::front::variables(paths) {
         if env::var_os(&variable).is_none() {
@@ -135,8 +138,18 @@ pub fn command(paths: &Paths, args: &CargoArgs) -> Result<Command> {
     if args.raw_backtraces {
         command.env(RAW_BACKTRACES, "1");
     }
-    command.args(&args.args);
+    command.args(with_settings(&args.args, settings));
     Ok(command)
+}
+
+/// The caller's arguments with our settings. Cargo ignores a `--config` before its subcommand if another one follows it,
+/// so ours stand next to the caller's.
+fn with_settings(args: &[OsString], settings: Vec<OsString>) -> Vec<OsString> {
+    let is_config = |arg: &OsString| arg.to_string_lossy().split('=').next() == Some("--config");
+    let theirs = args.iter().take_while(|arg| *arg != "--").position(is_config).unwrap_or(0);
+    let mut all = args.to_vec();
+    all.splice(theirs..theirs, settings);
+    all
 }
 
 /// Runs a program that cargo built; returns its exit code.
@@ -163,4 +176,23 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
 
 fn toml_string(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_stand_next_to_those_of_the_caller() {
+        let with = |args: &str| {
+            let args: Vec<OsString> = args.split(' ').map(OsString::from).collect();
+            let all = with_settings(&args, vec!["--config".into(), "ours".into()]);
+            all.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(with("test --lib"), "--config ours test --lib");
+        assert_eq!(with("test --config a=1"), "test --config ours --config a=1");
+        assert_eq!(with("test --lib --config=a=1 -- --x"), "test --lib --config ours --config=a=1 -- --x");
+        assert_eq!(with("--config a=1 test"), "--config ours --config a=1 test");
+        assert_eq!(with("run -- --config a"), "--config ours run -- --config a");
+    }
 }

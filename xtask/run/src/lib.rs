@@ -4,6 +4,7 @@
 pub mod args;
 pub mod batch;
 pub mod cargo_command;
+pub mod compiler;
 pub mod disk;
 mod gdb;
 pub mod install;
