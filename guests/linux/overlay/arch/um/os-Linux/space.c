@@ -4,17 +4,19 @@
  * never started. All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
  *
  * A sub-domain is filled like a TLB; Linux' page tables are the truth:
- * 1. Where user code faults, what the tables allow at that page is mapped (map_from_tables), or what the fault's
- *    handler puts there (map).
- * 2. Which pages are mapped is recorded (shown_set).
- * 3. Before user code of a space runs again, Linux tells each page whose entry has changed (current_mm_sync). Those
- *    that are mapped are unmapped.
+ * 1. Where user code faults, what the tables allow at that page is mapped (show), after Linux has handled the fault if
+ *    need be.
+ * 2. Which pages are mapped is recorded (shown_set), and their entries are marked as being up to date.
+ * 3. Linux marks each entry that it changes, and tells the range. Before user code of a space runs again, those pages of
+ *    the range are unmapped that are mapped and have such an entry, or none (sync).
  *
  * The registers of code that has faulted stay in the machine as long as nobody needs them:
  * F1. A fault says its address and instruction only; `unfetched` remembers whose registers are missing.
  * F2. They are fetched before a signal or another kind of work for the task, before code of another task runs, and
  *     where the fault's handler looks at the stack pointer: for an access that no mapping allows.
  * F3. Otherwise the code repeats its instruction with the registers that it has.
+ *
+ * All this runs with interrupts disabled, except what Linux does for a system call, a fault or a signal.
  */
 
 #include <linux/kernel.h>
@@ -24,6 +26,8 @@
 #include <linux/string.h>
 #include <linux/xarray.h>
 #include <asm/pgtable.h>
+#include <asm/unistd.h>
+#include <asm/tlbflush.h>
 #include <as-layout.h>
 #include <kern.h>
 #include <kern_util.h>
@@ -33,6 +37,7 @@
 #include <mm_id.h>
 
 #include "interrupt.h"
+#include "space.h"
 #include "table.h"
 #include "vectors.h"
 
@@ -56,6 +61,8 @@
 
 struct space {
 	u32 process, vmar;
+	/* NULL until Linux has told it. */
+	struct mm_struct *mm;
 	struct xarray shown;
 	/* There was no memory to record a page: any page may be mapped. */
 	bool unknown;
@@ -64,6 +71,9 @@ struct space {
 };
 
 static struct space spaces[SPACES];
+/* Behind the last one that is used. */
+static int spaces_end;
+/* For Linux, which passes it on to functions that do not look at it. */
 int userspace_pid[NR_CPUS];
 
 /* Runs that were not handed to the system yet, all of one space. */
@@ -83,8 +93,6 @@ static struct {
 
 /* F1: whose registers are missing. */
 static struct uml_pt_regs *unfetched;
-/* The page at which user code has faulted, while Linux handles that; 0: none. */
-static unsigned long fault_page;
 
 void hafnon_left(void)
 {
@@ -94,6 +102,11 @@ void hafnon_left(void)
 static struct space *space_of(int pid)
 {
 	return pid >= FIRST && pid < FIRST + SPACES ? &spaces[pid - FIRST] : NULL;
+}
+
+static struct space *space_of_mm(struct mm_struct *mm)
+{
+	return space_of(mm->context.id.pid);
 }
 
 static int runs_flush(void)
@@ -133,15 +146,6 @@ static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 o
 	return err;
 }
 
-/* Execute and write permission need read permission; without it nothing is shown, and the access faults. */
-static u32 options_of(int prot)
-{
-	if (!(prot & UM_PROT_READ))
-		return 0;
-	return ZX_VM_PERM_READ | (prot & UM_PROT_WRITE ? ZX_VM_PERM_WRITE : 0) |
-	       (prot & UM_PROT_EXEC ? ZX_VM_PERM_EXECUTE : 0);
-}
-
 /* Step 2. */
 static void shown_set(struct space *space, unsigned long page)
 {
@@ -153,20 +157,62 @@ static void shown_set(struct space *space, unsigned long page)
 		space->unknown = true;
 }
 
-/* Step 3: unmaps what may be mapped of some pages. */
-static int shown_unmap(struct space *space, unsigned long first, unsigned long end)
+/* Step 3: which pages of a group have to be unmapped. */
+static unsigned long changed(struct mm_struct *mm, unsigned long page, unsigned long bits)
 {
-	unsigned long group;
+	pte_t *pte = virt_to_pte(mm, page << PAGE_SHIFT);
+	unsigned long left, found = 0;
+
+	/* A group is within one table. */
+	if (!pte)
+		return bits;
+	for (left = bits; left; left &= left - 1) {
+		int i = __ffs(left);
+
+		if (!pte_present(pte[i]) || pte_newpage(pte[i]) || pte_newprot(pte[i]))
+			found |= 1ul << i;
+	}
+	return found;
+}
+
+static int unmap_all(struct space *space)
+{
+	/* What waits may map pages there. */
+	int err = runs_flush();
+
+	if (err)
+		return err;
+	switch (hafnon->vmar_unmap(space->vmar, LOWEST, TASK_SIZE - LOWEST)) {
+	case ZX_OK:
+	case ZX_ERR_NOT_FOUND:
+		xa_destroy(&space->shown);
+		space->unknown = false;
+		return 0;
+	default:
+		space->broken = true;
+		return -ENOMEM;
+	}
+}
+
+/* Step 3. */
+static int sync(struct mm_struct *mm)
+{
+	struct space *space = space_of_mm(mm);
+	unsigned long first = mm->context.sync_tlb_range_from >> PAGE_SHIFT;
+	unsigned long end = mm->context.sync_tlb_range_to >> PAGE_SHIFT, group;
 	void *entry;
 	int err = 0;
 
+	if (!end || !space || !space->process)
+		return 0;
+	mm->context.sync_tlb_range_from = 0;
+	mm->context.sync_tlb_range_to = 0;
+	if (space->unknown)
+		return unmap_all(space);
 	xa_for_each_range(&space->shown, group, entry, first >> GROUP_SHIFT, (end - 1) >> GROUP_SHIFT) {
-		unsigned long start = group << GROUP_SHIFT, bits = xa_to_value(entry), part = bits;
+		unsigned long start = group << GROUP_SHIFT, bits = xa_to_value(entry);
+		unsigned long part = changed(mm, start, bits);
 
-		if (start < first)
-			part &= ~0ul << (first - start);
-		if (start + GROUP > end)
-			part &= (1ul << (end - start)) - 1;
 		if (!part)
 			continue;
 		bits &= ~part;
@@ -187,56 +233,40 @@ static int shown_unmap(struct space *space, unsigned long first, unsigned long e
 	return err;
 }
 
-/* Maps the page of a fault; elsewhere the first access does that. */
-int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
+void hafnon_sync_marked(void)
 {
-	struct space *space = space_of(id->pid);
-	u32 options = options_of(prot);
+	int i;
 
-	if (virt != fault_page || len != PAGE_SIZE || !options || id->pid != userspace_pid[0])
-		return unmap(id, virt, len);
-	shown_set(space, virt >> PAGE_SHIFT);
-	return runs_add(space, virt, len, offset, options);
+	for (i = 0; i < spaces_end; i++) {
+		struct space *space = &spaces[i];
+
+		/* The last of a space's users takes its tables away. */
+		if (space->process && space->mm && atomic_read(&space->mm->mm_users))
+			sync(space->mm);
+	}
+	um_tlb_sync(&init_mm);
 }
 
+/* Linux calls this once for each new space, in which nothing is mapped; otherwise its um_tlb_sync() would call these. */
 int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
 {
-	struct space *space = space_of(id->pid);
-	unsigned long start = max(addr, LOWEST), end = addr + len;
-	int err;
-
-	if (!space || !space->process)
-		return -EINVAL;
-	if (start >= end)
-		return 0;
-	err = shown_unmap(space, start >> PAGE_SHIFT, end >> PAGE_SHIFT);
-	if (err || !space->unknown)
-		return err;
-	if (end - start <= 64 * RUN_MAX)
-		return runs_add(space, start, end - start, 0, 0);
-	/* What waits may map pages in this range. */
-	err = runs_flush();
-	if (err)
-		return err;
-	switch (hafnon->vmar_unmap(space->vmar, start, end - start)) {
-	case ZX_OK:
-	case ZX_ERR_NOT_FOUND:
-		return 0;
-	default:
-		space->broken = true;
-		return -ENOMEM;
-	}
+	space_of(id->pid)->mm = container_of(id, struct mm_struct, context.id);
+	return 0;
 }
 
-/* The next access looks into Linux' tables. */
+int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
+{
+	return -EINVAL;
+}
+
 int protect(struct mm_id *id, unsigned long addr, unsigned long len, unsigned int prot)
 {
-	return unmap(id, addr, len);
+	return -EINVAL;
 }
 
 int syscall_stub_flush(struct mm_id *id)
 {
-	return runs_flush();
+	return 0;
 }
 
 void __switch_mm(struct mm_id *id)
@@ -244,14 +274,12 @@ void __switch_mm(struct mm_id *id)
 	userspace_pid[0] = id->pid;
 }
 
+/* Interrupts are disabled. */
 int start_userspace(unsigned long stub_stack)
 {
-	static int next;
-	int i;
+	struct space *space;
 
-	for (i = 0; i < SPACES; i++) {
-		struct space *space = &spaces[(next + i) % SPACES];
-
+	for (space = spaces; space < spaces + SPACES; space++) {
 		if (space->process)
 			continue;
 		if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar)) {
@@ -259,7 +287,7 @@ int start_userspace(unsigned long stub_stack)
 			return -ENOMEM;
 		}
 		xa_init(&space->shown);
-		next = (next + i + 1) % SPACES;
+		spaces_end = max_t(int, spaces_end, space - spaces + 1);
 		return space - spaces + FIRST;
 	}
 	return -ENOMEM;
@@ -268,9 +296,11 @@ int start_userspace(unsigned long stub_stack)
 void os_kill_ptraced_process(int pid, int reap_child)
 {
 	struct space *space = space_of(pid);
+	int enabled;
 
 	if (!space || !space->process)
 		return;
+	enabled = um_set_signals(0);
 	if (runs_space == space) {
 		run_count = 0;
 		runs_space = NULL;
@@ -282,6 +312,9 @@ void os_kill_ptraced_process(int pid, int reap_child)
 	hafnon->handle_close(space->process);
 	xa_destroy(&space->shown);
 	*space = (struct space){};
+	while (spaces_end && !spaces[spaces_end - 1].process)
+		spaces_end--;
+	um_set_signals(enabled);
 }
 
 static void state_to_regs(struct uml_pt_regs *regs, const struct vproc_state *s)
@@ -323,7 +356,7 @@ static void fetch(struct uml_pt_regs *regs)
 static bool run(struct uml_pt_regs *regs)
 {
 	struct vproc_page *page = hafnon->page;
-	struct space *space = space_of(userspace_pid[0]);
+	struct space *space = space_of_mm(current->mm);
 	struct vproc_state *s = &page->state;
 	bool same, repeats;
 	s32 status;
@@ -359,22 +392,29 @@ static bool run(struct uml_pt_regs *regs)
 	return true;
 }
 
-/* Maps what Linux' tables have at an address, if they allow the access. */
-static bool map_from_tables(u64 address, u64 code)
+/* What may be done with a page; 0: nothing, and an access faults. */
+static u32 options_of(pte_t pte)
 {
-	pte_t *pte = address < TASK_SIZE ? virt_to_pte(current->mm, address) : NULL;
-	int prot;
+	if (!pte_present(pte) || !pte_read(pte) || !pte_young(pte))
+		return 0;
+	return ZX_VM_PERM_READ | (pte_write(pte) && pte_dirty(pte) ? ZX_VM_PERM_WRITE : 0) |
+	       (pte_exec(pte) ? ZX_VM_PERM_EXECUTE : 0);
+}
 
-	if (!pte || !pte_present(*pte) || !pte_read(*pte) || !pte_young(*pte))
+/* Step 1: maps what Linux' tables have at an address, if they allow the access. */
+static bool show(u64 address, u64 code)
+{
+	struct space *space = space_of_mm(current->mm);
+	pte_t *pte = address < TASK_SIZE ? virt_to_pte(current->mm, address) : NULL;
+	u32 options = pte ? options_of(*pte) : 0;
+
+	if (!options || ((code & 2) && !(options & ZX_VM_PERM_WRITE)) || ((code & 16) && !(options & ZX_VM_PERM_EXECUTE)))
 		return false;
-	prot = UM_PROT_READ | (pte_exec(*pte) ? UM_PROT_EXEC : 0);
-	if (pte_write(*pte) && pte_dirty(*pte))
-		prot |= UM_PROT_WRITE;
-	if (((code & 2) && !(prot & UM_PROT_WRITE)) || ((code & 16) && !(prot & UM_PROT_EXEC)))
+	shown_set(space, address >> PAGE_SHIFT);
+	if (runs_add(space, address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK, options) || runs_flush())
 		return false;
-	shown_set(space_of(userspace_pid[0]), address >> PAGE_SHIFT);
-	return !runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
-			 options_of(prot)) && !runs_flush();
+	*pte = pte_mkuptodate(*pte);
+	return true;
 }
 
 static int signal_of(u64 vector)
@@ -426,12 +466,13 @@ static bool allowed(u64 address, u64 code)
 	return is;
 }
 
-static void page_fault(struct uml_pt_regs *regs, u64 address, u64 code)
+/* Whether the page is shown. */
+static bool page_fault(struct uml_pt_regs *regs, u64 address, u64 code)
 {
 	unfetched = regs;
 	regs->gp[HOST_IP] = hafnon->page->ip;
-	if (map_from_tables(address, code))
-		return;
+	if (show(address, code))
+		return true;
 	unblock_signals();
 	if (!allowed(address, code)) {
 		block_signals();
@@ -441,10 +482,26 @@ static void page_fault(struct uml_pt_regs *regs, u64 address, u64 code)
 	}
 	regs->faultinfo = (struct faultinfo){ code, address, PAGE_FAULT };
 	segv_handler(SIGSEGV, NULL, regs);
-	fault_page = address & PAGE_MASK;
+	return false;
 }
 
-static void stopped(struct uml_pt_regs *regs)
+/* The system calls for which Linux reads or writes regs->fp; others that do make the task work (_TIF_WORK_MASK). */
+static bool uses_vectors(u64 number)
+{
+	switch (number) {
+	case __NR_rt_sigreturn:
+	case __NR_clone:
+	case __NR_fork:
+	case __NR_vfork:
+	case __NR_clone3:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether the page of a fault has to be shown now. */
+static bool stopped(struct uml_pt_regs *regs)
 {
 	struct vproc_page *page = hafnon->page;
 
@@ -455,12 +512,13 @@ static void stopped(struct uml_pt_regs *regs)
 		regs->gp[HOST_CX] = regs->gp[HOST_IP];
 		regs->gp[HOST_R11] = regs->gp[HOST_EFLAGS];
 		PT_SYSCALL_NR(regs->gp) = page->state.rax;
+		if (uses_vectors(page->state.rax))
+			hafnon_vectors_flush();
 		unblock_signals();
 		handle_syscall(regs);
 		break;
 	case REASON_PAGE_FAULT:
-		page_fault(regs, page->address, page->code);
-		break;
+		return !page_fault(regs, page->address, page->code);
 	case REASON_EXCEPTION:
 		exception(regs);
 		break;
@@ -473,28 +531,34 @@ static void stopped(struct uml_pt_regs *regs)
 		fetch(regs);
 		force_sig(SIGSYS);
 	}
+	return false;
 }
 
 void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
 {
+	bool faulted = false;
+
 	for (;;) {
 		block_signals();
 		while (read_thread_flags() & _TIF_WORK_MASK) {
 			if (unfetched == regs)
 				fetch(regs);
+			hafnon_vectors_flush();
 			unblock_signals();
 			interrupt_end();
 			block_signals();
 		}
-		current_mm_sync();
-		fault_page = 0;
+		sync(current->mm);
+		/* Otherwise the code faults again. */
+		if (faulted)
+			show(regs->faultinfo.cr2, regs->faultinfo.error_code);
 		runs_flush();
 		regs->is_user = 1;
 		if (!run(regs)) {
 			unblock_signals();
 			fatal_sigsegv();
 		}
-		stopped(regs);
+		faulted = stopped(regs);
 		PT_SYSCALL_NR(regs->gp) = -1;
 	}
 }
