@@ -15,11 +15,12 @@ use crate::args::TestArgs;
 use crate::{Cases, Context, Test, expect, expect_part};
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
+use xtask_run::args::Accel;
 use xtask_run::linux::{self, Guest};
 use xtask_run::session::End;
 
 /// Our programs, in `guests/linux/tests`.
-const PROGRAMS: [&str; 2] = ["vectors", "hostile"];
+const PROGRAMS: [&str; 3] = ["vectors", "hostile", "timer"];
 
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
@@ -31,6 +32,8 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.input", input),
         Test::one("linux.files", files),
         Test::one("linux.preempted", preempted),
+        Test::one("linux.timers", timers),
+        Test::one("linux.storm", storm),
         Test::one("linux.panics", panics),
         Test::one("linux.hostile", hostile),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
@@ -93,6 +96,53 @@ fn preempted(context: &Context<'_>) -> Result<()> {
     let done = run(context, &["sh", "-c", script], |_| {})?;
     ended(&done, 3)?;
     expect("the output", &text(&done.output), &"slept\n".into())
+}
+
+/// A timer is never late by more than a tick, 10 ms, whatever keeps the processor busy: a system call of 100 ms, a loop,
+/// page faults. The guest's clock counts instructions, so the host's load changes nothing.
+fn timers(context: &Context<'_>) -> Result<()> {
+    let script = "for load in kernel user fault; do timer 1 $load || exit 9; done; timer 0 sleep\n\
+                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10 ] && echo interrupted\n\
+                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 10 ] && echo preempted";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| {
+        guest.accel = Accel::Counting;
+        guest.programs = programs;
+    })?;
+    ended(&done, 0)?;
+    let output = text(&done.output);
+    let lines: Vec<&str> = output.lines().collect();
+    let [loads @ .., slept, "interrupted", "preempted"] = &lines[..] else { bail!("the output is\n{output}") };
+    let numbers = |line: &str| -> Vec<u64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
+    for line in loads {
+        if !matches!(numbers(line)[..], [times, late] if times >= 100 && late < 10_000) {
+            bail!("timers are late: {output}");
+        }
+    }
+    expect("measurements", &loads.len(), &3)?;
+    if !matches!(numbers(slept)[..], [micros] if (1_000_000..=1_020_000).contains(&micros)) {
+        bail!("a second is not one: {slept}");
+    }
+    Ok(())
+}
+
+/// Interrupts every few hundred instructions, each of which asks for the next task: what runs in Linux, and Linux itself,
+/// computes what it computes without them.
+fn storm(context: &Context<'_>) -> Result<()> {
+    let script = "for n in 1 2 3; do (i=0; while [ $i -lt 200 ]; do i=$((i + 1)); done; echo $i | cat) & done; wait\n\
+                  dd if=/dev/zero bs=64k count=8 2>/dev/null | sha1sum\n\
+                  (seq 2000 | sort -r | tail -n 1) & (seq 100 | gzip | gunzip | wc -l) & wait\n\
+                  hostile 5 20 && vectors > /tmp/seen && ! grep -v ': 0 wrong' /tmp/seen\n\
+                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10000 ] && echo interrupted\n\
+                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 100 ] && echo preempted";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| {
+        guest.accel = Accel::Counting;
+        guest.append = vec!["interrupt.storm=4000".into()];
+        guest.programs = programs;
+    })?;
+    ended(&done, 0)?;
+    expect("the output", &text(&done.output), &String::new())
 }
 
 /// Kernel panics and too little memory end with 1 and a reason.

@@ -5,9 +5,9 @@
  * (upcall.c). Otherwise it is pending, and the kernel looks for it when it enables interrupts and when it is idle.
  */
 
-#include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/kernel.h>
+#include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <irq_kern.h>
@@ -34,16 +34,11 @@ static s64 deadline = ZX_TIME_INFINITE;
 static u64 interval;
 
 /*
- * For tests: with the option hafnon_storm=N the timer fires at most N nanoseconds after each interrupt, too, and each
+ * For tests: with the option interrupt.storm=N the timer fires at most N nanoseconds after each interrupt, too, and each
  * interrupt asks for the next task.
  */
-static u32 storm;
-
-static int __init storm_option(char *value)
-{
-	return kstrtou32(value, 0, &storm);
-}
-early_param("hafnon_storm", storm_option);
+static uint storm;
+module_param(storm, uint, 0444);
 
 static u32 storm_random(void)
 {

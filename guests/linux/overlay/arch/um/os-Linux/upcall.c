@@ -26,6 +26,7 @@
  */
 
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/stringify.h>
@@ -123,11 +124,17 @@ void hafnon_upcalls_start(void)
 	page->resume_to = (u64)upcall_resume_to;
 }
 
+/* In /sys/module/upcall/parameters: how often kernel code was interrupted, and how often it was preempted then. */
+static ulong interrupted, preempted;
+module_param(interrupted, ulong, 0444);
+module_param(preempted, ulong, 0444);
+
 void upcall(void);
 void upcall(void)
 {
 	signals_enabled = 0;
 	barrier();
+	interrupted++;
 	hafnon_interrupts(&hafnon_no_user);
 	hafnon_preempt();
 	barrier();
@@ -141,6 +148,7 @@ void hafnon_preempt(void)
 {
 	if (preempt_count() || !need_resched() || test_thread_flag(TIF_USES_USER_PAGE))
 		return;
+	preempted++;
 	preempt_schedule_irq();
 	/* P2 */
 	hafnon_sync_marked();
