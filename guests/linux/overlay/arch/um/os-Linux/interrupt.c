@@ -18,6 +18,7 @@
 #include "interrupt.h"
 #include "table.h"
 #include "upcall.h"
+#include "user.h"
 
 enum { KEY_TIMER = 1, KEY_INPUT = 2 };
 
