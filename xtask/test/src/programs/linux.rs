@@ -126,18 +126,18 @@ fn timers(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts every few hundred instructions, each of which asks for the next task: what runs in Linux, and Linux itself,
+/// Interrupts after at most some thousand instructions, each of which asks for the next task: what runs in Linux, and Linux itself,
 /// computes what it computes without them.
 fn storm(context: &Context<'_>) -> Result<()> {
-    let script = "for n in 1 2 3; do (i=0; while [ $i -lt 50 ]; do i=$((i + 1)); done; echo $n $i) & done; wait\n\
-                  dd if=/dev/zero bs=16k count=4 2>/dev/null | sha1sum\n\
-                  hostile 5 5 | head -n 1; seq 300 | sort -r | tail -n 1\n\
-                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10000 ] && echo interrupted\n\
-                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 100 ] && echo preempted; exit 0";
+    let script = "cd /sys/module; before=$(cat upcall/parameters/interrupted); echo 10000 > interrupt/parameters/storm\n\
+                  for n in 1 2 3; do (i=0; while [ $i -lt 20 ]; do i=$((i + 1)); done; echo $n $i) & done; wait\n\
+                  dd if=/dev/zero bs=16k count=1 2>/dev/null | sha1sum; seq 30 | sort -r | tail -n 1; hostile 5 2 | head -n 1\n\
+                  echo 0 > interrupt/parameters/storm\n\
+                  [ $(cat upcall/parameters/interrupted) -gt $((before + 300)) ] && echo interrupted\n\
+                  [ $(cat upcall/parameters/preempted) -gt 100 ] && echo preempted; exit 0";
     let programs = programs(context)?;
     let done = run(context, &["sh", "-c", script], |guest| {
         guest.accel = Accel::Counting;
-        guest.append = vec!["interrupt.storm=4000".into()];
         guest.programs = programs;
     })?;
     ended(&done, 0)?;
@@ -145,9 +145,9 @@ fn storm(context: &Context<'_>) -> Result<()> {
     // The loops end in any order.
     let mut lines: Vec<&str> = output.lines().collect();
     lines.get_mut(..3).into_iter().for_each(<[_]>::sort_unstable);
-    let sum = "1adc95bebe9eea8c112d40cd04ab7a8d75c4f961  -";
-    let hostile = "5 ended, some by a signal: yes";
-    expect("the output", &lines, &vec!["1 50", "2 50", "3 50", sum, hostile, "1", "interrupted", "preempted"])
+    let sum = "897256b6709e1a4da9daba92b6bde39ccfccd8c1  -";
+    let hostile = "2 ended, some by a signal: yes";
+    expect("the output", &lines, &vec!["1 20", "2 20", "3 20", sum, "1", hostile, "interrupted", "preempted"])
 }
 
 /// Kernel panics and too little memory end with 1 and a reason.

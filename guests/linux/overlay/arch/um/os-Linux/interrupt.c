@@ -35,11 +35,11 @@ static s64 deadline = ZX_TIME_INFINITE;
 static u64 interval;
 
 /*
- * For tests: with the option interrupt.storm=N the timer fires at most N nanoseconds after each interrupt, too, and each
- * interrupt asks for the next task.
+ * For tests: with a number in /sys/module/interrupt/parameters/storm the timer fires at most so many nanoseconds after
+ * each interrupt, too, and each interrupt asks for the next task.
  */
 static uint storm;
-module_param(storm, uint, 0444);
+module_param(storm, uint, 0644);
 
 static u32 storm_random(void)
 {
@@ -54,9 +54,10 @@ static u32 storm_random(void)
 static void arm(void)
 {
 	s64 at = deadline;
+	uint within = READ_ONCE(storm);
 
-	if (storm)
-		at = min_t(s64, at, hafnon->now() + storm_random() % storm);
+	if (within)
+		at = min_t(s64, at, hafnon->now() + storm_random() % within);
 	if (at == ZX_TIME_INFINITE) {
 		hafnon->timer_cancel(hafnon->timer);
 		return;
