@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -48,6 +49,7 @@ static void null_and_clock(void) {
 
 static void descriptors(void) {
     samples dups = {0}, closes = {0}, create = {0}, last = {0}, signal = {0}, take = {0}, ready = {0};
+    samples selected = {0};
     int event = eventfd(0, 0), copy;
     CHECK(event);
     ROUNDS(TIMES) {
@@ -59,6 +61,10 @@ static void descriptors(void) {
     ROUNDS(TIMES) {
         TIME(signal, CHECK(write(event, &one, sizeof one)));
         TIME(ready, CHECK(poll(&item, 1, -1)));
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(event, &set);
+        TIME(selected, CHECK(select(event + 1, &set, NULL, NULL, NULL)));
         TIME(take, CHECK(read(event, &one, sizeof one)));
     }
     CHECK(close(event));
@@ -73,6 +79,7 @@ static void descriptors(void) {
     meter_report("eventfd_write", &signal);
     meter_report("eventfd_read", &take);
     meter_report("poll_ready", &ready);
+    meter_report("select_ready", &selected);
 }
 
 static void epolls(void) {

@@ -34,9 +34,8 @@ use xtask_common::ui::Ui;
 /// Memory of the machine in addition to Linux', in bytes.
 const RESERVE: u64 = 384 << 20;
 
-/// The kernel's options: Linux cannot calibrate its delay loop yet. Its messages go to our standard error, and nobody
-/// reads /dev/console.
-const OPTIONS: [&str; 4] = ["lpj=1000000", "console=err0", "console=ttynull", QUIET];
+/// The kernel's options: its messages go to our standard error, and nobody reads /dev/console.
+const OPTIONS: [&str; 3] = ["console=err0", "console=ttynull", QUIET];
 const QUIET: &str = "quiet";
 
 /// A Linux that can be run.

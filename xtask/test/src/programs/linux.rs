@@ -15,11 +15,12 @@ use crate::args::TestArgs;
 use crate::{Cases, Context, Test, expect, expect_part};
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
+use xtask_run::args::Accel;
 use xtask_run::linux::{self, Guest};
 use xtask_run::session::End;
 
 /// Our programs, in `guests/linux/tests`.
-const PROGRAMS: [&str; 2] = ["vectors", "hostile"];
+const PROGRAMS: [&str; 3] = ["vectors", "hostile", "timer"];
 
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
@@ -31,6 +32,8 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.input", input),
         Test::one("linux.files", files),
         Test::one("linux.preempted", preempted),
+        Test::one("linux.timers", timers),
+        Test::one("linux.storm", storm),
         Test::one("linux.panics", panics),
         Test::one("linux.hostile", hostile),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
@@ -95,6 +98,58 @@ fn preempted(context: &Context<'_>) -> Result<()> {
     expect("the output", &text(&done.output), &"slept\n".into())
 }
 
+/// A timer is never late by more than a tick, 10 ms, whatever keeps the processor busy: a system call of 100 ms, a loop,
+/// page faults. The guest's clock counts instructions, so the host's load changes nothing.
+fn timers(context: &Context<'_>) -> Result<()> {
+    let script = "for load in kernel user fault; do timer 1 $load || exit 9; done; timer 0 sleep\n\
+                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10 ] && echo interrupted\n\
+                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 10 ] && echo preempted";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| {
+        guest.accel = Accel::Counting;
+        guest.programs = programs;
+    })?;
+    ended(&done, 0)?;
+    let output = text(&done.output);
+    let lines: Vec<&str> = output.lines().collect();
+    let [loads @ .., slept, "interrupted", "preempted"] = &lines[..] else { bail!("the output is\n{output}") };
+    let numbers = |line: &str| -> Vec<u64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
+    for line in loads {
+        if !matches!(numbers(line)[..], [times, late] if times >= 100 && late < 10_000) {
+            bail!("timers are late: {output}");
+        }
+    }
+    expect("measurements", &loads.len(), &3)?;
+    if !matches!(numbers(slept)[..], [micros] if (1_000_000..=1_020_000).contains(&micros)) {
+        bail!("a second is not one: {slept}");
+    }
+    Ok(())
+}
+
+/// Interrupts after at most some thousand instructions, each of which asks for the next task: what runs in Linux, and Linux itself,
+/// computes what it computes without them.
+fn storm(context: &Context<'_>) -> Result<()> {
+    let script = "cd /sys/module; before=$(cat upcall/parameters/interrupted); echo 10000 > interrupt/parameters/storm\n\
+                  for n in 1 2 3; do (i=0; while [ $i -lt 20 ]; do i=$((i + 1)); done; echo $n $i) & done; wait\n\
+                  dd if=/dev/zero bs=16k count=1 2>/dev/null | sha1sum; seq 30 | sort -r | tail -n 1; hostile 5 2 | head -n 1\n\
+                  echo 0 > interrupt/parameters/storm\n\
+                  [ $(cat upcall/parameters/interrupted) -gt $((before + 300)) ] && echo interrupted\n\
+                  [ $(cat upcall/parameters/preempted) -gt 100 ] && echo preempted; exit 0";
+    let programs = programs(context)?;
+    let done = run(context, &["sh", "-c", script], |guest| {
+        guest.accel = Accel::Counting;
+        guest.programs = programs;
+    })?;
+    ended(&done, 0)?;
+    let output = text(&done.output);
+    // The loops end in any order.
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.get_mut(..3).into_iter().for_each(<[_]>::sort_unstable);
+    let sum = "897256b6709e1a4da9daba92b6bde39ccfccd8c1  -";
+    let hostile = "2 ended, some by a signal: yes";
+    expect("the output", &lines, &vec!["1 20", "2 20", "3 20", sum, "1", hostile, "interrupted", "preempted"])
+}
+
 /// Kernel panics and too little memory end with 1 and a reason.
 fn panics(context: &Context<'_>) -> Result<()> {
     let full = "echo 1 > /proc/sys/vm/panic_on_oom; tail /dev/zero; exit 0";
@@ -111,9 +166,10 @@ fn panics(context: &Context<'_>) -> Result<()> {
 
 /// Random code with random registers, as a user without rights: Linux' own rules hold, and nothing is left.
 fn hostile(context: &Context<'_>) -> Result<()> {
-    let script = "before=$(ls -d /proc/[0-9]* | wc -l)\n\
+    // Linux' own threads, the children of the second, come and go.
+    let script = "count() { grep -L '^PPid:[^0-9]*[02]$' /proc/[0-9]*/status | wc -l; }; before=$(count)\n\
                   for seed in 1 2 23; do hostile $seed 200 || exit 9; vectors > /tmp/seen || exit 8; grep -v ': 0 wrong' /tmp/seen; done\n\
-                  after=$(ls -d /proc/[0-9]* | wc -l); [ $before = $after ] && echo nothing is left";
+                  after=$(count); [ $before = $after ] && echo nothing is left";
     let programs = programs(context)?;
     let done = run(context, &["sh", "-c", script], |guest| guest.programs = programs)?;
     let one = "200 ended, some by a signal: yes\nframe: changed\nnoise: 100 ended\nfresh: 1f80 37f\n";

@@ -13,6 +13,7 @@
 #include <hvc_console.h>
 
 #include "interrupt.h"
+#include "outside.h"
 #include "table.h"
 
 #define TERMINAL 0
@@ -27,7 +28,7 @@ int hafnon_console_irq = -1;
 static ssize_t console_get(uint32_t terminal, u8 *buf, size_t count)
 {
 	static bool ended;
-	s64 len = hafnon->input(buf, count);
+	s64 len = hafnon_input(buf, count);
 
 	if (len >= 0)
 		return len;
@@ -40,7 +41,7 @@ static ssize_t console_get(uint32_t terminal, u8 *buf, size_t count)
 
 static ssize_t console_put(uint32_t terminal, const u8 *buf, size_t count)
 {
-	hafnon->write(OUTPUT, buf, count);
+	hafnon_write(OUTPUT, buf, count);
 	return count;
 }
 
@@ -94,7 +95,7 @@ device_initcall(console_terminal);
 
 static void error_write(struct console *console, const char *text, unsigned int len)
 {
-	hafnon->write(ERROR, text, len);
+	hafnon_write(ERROR, text, len);
 }
 
 static struct console error_console = {

@@ -10,6 +10,7 @@
 #include <linux/string.h>
 #include <os.h>
 
+#include "outside.h"
 #include "table.h"
 
 #define INITRD 4
@@ -48,7 +49,7 @@ static long put(int fd, const void *buf, long count)
 {
 	if (fd != OUTPUT && fd != ERROR)
 		return -EBADF;
-	hafnon->write(fd, buf, count);
+	hafnon_write(fd, buf, count);
 	return count;
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts and time. An interrupt is a packet at the port that is bound to the virtual processor: it stops code in a
- * sub-domain, and is pending while the kernel runs, which looks for it when it enables interrupts and when it is idle.
+ * Interrupts and time. An interrupt is a packet at the port that is bound to the virtual processor: an event
+ * (docs/virtual-processors.md). It stops code in a sub-domain and interrupts kernel code that has interrupts enabled
+ * (upcall.c). Otherwise it is pending, and the kernel looks for it when it enables interrupts and when it is idle.
  */
 
 #include <linux/interrupt.h>
 #include <linux/kernel.h>
+#include <linux/moduleparam.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <irq_kern.h>
 #include <kern_util.h>
@@ -14,30 +17,77 @@
 
 #include "interrupt.h"
 #include "table.h"
+#include "upcall.h"
+#include "user.h"
 
 enum { KEY_TIMER = 1, KEY_INPUT = 2 };
 
+/* Whether interrupts are enabled, as Linux looks at it; the page says it to the system. */
 int signals_enabled;
+
+struct uml_pt_regs hafnon_no_user;
 
 /* Whether the port will get a packet when the timer fires. */
 static bool armed;
+/* When Linux wants its next interrupt of the timer, in nanoseconds of the monotonic clock. */
+static s64 deadline = ZX_TIME_INFINITE;
 /* Nanoseconds between two ticks of a periodic timer; 0: it fires once. */
 static u64 interval;
 
-static void arm(u64 nsecs)
+/*
+ * For tests: with a number in /sys/module/interrupt/parameters/storm the timer fires at most so many nanoseconds after
+ * each interrupt, too, and each interrupt asks for the next task.
+ */
+static uint storm;
+module_param(storm, uint, 0644);
+
+static u32 storm_random(void)
 {
+	static u32 state = 1;
+
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	return state;
+}
+
+static void arm(void)
+{
+	s64 at = deadline;
+	uint within = READ_ONCE(storm);
+
+	if (within)
+		at = min_t(s64, at, hafnon->now() + storm_random() % within);
+	if (at == ZX_TIME_INFINITE) {
+		hafnon->timer_cancel(hafnon->timer);
+		return;
+	}
 	if (!armed && hafnon->wait_async(hafnon->timer, hafnon->port, KEY_TIMER, ZX_TIMER_SIGNALED, 0))
 		panic("the timer cannot be waited for");
 	armed = true;
-	hafnon->timer_set(hafnon->timer, hafnon->now() + nsecs, 0);
+	hafnon->timer_set(hafnon->timer, at, 0);
 }
 
-static bool take_event(void)
+/* The timer has fired: for Linux, unless Linux has set it anew meanwhile. */
+static void timer(struct uml_pt_regs *regs)
+{
+	bool due = hafnon->now() >= deadline;
+
+	armed = false;
+	if (due)
+		deadline = interval ? hafnon->now() + interval : ZX_TIME_INFINITE;
+	if (storm)
+		set_tsk_need_resched(current);
+	arm();
+	if (due)
+		timer_handler(0, NULL, regs);
+}
+
+static void take_event(void)
 {
 	u64 was = 0;
 
 	asm volatile("xchg %0, %1" : "+m"(hafnon->page->pending), "+r"(was) : : "memory");
-	return was;
 }
 
 /* Handles all interrupts that have come. Interrupts are disabled. */
@@ -49,10 +99,7 @@ void hafnon_interrupts(struct uml_pt_regs *regs)
 	while ((key = hafnon->packet(hafnon->port)) != 0) {
 		switch (key) {
 		case KEY_TIMER:
-			armed = false;
-			if (interval)
-				arm(interval);
-			timer_handler(0, NULL, regs);
+			timer(regs);
 			break;
 		case KEY_INPUT:
 			hafnon_input_came();
@@ -65,25 +112,26 @@ void hafnon_interrupts(struct uml_pt_regs *regs)
 
 void block_signals(void)
 {
+	WRITE_ONCE(hafnon->page->enabled, 0);
+	barrier();
 	signals_enabled = 0;
 	barrier();
 }
 
 void unblock_signals(void)
 {
-	/* The kernel itself: no user registers. */
-	static struct uml_pt_regs none;
-
 	if (signals_enabled)
 		return;
 	for (;;) {
 		signals_enabled = 1;
 		barrier();
+		WRITE_ONCE(hafnon->page->enabled, 1);
+		barrier();
 		if (!READ_ONCE(hafnon->page->pending))
 			return;
-		signals_enabled = 0;
-		barrier();
-		hafnon_interrupts(&none);
+		block_signals();
+		hafnon_interrupts(&hafnon_no_user);
+		hafnon_preempt();
 	}
 }
 
@@ -134,31 +182,39 @@ int os_timer_create(void)
 int os_timer_one_shot(unsigned long long nsecs)
 {
 	interval = 0;
-	arm(nsecs);
+	deadline = hafnon->now() + nsecs;
+	arm();
 	return 0;
 }
 
 int os_timer_set_interval(unsigned long long nsecs)
 {
 	interval = nsecs;
-	arm(nsecs);
+	deadline = hafnon->now() + nsecs;
+	arm();
 	return 0;
 }
 
 void os_timer_disable(void)
 {
 	interval = 0;
-	hafnon->timer_cancel(hafnon->timer);
+	deadline = ZX_TIME_INFINITE;
+	arm();
 }
 
+/* Vector registers that the launcher's functions use must not be in use when an upcall comes. */
 long long os_nsecs(void)
 {
-	return hafnon->now();
+	int enabled = um_set_signals(0);
+	long long now = hafnon->now();
+
+	um_set_signals(enabled);
+	return now;
 }
 
 long long os_persistent_clock_emulation(void)
 {
-	return hafnon->boot_time + hafnon->now();
+	return hafnon->boot_time + os_nsecs();
 }
 
 /* No interrupt comes from a file descriptor. */

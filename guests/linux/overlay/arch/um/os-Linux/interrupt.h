@@ -13,7 +13,4 @@ extern int hafnon_console_irq;
 /* Wakes who waits for the launcher's standard input. */
 void hafnon_input_came(void);
 
-/* The code that stopped last can only be entered again, not resumed. */
-void hafnon_left(void);
-
 #endif

@@ -14,7 +14,9 @@
 #include <os.h>
 #include <skas.h>
 
+#include "outside.h"
 #include "table.h"
+#include "upcall.h"
 #include "vectors.h"
 
 const struct table *hafnon;
@@ -29,7 +31,7 @@ static void say(const char *format, va_list args)
 	static char line[512];
 	int len = vscnprintf(line, sizeof(line), format, args);
 
-	hafnon->write(ERROR, line, len);
+	hafnon_write(ERROR, line, len);
 }
 
 #define SAY(name)					\
@@ -56,7 +58,7 @@ int printf(const char *format, ...)
 
 void um_early_printk(const char *s, unsigned int n)
 {
-	hafnon->write(ERROR, s, n);
+	hafnon_write(ERROR, s, n);
 }
 
 void os_flush_stdout(void)
@@ -74,15 +76,13 @@ long __ref _start(const struct table *table, int argc, char **argv)
 
 void os_dump_core(void)
 {
-	hafnon->exit(uml_exitcode ? uml_exitcode : 1);
-	for (;;)
-		;
+	hafnon_exit(uml_exitcode ? uml_exitcode : 1);
 }
 
 void exit(int code);
 void exit(int code)
 {
-	hafnon->exit(code);
+	hafnon_exit(code);
 }
 
 unsigned long os_get_top_address(void)
@@ -93,6 +93,7 @@ unsigned long os_get_top_address(void)
 void os_early_checks(void)
 {
 	hafnon_vectors_start();
+	hafnon_upcalls_start();
 }
 
 void os_check_bugs(void)
@@ -136,7 +137,7 @@ int os_getpid(void)
 
 ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 {
-	hafnon->random(buf, len);
+	hafnon_random(buf, len);
 	return len;
 }
 

@@ -1,40 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Address spaces and user code. An address space of Linux' is a sub-domain of the virtual processor: a process that is
- * never started. All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
+ * Address spaces. An address space of Linux' is a sub-domain of the virtual processor: a process that is never started.
+ * All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
  *
  * A sub-domain is filled like a TLB; Linux' page tables are the truth:
- * 1. Where user code faults, what the tables allow at that page is mapped (map_from_tables), or what the fault's
- *    handler puts there (map).
- * 2. Which pages are mapped is recorded (shown_set).
- * 3. Before user code of a space runs again, Linux tells each page whose entry has changed (current_mm_sync). Those
- *    that are mapped are unmapped.
+ * 1. Where user code faults, what the tables allow at that page is mapped (hafnon_show), after Linux has handled the
+ *    fault if need be.
+ * 2. Which pages are mapped is recorded (shown_set), and their entries are marked as being up to date.
+ * 3. Linux marks each entry that it changes, and tells the range. Before user code of a space runs again, those pages of
+ *    the range are unmapped that are mapped and have such an entry, or none (hafnon_sync).
  *
- * The registers of code that has faulted stay in the machine as long as nobody needs them:
- * F1. A fault says its address and instruction only; `unfetched` remembers whose registers are missing.
- * F2. They are fetched before a signal or another kind of work for the task, before code of another task runs, and
- *     where the fault's handler looks at the stack pointer: for an access that no mapping allows.
- * F3. Otherwise the code repeats its instruction with the registers that it has.
+ * Interrupts are disabled for all of it.
  */
 
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
-#include <linux/signal.h>
-#include <linux/string.h>
-#include <linux/xarray.h>
 #include <asm/pgtable.h>
+#include <asm/tlbflush.h>
 #include <as-layout.h>
-#include <kern.h>
 #include <kern_util.h>
 #include <os.h>
 #include <skas.h>
-#include <sysdep/ptrace.h>
 #include <mm_id.h>
 
-#include "interrupt.h"
+#include "shown.h"
+#include "space.h"
 #include "table.h"
-#include "vectors.h"
+#include "user.h"
 
 /* The system has at most this many address spaces. */
 #define SPACES 2048
@@ -45,18 +38,18 @@
 #define RUNS 128
 /* The lowest address of a sub-domain. */
 #define LOWEST 0x200000ul
-/* Flags that a program may not change: interrupts are enabled. */
-#define FLAGS_SET 0x202ul
-#define FLAG_TRAP 0x100ul
-#define PAGE_FAULT 14
-
-/* `shown` has a word for each group of pages, with a bit for each page that may be mapped. */
-#define GROUP_SHIFT 5
-#define GROUP (1ul << GROUP_SHIFT)
+/* A fault maps pages of the same group of this many only: within a word of the record and a table of Linux'. */
+#define AROUND 16ul
+static_assert(64 % AROUND == 0 && LEAF_PAGES == PTRS_PER_PTE);
 
 struct space {
+	/* Linux has it. */
+	bool used;
+	/* 0: there is none, because there was no memory for it. */
 	u32 process, vmar;
-	struct xarray shown;
+	/* NULL until Linux has told it. */
+	struct mm_struct *mm;
+	struct shown shown;
 	/* There was no memory to record a page: any page may be mapped. */
 	bool unknown;
 	/* A page could not be unmapped, or not be mapped: no code may run here any more. */
@@ -64,39 +57,41 @@ struct space {
 };
 
 static struct space spaces[SPACES];
+/* Behind the last one that is used. */
+static int spaces_end;
+/* For Linux, which passes it on to functions that do not look at it. */
 int userspace_pid[NR_CPUS];
+
+/* Sub-domains without pages, for the next spaces: emptying one takes half the time of ending it and making another. */
+#define IDLE 8
+static struct {
+	u32 process, vmar;
+} idle[IDLE];
+static int idle_count;
+
+/*
+ * A space loses its sub-domain where that takes less time than to unmap pages: at so many runs of pages, and so many
+ * pages for each of them that would have to be mapped again.
+ */
+#define RUNS_TO_DROP 24
+#define PAGES_TO_KEEP 8
 
 /* Runs that were not handed to the system yet, all of one space. */
 static struct vproc_run runs[RUNS];
 static int run_count;
 static struct space *runs_space;
 
-/*
- * What was entered last; it can be resumed if it has not been left, with other general registers after a system call
- * only.
- */
-static struct {
-	struct space *space;
-	u64 fs_base, gs_base;
-	bool stopped;
-} last;
-
-/* F1: whose registers are missing. */
-static struct uml_pt_regs *unfetched;
-/* The page at which user code has faulted, while Linux handles that; 0: none. */
-static unsigned long fault_page;
-
-void hafnon_left(void)
-{
-	last.stopped = false;
-}
-
 static struct space *space_of(int pid)
 {
 	return pid >= FIRST && pid < FIRST + SPACES ? &spaces[pid - FIRST] : NULL;
 }
 
-static int runs_flush(void)
+static struct space *space_of_mm(struct mm_struct *mm)
+{
+	return space_of(mm->context.id.pid);
+}
+
+int hafnon_runs_flush(void)
 {
 	int count = run_count;
 
@@ -109,6 +104,13 @@ static int runs_flush(void)
 	return -ENOMEM;
 }
 
+u32 hafnon_domain(struct mm_struct *mm)
+{
+	struct space *space = space_of_mm(mm);
+
+	return space->broken ? 0 : space->process;
+}
+
 /* Without options, unmaps. */
 static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 options)
 {
@@ -117,14 +119,14 @@ static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 o
 	if (!space || !space->process)
 		return -EINVAL;
 	if (runs_space != space) {
-		err = runs_flush();
+		err = hafnon_runs_flush();
 		runs_space = space;
 	}
 	while (len && !err) {
 		u64 part = min_t(u64, len, RUN_MAX);
 
 		if (run_count == RUNS)
-			err = runs_flush();
+			err = hafnon_runs_flush();
 		runs[run_count++] = (struct vproc_run){ address, offset, part, options, 0 };
 		address += part;
 		offset += part;
@@ -133,110 +135,191 @@ static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 o
 	return err;
 }
 
-/* Execute and write permission need read permission; without it nothing is shown, and the access faults. */
-static u32 options_of(int prot)
+/* Step 2, for pages of one group. */
+static void shown_set(struct space *space, unsigned long page, unsigned int count)
 {
-	if (!(prot & UM_PROT_READ))
-		return 0;
-	return ZX_VM_PERM_READ | (prot & UM_PROT_WRITE ? ZX_VM_PERM_WRITE : 0) |
-	       (prot & UM_PROT_EXEC ? ZX_VM_PERM_EXECUTE : 0);
-}
+	unsigned long *word = shown_make(&space->shown, page);
+	unsigned long more = ((1ul << count) - 1) << page % 64;
 
-/* Step 2. */
-static void shown_set(struct space *space, unsigned long page)
-{
-	unsigned long group = page >> GROUP_SHIFT;
-	void *entry = xa_load(&space->shown, group);
-	unsigned long bits = entry ? xa_to_value(entry) : 0, more = bits | 1ul << (page & (GROUP - 1));
-
-	if (bits != more && xa_is_err(xa_store(&space->shown, group, xa_mk_value(more), GFP_ATOMIC)))
+	if (!word) {
 		space->unknown = true;
+		return;
+	}
+	space->shown.pages += hweight64(more & ~*word);
+	*word |= more;
 }
 
-/* Step 3: unmaps what may be mapped of some pages. */
-static int shown_unmap(struct space *space, unsigned long first, unsigned long end)
+/* Step 3: those of 64 pages that have to be unmapped; `bits` may be mapped. */
+static unsigned long changed(struct mm_struct *mm, unsigned long page, unsigned long bits)
 {
-	unsigned long group;
-	void *entry;
+	pte_t *pte = virt_to_pte(mm, page << PAGE_SHIFT);
+	unsigned long left, found = 0;
+
+	if (!pte)
+		return bits;
+	for (left = bits; left; left &= left - 1) {
+		int i = __ffs(left);
+
+		if (!pte_present(pte[i]) || pte_newpage(pte[i]) || pte_newprot(pte[i]))
+			found |= 1ul << i;
+	}
+	return found;
+}
+
+static bool empty(u32 vmar)
+{
+	s32 status = hafnon->vmar_unmap(vmar, LOWEST, TASK_SIZE - LOWEST);
+
+	return status == ZX_OK || status == ZX_ERR_NOT_FOUND;
+}
+
+/* Makes a sub-domain without pages. */
+static int domain_make(struct space *space)
+{
+	if (idle_count) {
+		idle_count--;
+		space->process = idle[idle_count].process;
+		space->vmar = idle[idle_count].vmar;
+		return 0;
+	}
+	if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar)) {
+		space->process = 0;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Takes the sub-domain of a space away. */
+static void domain_end(struct space *space)
+{
+	if (runs_space == space) {
+		run_count = 0;
+		runs_space = NULL;
+	}
+	hafnon_user_leaves(space->process);
+	shown_clear(&space->shown);
+	if (idle_count < IDLE && !space->broken && empty(space->vmar)) {
+		idle[idle_count].process = space->process;
+		idle[idle_count].vmar = space->vmar;
+		idle_count++;
+	} else {
+		hafnon->task_kill(space->process);
+		hafnon->handle_close(space->vmar);
+		hafnon->handle_close(space->process);
+	}
+	space->process = 0;
+}
+
+static int unmap_all(struct space *space)
+{
+	/* What waits may map pages there. */
+	int err = hafnon_runs_flush();
+
+	if (err)
+		return err;
+	if (!empty(space->vmar)) {
+		space->broken = true;
+		return -ENOMEM;
+	}
+	shown_clear(&space->shown);
+	space->unknown = false;
+	return 0;
+}
+
+/* Whether a space gets another sub-domain instead of what waits. */
+static bool drop(struct space *space)
+{
+	if (run_count < RUNS_TO_DROP || run_count * PAGES_TO_KEEP < space->shown.pages)
+		return false;
+	domain_end(space);
+	if (domain_make(space))
+		space->broken = true;
+	return true;
+}
+
+/* Step 3, for a word of the record. */
+static int sync_word(struct mm_struct *mm, struct space *space, unsigned long page, unsigned long *word)
+{
+	unsigned long part = *word ? changed(mm, page, *word) : 0;
 	int err = 0;
 
-	xa_for_each_range(&space->shown, group, entry, first >> GROUP_SHIFT, (end - 1) >> GROUP_SHIFT) {
-		unsigned long start = group << GROUP_SHIFT, bits = xa_to_value(entry), part = bits;
+	*word &= ~part;
+	space->shown.pages -= hweight64(part);
+	while (part && !err) {
+		unsigned long from = __ffs(part), rest = part >> from, len = rest == ~0ul ? 64 : ffz(rest);
 
-		if (start < first)
-			part &= ~0ul << (first - start);
-		if (start + GROUP > end)
-			part &= (1ul << (end - start)) - 1;
-		if (!part)
+		err = runs_add(space, (page + from) << PAGE_SHIFT, len << PAGE_SHIFT, 0, 0);
+		part &= len == 64 ? 0 : ~(((1ul << len) - 1) << from);
+	}
+	return err;
+}
+
+/* Step 3. */
+int hafnon_sync(struct mm_struct *mm)
+{
+	struct space *space = space_of_mm(mm);
+	unsigned long from = mm->context.sync_tlb_range_from >> PAGE_SHIFT;
+	unsigned long to = mm->context.sync_tlb_range_to >> PAGE_SHIFT;
+	struct shown_leaf *leaf;
+	int i, err = 0;
+
+	if (!to || !space || !space->process)
+		return 0;
+	mm->context.sync_tlb_range_from = 0;
+	mm->context.sync_tlb_range_to = 0;
+	if (space->unknown)
+		return unmap_all(space);
+	/* Usually it is the page of a fault. */
+	if (from / 64 == (to - 1) / 64) {
+		unsigned long *word = shown_word(&space->shown, from);
+
+		return word ? sync_word(mm, space, from & ~63ul, word) : 0;
+	}
+	for (leaf = space->shown.leaves; leaf; leaf = leaf->next) {
+		if (leaf->first >= to || leaf->first + LEAF_PAGES <= from)
 			continue;
-		bits &= ~part;
-		/* An entry that exists takes another value without memory. */
-		if (bits)
-			xa_store(&space->shown, group, xa_mk_value(bits), GFP_ATOMIC);
-		else
-			xa_erase(&space->shown, group);
-		while (part && !err) {
-			unsigned long from = __ffs(part), len = ffz(part >> from);
-
-			err = runs_add(space, (start + from) << PAGE_SHIFT, len << PAGE_SHIFT, 0, 0);
-			part &= ~(((1ul << len) - 1) << from);
-		}
-		if (err)
+		for (i = 0; i < LEAF_WORDS && !err; i++)
+			err = sync_word(mm, space, leaf->first + 64 * i, &leaf->words[i]);
+		if (err || (runs_space == space && drop(space)))
 			break;
 	}
 	return err;
 }
 
-/* Maps the page of a fault; elsewhere the first access does that. */
-int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
+void hafnon_sync_marked(void)
 {
-	struct space *space = space_of(id->pid);
-	u32 options = options_of(prot);
+	int i;
 
-	if (virt != fault_page || len != PAGE_SIZE || !options || id->pid != userspace_pid[0])
-		return unmap(id, virt, len);
-	shown_set(space, virt >> PAGE_SHIFT);
-	return runs_add(space, virt, len, offset, options);
+	for (i = 0; i < spaces_end; i++) {
+		struct space *space = &spaces[i];
+
+		/* The last of a space's users takes its tables away. */
+		if (space->process && space->mm && atomic_read(&space->mm->mm_users))
+			hafnon_sync(space->mm);
+	}
+	um_tlb_sync(&init_mm);
 }
 
+/* Linux calls this once for each new space, in which nothing is mapped; otherwise its um_tlb_sync() would call these. */
 int unmap(struct mm_id *id, unsigned long addr, unsigned long len)
 {
-	struct space *space = space_of(id->pid);
-	unsigned long start = max(addr, LOWEST), end = addr + len;
-	int err;
-
-	if (!space || !space->process)
-		return -EINVAL;
-	if (start >= end)
-		return 0;
-	err = shown_unmap(space, start >> PAGE_SHIFT, end >> PAGE_SHIFT);
-	if (err || !space->unknown)
-		return err;
-	if (end - start <= 64 * RUN_MAX)
-		return runs_add(space, start, end - start, 0, 0);
-	/* What waits may map pages in this range. */
-	err = runs_flush();
-	if (err)
-		return err;
-	switch (hafnon->vmar_unmap(space->vmar, start, end - start)) {
-	case ZX_OK:
-	case ZX_ERR_NOT_FOUND:
-		return 0;
-	default:
-		space->broken = true;
-		return -ENOMEM;
-	}
+	space_of(id->pid)->mm = container_of(id, struct mm_struct, context.id);
+	return 0;
 }
 
-/* The next access looks into Linux' tables. */
+int map(struct mm_id *id, unsigned long virt, unsigned long len, int prot, int fd, unsigned long long offset)
+{
+	return -EINVAL;
+}
+
 int protect(struct mm_id *id, unsigned long addr, unsigned long len, unsigned int prot)
 {
-	return unmap(id, addr, len);
+	return -EINVAL;
 }
 
 int syscall_stub_flush(struct mm_id *id)
 {
-	return runs_flush();
+	return 0;
 }
 
 void __switch_mm(struct mm_id *id)
@@ -244,22 +327,19 @@ void __switch_mm(struct mm_id *id)
 	userspace_pid[0] = id->pid;
 }
 
+/* Interrupts are disabled. */
 int start_userspace(unsigned long stub_stack)
 {
-	static int next;
-	int i;
+	struct space *space;
 
-	for (i = 0; i < SPACES; i++) {
-		struct space *space = &spaces[(next + i) % SPACES];
-
-		if (space->process)
+	for (space = spaces; space < spaces + SPACES; space++) {
+		if (space->used)
 			continue;
-		if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar)) {
-			space->process = 0;
+		if (domain_make(space))
 			return -ENOMEM;
-		}
-		xa_init(&space->shown);
-		next = (next + i + 1) % SPACES;
+		space->used = true;
+		space->shown = (struct shown){ .root = (struct shown_leaf ***)stub_stack };
+		spaces_end = max_t(int, spaces_end, space - spaces + 1);
 		return space - spaces + FIRST;
 	}
 	return -ENOMEM;
@@ -268,233 +348,62 @@ int start_userspace(unsigned long stub_stack)
 void os_kill_ptraced_process(int pid, int reap_child)
 {
 	struct space *space = space_of(pid);
+	int enabled;
 
-	if (!space || !space->process)
+	if (!space || !space->used)
 		return;
-	if (runs_space == space) {
-		run_count = 0;
-		runs_space = NULL;
-	}
-	if (last.space == space)
-		last.space = NULL;
-	hafnon->task_kill(space->process);
-	hafnon->handle_close(space->vmar);
-	hafnon->handle_close(space->process);
-	xa_destroy(&space->shown);
+	enabled = um_set_signals(0);
+	if (space->process)
+		domain_end(space);
 	*space = (struct space){};
+	while (spaces_end && !spaces[spaces_end - 1].used)
+		spaces_end--;
+	um_set_signals(enabled);
 }
 
-static void state_to_regs(struct uml_pt_regs *regs, const struct vproc_state *s)
+/* What may be done with a page; 0: nothing, and an access faults. */
+static u32 options_of(pte_t pte)
 {
-	unsigned long *gp = regs->gp;
-
-	gp[HOST_R15] = s->r15; gp[HOST_R14] = s->r14; gp[HOST_R13] = s->r13; gp[HOST_R12] = s->r12;
-	gp[HOST_BP] = s->rbp; gp[HOST_BX] = s->rbx; gp[HOST_R11] = s->r11; gp[HOST_R10] = s->r10;
-	gp[HOST_R9] = s->r9; gp[HOST_R8] = s->r8; gp[HOST_AX] = s->rax; gp[HOST_CX] = s->rcx;
-	gp[HOST_DX] = s->rdx; gp[HOST_SI] = s->rsi; gp[HOST_DI] = s->rdi;
-	gp[HOST_IP] = s->ip; gp[HOST_SP] = s->rsp; gp[HOST_EFLAGS] = s->flags;
+	if (!pte_present(pte) || !pte_read(pte) || !pte_young(pte))
+		return 0;
+	return ZX_VM_PERM_READ | (pte_write(pte) && pte_dirty(pte) ? ZX_VM_PERM_WRITE : 0) |
+	       (pte_exec(pte) ? ZX_VM_PERM_EXECUTE : 0);
 }
 
-static void regs_to_state(struct vproc_state *s, const struct uml_pt_regs *regs)
+/* Whether an entry maps a page of physmem with these options. */
+static bool fits(pte_t pte, unsigned long physical, u32 options)
 {
-	const unsigned long *gp = regs->gp;
-
-	*s = (struct vproc_state){
-		gp[HOST_AX], gp[HOST_BX], gp[HOST_CX], gp[HOST_DX], gp[HOST_SI], gp[HOST_DI], gp[HOST_BP],
-		gp[HOST_R8], gp[HOST_R9], gp[HOST_R10], gp[HOST_R11], gp[HOST_R12], gp[HOST_R13], gp[HOST_R14],
-		gp[HOST_R15], gp[HOST_IP], gp[HOST_SP], gp[HOST_EFLAGS] | FLAGS_SET, gp[HOST_FS_BASE],
-		gp[HOST_GS_BASE],
-	};
-	if (singlestepping())
-		s->flags |= FLAG_TRAP;
+	return (pte_val(pte) & PAGE_MASK) == physical && options_of(pte) == options;
 }
 
-/* F2: gets the registers of code that has stopped; the code can only be entered then. */
-static void fetch(struct uml_pt_regs *regs)
+/*
+ * Step 1: maps what Linux' tables have at an address, if they allow the access. Pages beside it that are beside it in
+ * physmem, too, come with it: they cost a tenth of a fault each.
+ */
+bool hafnon_show(u64 address, u64 code)
 {
-	last.stopped = false;
-	unfetched = NULL;
-	if (hafnon->vproc_state(hafnon->vproc, hafnon->page))
-		panic("the registers of user code are lost");
-	state_to_regs(regs, &hafnon->page->state);
-}
-
-/* Runs user code until it stops; true if it has stopped. Interrupts are disabled. */
-static bool run(struct uml_pt_regs *regs)
-{
-	struct vproc_page *page = hafnon->page;
-	struct space *space = space_of(userspace_pid[0]);
-	struct vproc_state *s = &page->state;
-	bool same, repeats;
-	s32 status;
-
-	if (space->broken) {
-		report_enomem();
-		return false;
-	}
-	if (unfetched && unfetched != regs)
-		fetch(unfetched);
-	same = last.stopped && last.space == space && last.fs_base == regs->gp[HOST_FS_BASE] &&
-	       last.gs_base == regs->gp[HOST_GS_BASE];
-	repeats = unfetched && same;
-	if (unfetched && !repeats)
-		fetch(regs);
-	unfetched = NULL;
-	if (!repeats)
-		regs_to_state(s, regs);
-	same = same && (repeats || (page->reason == REASON_SYSCALL && s->rcx == s->ip && s->r11 == s->flags));
-	last.stopped = false;
-	hafnon_vectors_load(regs->fp);
-	if (same)
-		status = hafnon->vproc_resume(hafnon->vproc, page);
-	else
-		status = hafnon->vproc_enter(hafnon->vproc, space->process, page);
-	hafnon_vectors_save(regs->fp);
-	if (status)
-		return false;
-	last.space = space;
-	last.fs_base = regs->gp[HOST_FS_BASE];
-	last.gs_base = regs->gp[HOST_GS_BASE];
-	last.stopped = true;
-	return true;
-}
-
-/* Maps what Linux' tables have at an address, if they allow the access. */
-static bool map_from_tables(u64 address, u64 code)
-{
+	struct space *space = space_of_mm(current->mm);
 	pte_t *pte = address < TASK_SIZE ? virt_to_pte(current->mm, address) : NULL;
-	int prot;
+	u32 options = pte ? options_of(*pte) : 0;
+	unsigned long page = address >> PAGE_SHIFT, physical, *word, shown;
+	int before = 0, behind = 1, i;
 
-	if (!pte || !pte_present(*pte) || !pte_read(*pte) || !pte_young(*pte))
+	if (!options || ((code & 2) && !(options & ZX_VM_PERM_WRITE)) || ((code & 16) && !(options & ZX_VM_PERM_EXECUTE)))
 		return false;
-	prot = UM_PROT_READ | (pte_exec(*pte) ? UM_PROT_EXEC : 0);
-	if (pte_write(*pte) && pte_dirty(*pte))
-		prot |= UM_PROT_WRITE;
-	if (((code & 2) && !(prot & UM_PROT_WRITE)) || ((code & 16) && !(prot & UM_PROT_EXEC)))
+	physical = pte_val(*pte) & PAGE_MASK;
+	word = shown_word(&space->shown, page);
+	shown = word ? *word : 0;
+	while ((page - before) % AROUND && !(shown >> (page - before - 1) % 64 & 1) &&
+	       fits(pte[-before - 1], physical - (before + 1) * PAGE_SIZE, options))
+		before++;
+	while ((page + behind) % AROUND && !(shown >> (page + behind) % 64 & 1) &&
+	       fits(pte[behind], physical + behind * PAGE_SIZE, options))
+		behind++;
+	shown_set(space, page - before, before + behind);
+	if (runs_add(space, (page - before) << PAGE_SHIFT, (before + behind) << PAGE_SHIFT, physical - before * PAGE_SIZE,
+		     options) || hafnon_runs_flush())
 		return false;
-	shown_set(space_of(userspace_pid[0]), address >> PAGE_SHIFT);
-	return !runs_add(space_of(userspace_pid[0]), address & PAGE_MASK, PAGE_SIZE, pte_val(*pte) & PAGE_MASK,
-			 options_of(prot)) && !runs_flush();
-}
-
-static int signal_of(u64 vector)
-{
-	switch (vector) {
-	case 0: case 16: case 19:
-		return SIGFPE;
-	case 1: case 3:
-		return SIGTRAP;
-	case 6:
-		return SIGILL;
-	case 11: case 12: case 17:
-		return SIGBUS;
-	default:
-		return SIGSEGV;
-	}
-}
-
-static void exception(struct uml_pt_regs *regs)
-{
-	struct vproc_page *page = hafnon->page;
-	u64 vector = page->vector, code = page->code;
-	struct kernel_siginfo info = {};
-	int signal = signal_of(vector);
-
-	fetch(regs);
-	if (singlestepping())
-		regs->gp[HOST_EFLAGS] &= ~FLAG_TRAP;
-	regs->faultinfo = (struct faultinfo){ code, 0, vector };
-	info.si_signo = signal;
-	info.si_code = signal == SIGTRAP ? (vector == 1 ? TRAP_TRACE : TRAP_BRKPT) : 1;
-	if (signal == SIGSEGV)
-		segv_handler(SIGSEGV, (struct siginfo *)&info, regs);
-	else
-		relay_signal(signal, (struct siginfo *)&info, regs);
-}
-
-/* Whether there is a mapping that allows an access. */
-static bool allowed(u64 address, u64 code)
-{
-	struct vm_area_struct *vma;
-	unsigned long need = code & 2 ? VM_WRITE : VM_READ | VM_EXEC;
-	bool is;
-
-	mmap_read_lock(current->mm);
-	vma = vma_lookup(current->mm, address);
-	is = vma && (vma->vm_flags & need);
-	mmap_read_unlock(current->mm);
-	return is;
-}
-
-static void page_fault(struct uml_pt_regs *regs, u64 address, u64 code)
-{
-	unfetched = regs;
-	regs->gp[HOST_IP] = hafnon->page->ip;
-	if (map_from_tables(address, code))
-		return;
-	unblock_signals();
-	if (!allowed(address, code)) {
-		block_signals();
-		if (unfetched == regs)
-			fetch(regs);
-		unblock_signals();
-	}
-	regs->faultinfo = (struct faultinfo){ code, address, PAGE_FAULT };
-	segv_handler(SIGSEGV, NULL, regs);
-	fault_page = address & PAGE_MASK;
-}
-
-static void stopped(struct uml_pt_regs *regs)
-{
-	struct vproc_page *page = hafnon->page;
-
-	UPT_SYSCALL_NR(regs) = -1;
-	switch (page->reason) {
-	case REASON_SYSCALL:
-		state_to_regs(regs, &page->state);
-		regs->gp[HOST_CX] = regs->gp[HOST_IP];
-		regs->gp[HOST_R11] = regs->gp[HOST_EFLAGS];
-		PT_SYSCALL_NR(regs->gp) = page->state.rax;
-		unblock_signals();
-		handle_syscall(regs);
-		break;
-	case REASON_PAGE_FAULT:
-		page_fault(regs, page->address, page->code);
-		break;
-	case REASON_EXCEPTION:
-		exception(regs);
-		break;
-	case REASON_KICK:
-		state_to_regs(regs, &page->state);
-		hafnon_left();
-		hafnon_interrupts(regs);
-		break;
-	default:
-		fetch(regs);
-		force_sig(SIGSYS);
-	}
-}
-
-void userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)
-{
-	for (;;) {
-		block_signals();
-		while (read_thread_flags() & _TIF_WORK_MASK) {
-			if (unfetched == regs)
-				fetch(regs);
-			unblock_signals();
-			interrupt_end();
-			block_signals();
-		}
-		current_mm_sync();
-		fault_page = 0;
-		runs_flush();
-		regs->is_user = 1;
-		if (!run(regs)) {
-			unblock_signals();
-			fatal_sigsegv();
-		}
-		stopped(regs);
-		PT_SYSCALL_NR(regs->gp) = -1;
-	}
+	for (i = -before; i < behind; i++)
+		pte[i] = pte_mkuptodate(pte[i]);
+	return true;
 }

@@ -13,6 +13,7 @@
 #include <linux/wait.h>
 
 #include "interrupt.h"
+#include "outside.h"
 #include "table.h"
 
 #define PIECE 4096ul
@@ -36,7 +37,7 @@ static bool take(void)
 
 	if (taken_len || ended)
 		return true;
-	len = hafnon->input(taken, sizeof(taken));
+	len = hafnon_input(taken, sizeof(taken));
 	taken_from = 0;
 	taken_len = max(len, 0ll);
 	ended = len < 0;
@@ -96,7 +97,7 @@ static ssize_t put(int fd, const char __user *buf, size_t count)
 		len = min(count - done, PIECE);
 		if (copy_from_user(piece, buf + done, len))
 			break;
-		hafnon->write(fd, piece, len);
+		hafnon_write(fd, piece, len);
 	}
 	kfree(piece);
 	return done || !count ? done : -EFAULT;

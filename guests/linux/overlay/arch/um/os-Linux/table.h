@@ -38,7 +38,8 @@ struct vproc_page {
 	u64 reason, vector, code, address, ip, slot, reserved[2];
 	struct vproc_state state;
 	u64 unused[4];
-	u64 enabled, pending;
+	u64 enabled, pending, entry_ip, entry_sp, resume_from, resume_to, vectors, interrupted;
+	struct vproc_state saved;
 };
 
 /* A run of pages for zx_vproc_map; without options they are unmapped. */
@@ -80,8 +81,9 @@ struct table {
 	void (*random)(void *buffer, u64 len);
 };
 
-/* The offset of the reserved range in `vmar`: physmem begins where the kernel is linked. */
+/* The reserved range, which is all of `vmar`: physmem begins where the kernel is linked. */
 #define RANGE 0x60000000ul
+#define RANGE_LEN (8ul << 30)
 
 enum { OUTPUT = 1, ERROR = 2 };
 

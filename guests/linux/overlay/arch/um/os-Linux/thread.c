@@ -11,7 +11,9 @@
 #include <os.h>
 #include <skas.h>
 
+#include "outside.h"
 #include "table.h"
+#include "vectors.h"
 
 /* Why the initial stack runs again. */
 enum { JUMP_FIRST, JUMP_CALL, JUMP_HALT, JUMP_REBOOT };
@@ -32,6 +34,7 @@ void new_thread(void *stack, jmp_buf *buf, void (*handler)(void))
 
 void switch_threads(jmp_buf *me, jmp_buf *you)
 {
+	hafnon_vectors_flush();
 	if (UML_SETJMP(me) == 0)
 		UML_LONGJMP(you, 1);
 }
@@ -41,6 +44,7 @@ int start_idle_thread(void *stack, jmp_buf *first)
 {
 	switch (setjmp(initial)) {
 	case JUMP_FIRST:
+		hafnon_outside_start();
 		new_thread(stack, first, uml_finishsetup);
 		longjmp(*first, 1);
 	case JUMP_CALL:

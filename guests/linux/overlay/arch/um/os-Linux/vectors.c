@@ -3,9 +3,11 @@
  * The x87 and vector registers of user code.
  * 1. The virtual processor shares those of its owner, the thread that this kernel is. The kernel itself uses none, but
  *    the launcher's functions do.
- * 2. As soon as user code has stopped, they go to its task's regs->fp, where Linux has them for fork, signals and exec.
- * 3. Just before user code runs, they are loaded from there.
- * A program can put any bytes there with a signal frame, so what XRSTOR refuses is taken out first.
+ * 2. As soon as user code has stopped, they go to `area`.
+ * 3. From there they go to its task's regs->fp, where Linux has them, if they are needed there: before a task switch,
+ *    signals, and the system calls that use them (hafnon_vectors_flush). So the area belongs to the current task only.
+ * 4. Just before user code runs, they are loaded, from the area if they are there still.
+ * A program can put any bytes into regs->fp with a signal frame, so what XRSTOR refuses is taken out first.
  */
 
 #include <linux/init.h>
@@ -29,6 +31,8 @@ struct area {
 };
 
 static struct area area __aligned(64);
+/* Whose registers are in the area and not there; NULL: nobody's. */
+static unsigned long *owner;
 static u32 components, mxcsr_mask;
 
 /* The values that the launcher's code expects in the control words. */
@@ -60,17 +64,27 @@ void hafnon_vectors_start(void)
 void hafnon_vectors_save(unsigned long *fp)
 {
 	asm volatile("xsave64 %0" : "+m"(area) : "a"(components), "d"(0));
-	copy(fp, &area);
 	asm volatile("fninit; ldmxcsr %0" : : "m"(initial_mxcsr));
+	owner = fp;
 }
 
-void hafnon_vectors_load(const unsigned long *fp)
+void hafnon_vectors_flush(void)
 {
-	copy(&area, fp);
-	area.mxcsr &= mxcsr_mask;
-	area.components &= components;
-	area.compacted = 0;
-	memset(area.reserved, 0, sizeof(area.reserved));
+	if (owner)
+		copy(owner, &area);
+	owner = NULL;
+}
+
+void hafnon_vectors_load(unsigned long *fp)
+{
+	if (owner != fp) {
+		hafnon_vectors_flush();
+		copy(&area, fp);
+		area.mxcsr &= mxcsr_mask;
+		area.components &= components;
+		area.compacted = 0;
+		memset(area.reserved, 0, sizeof(area.reserved));
+	}
 	asm volatile("xrstor64 %0" : : "m"(area), "a"(components), "d"(0));
 }
 
@@ -79,6 +93,8 @@ void get_safe_registers(unsigned long *gp, unsigned long *fp)
 {
 	struct area *initial = (struct area *)fp;
 
+	if (owner == fp)
+		owner = NULL;
 	memset(gp, 0, MAX_REG_NR * sizeof(long));
 	gp[HOST_CS] = 0x33;
 	gp[HOST_SS] = 0x2b;

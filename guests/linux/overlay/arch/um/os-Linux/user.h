@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef HAFNON_USER_H
+#define HAFNON_USER_H
+
+#include <linux/types.h>
+
+/* The code that stopped last can only be entered again, not resumed. */
+void hafnon_left(void);
+
+/* The same, if it was in this sub-domain. */
+void hafnon_user_leaves(u32 process);
+
+#endif
