@@ -42,7 +42,7 @@ impl Image {
         let mut image = Image { writer: Writer::new() };
         let there = |known: &&Known| match known.needs {
             Some(Need::Terminal) => devices.terminal,
-            Some(Need::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
+            Some(Need::Disk) => devices.disk.is_some() && !(devices.raw && known.service.mount.is_some()),
             Some(Need::Tests) => tests,
             None => true,
         };
