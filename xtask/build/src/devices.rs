@@ -19,8 +19,10 @@ pub struct Devices {
     pub disk_log: Option<PathBuf>,
     /// The sector of that disk, of 512 bytes, whose writes fail.
     pub bad_sector: Option<u64>,
-    /// That disk is a mailbox and has no file system.
-    pub mailbox: bool,
+    /// No file service serves that disk: its blocks are for the program that the system is booted for.
+    pub raw: bool,
+    /// That disk cannot be written.
+    pub read_only: bool,
     /// The additional instances, and the BOOTFS image of each.
     pub beside: Vec<(OtherInstance, Vec<u8>)>,
     /// The native components.

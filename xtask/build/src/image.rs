@@ -42,7 +42,7 @@ impl Image {
         let mut image = Image { writer: Writer::new() };
         let there = |known: &&ServiceEntry| match known.needs {
             Some(DeviceNeed::Terminal) => devices.terminal,
-            Some(DeviceNeed::Disk) => devices.disk.is_some() && !(devices.mailbox && known.service.mount.is_some()),
+            Some(DeviceNeed::Disk) => devices.disk.is_some() && !(devices.raw && known.service.mount.is_some()),
             Some(DeviceNeed::Tests) => tests,
             None => true,
         };

@@ -204,6 +204,20 @@ pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
     places.into_iter().find(|place| place.is_file()).context("the package of busybox has no program in it")
 }
 
+/// Puts Debian's mmdebstrap, which makes root file systems, into a folder: fetched, not installed. Returns the folder of
+/// its programs.
+///
+/// # Errors
+/// The host is not Debian, or the package cannot be fetched.
+pub fn mmdebstrap(ui: &Ui, folder: &Path) -> Result<PathBuf> {
+    const PACKAGE: &str = "mmdebstrap";
+    unpacked(ui, folder, PACKAGE, || {
+        let known = output(Command::new("apt-cache").args(["madison", PACKAGE]))?;
+        Ok((!known.trim().is_empty()).then(|| PACKAGE.into()))
+    })?;
+    Ok(folder.join("usr/bin"))
+}
+
 /// The file that names the package whose content is in the folder.
 const UNPACKED: &str = "unpacked";
 
@@ -305,7 +319,7 @@ fn packages(ui: &Ui, tools: &[Tool]) -> Result<()> {
 }
 
 /// The prefix of a command that needs root; `None` if we cannot be root.
-fn as_root() -> Option<Vec<PathBuf>> {
+pub fn as_root() -> Option<Vec<PathBuf>> {
     if rustix::process::geteuid().is_root() {
         return Some(Vec::new());
     }

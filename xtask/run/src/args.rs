@@ -53,6 +53,15 @@ pub struct RunArgs {
     /// Set a variable in the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
+    /// Programs of this tool's that are in the image, too, as /boot/bin/NAME.
+    #[arg(skip)]
+    pub programs: Vec<(String, PathBuf)>,
+    /// The disk is the program's alone: no file service serves it.
+    #[arg(skip)]
+    pub raw_disk: bool,
+    /// The disk cannot be written.
+    #[arg(skip)]
+    pub read_only_disk: bool,
     /// The program and its arguments: path of an ELF file for x86_64-unknown-fuchsia, or the name of a built-in
     /// program.
     #[arg(trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"], num_args = 0..)]
@@ -77,6 +86,9 @@ impl RunArgs {
             files: None,
             system: None,
             env: Vec::new(),
+            programs: Vec::new(),
+            raw_disk: false,
+            read_only_disk: false,
             program: Vec::new(),
         }
     }
@@ -91,11 +103,17 @@ pub struct LinuxArgs {
     /// Linux' memory, in MiB or with K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_size)]
     pub memory: u64,
+    /// Use this image of the host as the root: a file with an ext4 file system. What Linux writes there stays in it.
+    #[arg(long, value_name = "IMAGE")]
+    pub root: Option<PathBuf>,
+    /// Leave that image as it is: Linux cannot write there.
+    #[arg(long, requires = "root")]
+    pub read_only: bool,
     /// The initial file system, in the format that Linux takes (cpio), instead of Debian's busybox. COMMAND must be
     /// absent then: the archive's own /init runs.
-    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "root"])]
     pub initrd: Option<PathBuf>,
-    /// Put a copy of a folder of the host's into the initial file system, at /host. It takes of Linux' memory.
+    /// Show a copy of a folder of the host's at /host. It is in the initial file system, so it takes of Linux' memory.
     #[arg(long, value_name = "FOLDER", conflicts_with = "initrd")]
     pub files: Option<PathBuf>,
     /// Options for Linux in addition to ours, separated by blanks.

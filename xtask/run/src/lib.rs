@@ -46,6 +46,8 @@ const RESERVE: u64 = 48 << 20;
 
 /// The folder of the user's files in the boot image.
 pub const FILES: &str = "files";
+/// The folder of the built-in programs, as programs see it.
+pub const BIN: &str = "/boot/bin";
 /// Time after which something that should end is considered hung: long enough for a slow machine under load.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -100,12 +102,15 @@ pub fn has_terminal() -> bool {
 /// The program or the machine cannot be started.
 pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
     let shell = has_terminal() && args.program.is_empty();
-    let mut devices = Devices { terminal: shell, disk: args.disk.clone(), ..Devices::default() };
+    let (raw, read_only) = (args.raw_disk, args.read_only_disk);
+    let mut devices = Devices { terminal: shell, disk: args.disk.clone(), raw, read_only, ..Devices::default() };
     if let Some(disk) = &devices.disk {
-        check_disk(disk)?;
+        check_disk("--disk", disk, read_only)?;
     }
     let mut image = Image::new(built, false, &devices)?;
+    image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;
+    check_installed(built, &image, &installed)?;
     image.add_installed(&installed)?;
     if let Some(folder) = &args.files {
         image.add_folder(FILES, folder).context("--files")?;
@@ -146,8 +151,9 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         linux: None,
     };
     let timeout = args.timeout.map(Duration::from_secs_f64);
-    let mut programs: Vec<PathBuf> =
-        args.program.first().map(PathBuf::from).filter(|program| is_path(program)).into_iter().collect();
+    let first = args.program.first().map(PathBuf::from).filter(|program| !program.starts_with(BIN) && is_path(program));
+    let mut programs: Vec<PathBuf> = first.into_iter().collect();
+    programs.extend(args.programs.iter().map(|(_, program)| program.clone()));
     programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
     let mut files = Files::new(paths, built, &programs);
     files.components = instances.component_files();
@@ -360,16 +366,18 @@ fn check_name(paths: &Paths, name: &str) -> Result<()> {
     }
 }
 
-/// Adds the program to the image; returns its path there as programs see it.
+/// Adds the program to the image; returns its path there as programs see it. A path below [`BIN`] is a program that is
+/// there already, whatever files the host has.
 fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String> {
-    let Some(file) = is_path(program).then(|| elf::read(program)).transpose()? else {
-        let name = program.display().to_string();
+    let built_in = program.strip_prefix(BIN);
+    let Some(file) = (built_in.is_err() && is_path(program)).then(|| elf::read(program)).transpose()? else {
+        let name = built_in.unwrap_or(program).display().to_string();
         if !image.has(&format!("bin/{name}")) {
             let names: Vec<&str> = image.names("bin").collect();
             let text = format!("{name}: no such program; built in are {}", names.join(", "));
             return Err(ProgramError::Missing(text).into());
         }
-        return Ok(format!("/boot/bin/{name}"));
+        return Ok(format!("{BIN}/{name}"));
     };
     check_program(program, &file, |library| image.has(&format!("lib/{library}")), memory)?;
     let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
@@ -409,16 +417,30 @@ pub fn check_program(
 ///
 /// # Errors
 /// It is not a file, cannot be written, or does not consist of whole blocks.
-fn check_disk(disk: &Path) -> Result<()> {
-    let opened = fs::OpenOptions::new().read(true).write(true).open(disk).and_then(|file| file.metadata());
-    let data = opened.with_context(|| format!("--disk {}: it cannot be opened for writing", disk.display()))?;
+fn check_disk(option: &str, disk: &Path, read_only: bool) -> Result<()> {
+    let opened = fs::OpenOptions::new().read(true).write(!read_only).open(disk).and_then(|file| file.metadata());
+    let what = if read_only { "" } else { " for writing" };
+    let data = opened.with_context(|| format!("{option} {}: it cannot be opened{what}", disk.display()))?;
     if !data.is_file() || data.len() == 0 || data.len() % 512 != 0 {
         bail!(
-            "--disk {}: a disk is a file of whole blocks of 512 bytes (`truncate -s 64M FILE` makes one)",
+            "{option} {}: a disk is a file of whole blocks of 512 bytes (`truncate -s 64M FILE` makes one)",
             disk.display()
         );
     }
     Ok(())
+}
+
+/// Refuses an installed program whose name gives it rights that are not its own: by the name of the program that the
+/// system is booted for, `init` decides whether it may use a service that is not public, such as the disk.
+fn check_installed(built: &Built, image: &Image, installed: &[(String, PathBuf)]) -> Result<()> {
+    let named = |name: &String| built.services.iter().any(|known| known.service.programs.contains(name));
+    match installed.iter().find(|(name, _)| named(name) && !image.has(&format!("bin/{name}"))) {
+        Some((name, _)) => bail!(
+            "the installed program `{name}` has the name of a program of the system's that has rights: \
+             `./hafnon uninstall` removes it"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a boot that cannot succeed.

@@ -231,7 +231,8 @@ impl Machine<'_> {
                 command.args(["-blockdev", "driver=blklogwrites,node-name=disk,file=bytes,log=log"]);
             } else {
                 let file = if self.devices.bad_sector.is_some() { "blkdebug:failures:disk.img" } else { "disk.img" };
-                command.args(["-drive", &format!("if=none,id=disk,format=raw,file={file}")]);
+                let access = if self.devices.read_only { "readonly=on," } else { "" };
+                command.args(["-drive", &format!("if=none,id=disk,format=raw,{access}file={file}")]);
             }
             // Errors of the host, including a full disk, are reported to the machine. By default QEMU would stop the
             // machine silently.

@@ -26,7 +26,7 @@ const UNSAFE_ALLOWED: [&str; 9] = [
     "runtime/crt",
 ];
 /// Further such directories.
-const UNSAFE_ALLOWED_TOO: [&str; 12] = [
+const UNSAFE_ALLOWED_TOO: [&str; 13] = [
     "runtime/zx",
     "runtime/driver",
     "runtime/sync",

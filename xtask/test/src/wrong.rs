@@ -110,7 +110,7 @@ pub fn said(output: &Output) -> String {
 }
 
 /// The tool must end soon, with this code, and print this on standard error.
-fn says(context: &Context<'_>, args: &[&str], code: i32, part: &str) -> Result<()> {
+pub fn says(context: &Context<'_>, args: &[&str], code: i32, part: &str) -> Result<()> {
     context.built()?;
     let start = Instant::now();
     let output = tool(context)?.args(args).output().context("cannot start this tool")?;

@@ -1,12 +1,17 @@
-//! Runs Linux as a program: `linux [--memory MIB] [--initrd FILE] KERNEL [ARGUMENT…]`.
+//! Runs Linux as a program: `linux [--memory MIB] [--initrd FILE] [--disk SERVICE|FILE]… KERNEL [ARGUMENT…]`.
 //!
 //! The kernel is an ELF file for fixed addresses, built with the OS layer in `guests/linux/overlay`. All its memory is one
 //! VMO, *physmem*, mapped where the kernel is linked. The launcher gives it a table of functions and calls it.
 
+#[cfg(any(target_os = "fuchsia", test))]
+mod virtio;
+
 #[cfg(target_os = "fuchsia")]
 mod fuchsia {
+    mod backing;
     mod memory;
     mod table;
+    mod virtio;
 
     use std::process::ExitCode;
 
@@ -17,17 +22,20 @@ mod fuchsia {
     struct Arguments {
         memory: u64,
         initrd: Option<String>,
+        disks: Vec<String>,
         kernel: String,
         rest: Vec<String>,
     }
 
     fn arguments() -> Option<Arguments> {
         let mut given = std::env::args().skip(1);
-        let mut arguments = Arguments { memory: 128, initrd: None, kernel: String::new(), rest: Vec::new() };
+        let mut arguments =
+            Arguments { memory: 128, initrd: None, disks: Vec::new(), kernel: String::new(), rest: Vec::new() };
         while let Some(word) = given.next() {
             match word.as_str() {
                 "--memory" => arguments.memory = given.next()?.parse().ok().filter(|memory| MEMORY.contains(memory))?,
                 "--initrd" => arguments.initrd = Some(given.next()?),
+                "--disk" => arguments.disks.push(given.next()?),
                 _ => {
                     arguments.kernel = word;
                     arguments.rest = given.collect();
@@ -49,12 +57,12 @@ mod fuchsia {
             words.push("initrd=initrd".into());
         }
         words.extend(arguments.rest.iter().cloned());
-        table::start(&memory, &initrd, &words)
+        table::start(&memory, &initrd, &arguments.disks, &words)
     }
 
     pub fn main() -> ExitCode {
         let Some(arguments) = arguments() else {
-            eprintln!("usage: linux [--memory MIB] [--initrd FILE] KERNEL [ARGUMENT…]");
+            eprintln!("usage: linux [--memory MIB] [--initrd FILE] [--disk SERVICE|FILE]… KERNEL [ARGUMENT…]");
             return ExitCode::from(2);
         };
         match run(&arguments) {

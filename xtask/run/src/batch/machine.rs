@@ -114,7 +114,7 @@ impl BatchMachine {
         let mailbox = File::options().read(true).write(true).create_new(true).open(&path);
         let mailbox = mailbox.context("cannot make the mailbox")?;
         mailbox.set_len(MAILBOX).context("cannot make the mailbox")?;
-        let devices = Devices { disk: Some(path), mailbox: true, ..Devices::default() };
+        let devices = Devices { disk: Some(path), raw: true, ..Devices::default() };
         let image = Image::new(built, false, &devices)?.finish(&Mode::Run(BATCH.into(), Vec::new()), &[])?;
         check_memory(image.len() as u64, memory)?;
         let machine = Machine {

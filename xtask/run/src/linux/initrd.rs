@@ -75,7 +75,7 @@ fn add_folder(archive: &mut Archive, folder: &Path, name: &str) -> Result<()> {
 /// A shell script that becomes a command.
 fn script(command: &[String]) -> String {
     let words = command.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
-    format!("exec {}\n", words.collect::<Vec<_>>().join(" "))
+    format!("exec $enter {}\n", words.collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

@@ -24,8 +24,9 @@ use crate::args::{Accel, LinuxArgs, RunArgs};
 use crate::qemu::runtime_folder;
 use crate::session::Outcome;
 use crate::terminal::Raw;
-use crate::{Capture, FILES, has_terminal, run};
+use crate::{Capture, FILES, check_disk, has_terminal};
 use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
+use xtask_build::devices::Devices;
 use xtask_build::{BuildOptions, Built, build, program_flags, setup, without_debug_information};
 use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
@@ -49,6 +50,22 @@ pub struct Linux {
     pub busybox: PathBuf,
 }
 
+impl Linux {
+    /// The launcher as a program of the image: by its name it may use the disk.
+    fn built_in(&self) -> (String, PathBuf) {
+        ("linux".into(), self.program.clone())
+    }
+}
+
+/// A file of the host's with a file system: Linux' first block device.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// The file.
+    pub image: PathBuf,
+    /// Linux cannot write there.
+    pub read_only: bool,
+}
+
 /// What a Linux gets.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -60,6 +77,8 @@ pub struct Guest {
     pub programs: Vec<(String, PathBuf)>,
     /// A folder whose files are at /host.
     pub files: Option<PathBuf>,
+    /// An image of the host's that is the root, instead of the initial file system.
+    pub root: Option<Root>,
     /// Options of the kernel in addition to ours.
     pub append: Vec<String>,
     /// The input of the command.
@@ -78,6 +97,7 @@ impl Guest {
             command: command.iter().map(ToString::to_string).collect(),
             programs: Vec::new(),
             files: None,
+            root: None,
             append: Vec::new(),
             input: Vec::new(),
             timeout: None,
@@ -89,8 +109,17 @@ impl Guest {
     fn arguments(&self, verbose: bool) -> Vec<String> {
         let boot = |name: &str| format!("/boot/{FILES}/{name}");
         let mut words = vec!["--memory".into(), (self.memory >> 20).to_string()];
-        words.extend(["--initrd".into(), boot(INITRD), boot(KERNEL)]);
+        words.extend(["--initrd".into(), boot(INITRD)]);
+        if self.root.is_some() {
+            // The machine's disk.
+            words.extend(["--disk".into(), "disk".into()]);
+        }
+        words.push(boot(KERNEL));
         words.extend(OPTIONS.iter().filter(|word| !verbose || **word != QUIET).map(ToString::to_string));
+        // Our init mounts it, as Debian's own does.
+        if let Some(root) = &self.root {
+            words.extend(["root=/dev/vda".into(), if root.read_only { "ro" } else { "rw" }.into()]);
+        }
         words.extend(self.append.iter().cloned());
         words
     }
@@ -102,7 +131,12 @@ impl Guest {
     pub fn capture(&self, paths: &Paths, built: &Built, linux: &Linux) -> Result<Outcome> {
         let folder = runtime_folder()?;
         files(folder.path(), linux, &initrd::made(paths, &linux.busybox, self)?)?;
-        let mut capture = Capture::new(built, &linux.program);
+        let mut capture = Capture::new(built, Path::new(PROGRAM));
+        capture.programs = vec![linux.built_in()];
+        if let Some(root) = &self.root {
+            let (disk, read_only) = (Some(root.image.clone()), root.read_only);
+            capture.devices = Devices { disk, read_only, raw: true, ..Devices::default() };
+        }
         capture.args = self.arguments(false);
         capture.input = self.input.clone();
         capture.accel = self.accel;
@@ -114,6 +148,9 @@ impl Guest {
         capture.run()
     }
 }
+
+/// The launcher, as the system knows it.
+const PROGRAM: &str = "/boot/bin/linux";
 
 /// The files of the kernel and of the initial file system, in the folder `files` of the boot image.
 const KERNEL: &str = "vmlinux";
@@ -135,9 +172,16 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
         append: args.append.iter().flat_map(|words| words.split_whitespace()).map(String::from).collect(),
         command: args.command.clone(),
         files: args.files.clone(),
+        root: args.root.clone().map(|image| Root { image, read_only: args.read_only }),
         ..Guest::new(&[])
     };
+    // Before Linux is built.
+    if let Some(root) = &guest.root {
+        check_disk("--root", &root.image, root.read_only)?;
+    }
+    setup::for_booting(&ui)?;
     let linux = made(paths, &ui)?;
+    let built = build(paths, &ui, BuildOptions::default())?;
     let folder = runtime_folder()?;
     let initrd = match &args.initrd {
         Some(file) => fs::read(file).with_context(|| format!("cannot read {}", file.display()))?,
@@ -148,11 +192,15 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     boot.timeout = args.timeout;
     boot.verbose = args.verbose;
     boot.files = Some(folder.path().into());
-    boot.program = vec![linux.program.to_str().context("the path of the program is no text")?.to_owned()];
+    boot.programs = vec![linux.built_in()];
+    if let Some(root) = &guest.root {
+        (boot.disk, boot.raw_disk, boot.read_only_disk) = (Some(root.image.clone()), true, root.read_only);
+    }
+    boot.program = vec![PROGRAM.into()];
     boot.program.extend(guest.arguments(args.verbose));
     // Linux' own terminal driver echoes and edits.
     let _raw = (args.command.is_empty() && has_terminal()).then(Raw::take);
-    run(paths, &boot)
+    crate::boot(&ui, paths, &built, &boot)
 }
 
 /// Builds what is not built yet.

@@ -2,6 +2,9 @@
 //!
 //! They need a built Linux, so they run when they are named (`./hafnon test linux`) or with `--all`.
 
+mod debian;
+mod disk;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +30,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
     if !args.all && !args.filter.as_deref().is_some_and(|filter| filter.starts_with("linux")) {
         return Vec::new();
     }
-    vec![
+    let all = vec![
         Test::one("linux.exit-code", exit_code),
         Test::one("linux.input", input),
         Test::one("linux.files", files),
@@ -38,7 +41,8 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.hostile", hostile),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
-    ]
+    ];
+    all.into_iter().chain(disk::tests()).chain(debian::tests(args)).collect()
 }
 
 /// Runs a command on Linux.

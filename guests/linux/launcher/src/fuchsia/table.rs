@@ -9,6 +9,7 @@ use abi::{hafnon_vproc_page_t, hafnon_vproc_run_t};
 use zx::{AsHandleRef, MonotonicInstant, Port, Timer, VirtualProcessor, sys};
 
 use super::memory::Memory;
+use super::virtio::{self, VirtioTable};
 
 type Raw = u32;
 
@@ -47,6 +48,7 @@ struct Table {
     packet: extern "C" fn(Raw) -> u64,
     now: extern "C" fn() -> i64,
     random: extern "C" fn(*mut u8, u64),
+    virtio: *const VirtioTable,
 }
 
 /// # Safety
@@ -131,7 +133,7 @@ extern "C" fn random(buffer: *mut u8, len: u64) {
 }
 
 /// Calls the kernel; returns its exit code.
-pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, String> {
+pub fn start(memory: &Memory, initrd: &[u8], disks: &[String], words: &[String]) -> Result<i64, String> {
     let status = |what: &'static str| move |status: zx::Status| format!("{what}: {status}");
     let root = zx::startup::vmar_root_self();
     let processor = VirtualProcessor::create_with_options(&root, abi::HAFNON_VPROC_SHARED_VECTORS)
@@ -139,6 +141,8 @@ pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, St
     let port = Port::create().map_err(status("no port"))?;
     let timer = Timer::create(0).map_err(status("no timer"))?;
     processor.handle().bind(&port).map_err(status("no interrupts"))?;
+    let for_devices = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
+    let virtio = virtio::start(disks, memory.len, for_devices)?;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let table = Table {
         initrd: initrd.as_ptr(),
@@ -171,6 +175,7 @@ pub fn start(memory: &Memory, initrd: &[u8], words: &[String]) -> Result<i64, St
         packet,
         now,
         random,
+        virtio: &virtio,
     };
     let for_input = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
     std::thread::spawn(move || read_input(&for_input));

@@ -20,7 +20,7 @@
 #include "upcall.h"
 #include "user.h"
 
-enum { KEY_TIMER = 1, KEY_INPUT = 2 };
+enum { KEY_TIMER = 1, KEY_INPUT = 2, KEY_VIRTIO = 3 };
 
 /* Whether interrupts are enabled, as Linux looks at it; the page says it to the system. */
 int signals_enabled;
@@ -105,6 +105,10 @@ void hafnon_interrupts(struct uml_pt_regs *regs)
 			hafnon_input_came();
 			if (hafnon_console_irq >= 0)
 				do_IRQ(hafnon_console_irq, regs);
+			break;
+		case KEY_VIRTIO:
+			if (hafnon_virtio_irq >= 0)
+				do_IRQ(hafnon_virtio_irq, regs);
 			break;
 		}
 	}

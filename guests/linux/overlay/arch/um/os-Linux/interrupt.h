@@ -10,6 +10,9 @@ void hafnon_interrupts(struct uml_pt_regs *regs);
 /* The console's interrupt; negative before there is one. */
 extern int hafnon_console_irq;
 
+/* That of all virtio devices; negative before there is one. */
+extern int hafnon_virtio_irq;
+
 /* Wakes who waits for the launcher's standard input. */
 void hafnon_input_came(void);
 

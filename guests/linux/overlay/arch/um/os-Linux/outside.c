@@ -35,7 +35,7 @@ asm(".text\n"
     "pop %rbp\n"
     "ret\n");
 
-static long outside(void *function, u64 a, u64 b, u64 c)
+long hafnon_outside(void *function, u64 a, u64 b, u64 c)
 {
 	int enabled = um_set_signals(0);
 	/* The kernel is on the launcher's stack at its start and its end. */
@@ -48,21 +48,21 @@ static long outside(void *function, u64 a, u64 b, u64 c)
 
 void hafnon_write(u32 fd, const char *bytes, u64 len)
 {
-	outside(hafnon->write, fd, (u64)bytes, len);
+	hafnon_outside(hafnon->write, fd, (u64)bytes, len);
 }
 
 s64 hafnon_input(u8 *bytes, u64 len)
 {
-	return outside(hafnon->input, (u64)bytes, len, 0);
+	return hafnon_outside(hafnon->input, (u64)bytes, len, 0);
 }
 
 void hafnon_random(void *buffer, u64 len)
 {
-	outside(hafnon->random, (u64)buffer, len, 0);
+	hafnon_outside(hafnon->random, (u64)buffer, len, 0);
 }
 
 void hafnon_exit(s64 code)
 {
-	outside(hafnon->exit, code, 0, 0);
+	hafnon_outside(hafnon->exit, code, 0, 0);
 	unreachable();
 }

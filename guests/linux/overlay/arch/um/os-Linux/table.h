@@ -48,6 +48,8 @@ struct vproc_run {
 	u32 options, reserved;
 };
 
+struct virtio_table;
+
 struct table {
 	/* Where the initial file system is in memory, and its size in bytes; 0 if there is none. */
 	const char *initrd;
@@ -79,6 +81,8 @@ struct table {
 	u64 (*packet)(u32 port);
 	s64 (*now)(void);
 	void (*random)(void *buffer, u64 len);
+	/* Its devices (virtio.h). */
+	const struct virtio_table *virtio;
 };
 
 /* The reserved range, which is all of `vmar`: physmem begins where the kernel is linked. */
