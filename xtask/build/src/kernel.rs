@@ -309,7 +309,7 @@ fn prepare_source(description: &Path, source: &Path, patches: &[(PathBuf, String
         copy(&tree.join(part), &source.join(part))?;
     }
     for (path, text) in patches {
-        patch::apply(source, text).map_err(|why| Error::Patch { patch: path.clone(), why })?;
+        apply(source, path, text)?;
     }
 
     let library = source.join(PYTHON_LIBRARY);
@@ -371,6 +371,10 @@ pub fn patches(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
         }
     }
     Ok(found)
+}
+
+fn apply(source: &Path, path: &Path, text: &str) -> Result<()> {
+    patch::apply(source, text).map_err(|why| Error::Patch { patch: path.into(), why })
 }
 
 // ---- the configuration ----------------------------------------------------------------------------------------------
