@@ -156,6 +156,7 @@ impl Virtio {
     }
 
     /// Serves a device, on a thread of its own, for ever.
+    #[cfg(target_os = "fuchsia")]
     pub fn serve(&self, device: u32, memory: &VolatileSlice<'_>) {
         let Some(slot) = self.slot(device) else { return };
         let _ = slot.thread.set(std::thread::current());

@@ -162,9 +162,12 @@ static void exception(struct uml_pt_regs *regs)
 		regs->gp[HOST_EFLAGS] &= ~FLAG_TRAP;
 	regs->faultinfo = (struct faultinfo){ code, 0, vector };
 	info.si_signo = signal;
-	info.si_code = signal == SIGTRAP ? (vector == 1 ? TRAP_TRACE : TRAP_BRKPT) : 1;
+	info.si_code = signal == SIGTRAP ? TRAP_TRACE : 1;
 	if (signal == SIGSEGV)
 		segv_handler(SIGSEGV, (struct siginfo *)&info, regs);
+	else if (vector == 3)
+		/* Debuggers know a breakpoint by the code SI_KERNEL. */
+		force_sig(SIGTRAP);
 	else
 		relay_signal(signal, (struct siginfo *)&info, regs);
 }
