@@ -89,7 +89,8 @@ impl<B: Backing> Block<B> {
         let len: u64 = data.iter().map(|range| u64::from(range.len)).sum();
         let Some(start) = sector.checked_mul(SECTOR) else { return Ok((FAILED, 0)) };
         let fits = start.checked_add(len).is_some_and(|end| end <= size);
-        if !fits || start % block != 0 || len % block != 0 || kind == WRITE && self.backing.read_only() {
+        let whole_blocks = start.is_multiple_of(block) && len.is_multiple_of(block);
+        if !fits || !whole_blocks || kind == WRITE && self.backing.read_only() {
             return Ok((FAILED, 0));
         }
         let mut cursor = Cursor { ranges: data, offset: 0 };

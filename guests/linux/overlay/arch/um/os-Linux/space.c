@@ -62,7 +62,7 @@ static int spaces_end;
 /* For Linux, which passes it on to functions that do not look at it. */
 int userspace_pid[NR_CPUS];
 
-/* Sub-domains without pages, for the next spaces: emptying one takes half the time of ending it and making another. */
+/* Sub-domains without pages, for the next spaces, so that not every fork makes one and every exit ends one. */
 #define IDLE 8
 static struct {
 	u32 process, vmar;
@@ -70,8 +70,8 @@ static struct {
 static int idle_count;
 
 /*
- * A space loses its sub-domain where that takes less time than to unmap pages: at so many runs of pages, and so many
- * pages for each of them that would have to be mapped again.
+ * A space loses its sub-domain where that should take less time than to unmap pages: at so many runs of pages, and so
+ * many pages for each of them that would have to be mapped again. Both are estimates from what the calls cost.
  */
 #define RUNS_TO_DROP 24
 #define PAGES_TO_KEEP 8
