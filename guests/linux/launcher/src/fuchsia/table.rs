@@ -104,7 +104,8 @@ fn read_input(port: &Port) {
         input.ended = len == 0;
         drop(input);
         // The port has room: at most the timer's packet and two of these are in it.
-        if (none || len == 0) && port.queue(&packet).is_err() || len == 0 {
+        let lost = (none || len == 0) && port.queue(&packet).is_err();
+        if lost || len == 0 {
             break;
         }
     }
