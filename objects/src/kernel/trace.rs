@@ -54,6 +54,8 @@ pub(crate) struct Trace {
     on: bool,
     /// The koid of the traced job; none for all processes.
     job: Option<u64>,
+    /// When it was turned on last, in nanoseconds.
+    since: u64,
     ring: Option<Id<Vmo>>,
     /// Total bytes read and written so far.
     read: u64,
@@ -147,6 +149,7 @@ impl<M: Machine> Kernel<M> {
             self.trace_commit();
         }
         self.trace.job = job.map(|job| self.koid(job.object()));
+        self.trace.since = self.machine.now() as u64;
         self.trace.on = true;
         self.update_slow_path();
         Ok(())
@@ -252,7 +255,8 @@ impl<M: Machine> Kernel<M> {
             return;
         }
         let Some(call) = self.objects.get_mut(thread).ok().and_then(|thread| thread.traced.take()) else { return };
-        if !self.trace.on {
+        // A call of an earlier trace, which may have been one of another job, does not end in this one.
+        if !self.trace.on || call.start <= self.trace.since {
             return;
         }
         // Another call may be in progress, whose arguments must not be lost.

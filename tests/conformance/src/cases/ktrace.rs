@@ -1,5 +1,7 @@
 //! The server's trace.
 
+use std::sync::Arc;
+
 use abi::{
     KTRACE_ACTION_REWIND, KTRACE_ACTION_START, KTRACE_ACTION_START_CIRCULAR, KTRACE_ACTION_STOP, Status,
     ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_TRACING_BASE,
@@ -22,6 +24,7 @@ cases! {
     "ktrace.records.failing" => records_failing,
     "ktrace.records.lost_are_counted" => lost_are_counted,
     "ktrace.records.job_alone" => records_job_alone,
+    "ktrace.records.earlier_call" => records_earlier_call,
 }
 
 /// A running trace that ends with the case.
@@ -250,4 +253,31 @@ fn records_job_alone() -> Outcome {
     drop(Vmo::create(4096, 0)?);
     let records = running.records()?;
     ensure(!records.iter().any(|record| matches!(record, Record::Event(_))), "calls of others are in it")
+}
+
+/// A call that began under a trace of its own job ends under one of another job.
+fn records_earlier_call() -> Outcome {
+    let event = Arc::new(Event::create()?);
+    let first = Running::ours()?;
+    let waiter = std::thread::spawn({
+        let event = event.clone();
+        move || event.wait_one(Signals::EVENT_SIGNALED, MonotonicInstant::INFINITE)
+    });
+    let begun = |call: &&Recorded| call.phase == Phase::Begin;
+    let (mut reader, mut bytes) = (Reader::default(), vec![0; 60_000]);
+    loop {
+        let count = zx::ktrace_read(&first.0, &mut bytes)?;
+        let records = reader.push(&bytes[..count]).map_err(|_| "the records are damaged")?;
+        if calls(&records, "object_wait_one").iter().any(begun) {
+            break;
+        }
+        zx::nanosleep(MonotonicInstant::after(zx::Duration::from_millis(1)))?;
+    }
+    drop(first);
+    let job = own_job()?.create_child()?;
+    let second = Running::start(&job)?;
+    event.signal(Signals::NONE, Signals::EVENT_SIGNALED)?;
+    waiter.join().map_err(|_| "the waiter panicked")??;
+    let records = second.records()?;
+    ensure(!records.iter().any(|record| matches!(record, Record::Event(_))), "a call of an earlier trace ends in it")
 }
