@@ -91,17 +91,13 @@ static struct space *space_of_mm(struct mm_struct *mm)
 	return space_of(mm->context.id.pid);
 }
 
-int hafnon_runs_flush(void)
+void hafnon_runs_flush(void)
 {
 	int count = run_count;
 
 	run_count = 0;
-	if (!count)
-		return 0;
-	if (hafnon->vproc_map(runs_space->vmar, hafnon->physmem, runs, count) == ZX_OK)
-		return 0;
-	runs_space->broken = true;
-	return -ENOMEM;
+	if (count && hafnon->vproc_map(runs_space->vmar, hafnon->physmem, runs, count) != ZX_OK)
+		runs_space->broken = true;
 }
 
 u32 hafnon_domain(struct mm_struct *mm)
@@ -112,27 +108,22 @@ u32 hafnon_domain(struct mm_struct *mm)
 }
 
 /* Without options, unmaps. */
-static int runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 options)
+static void runs_add(struct space *space, u64 address, u64 len, u64 offset, u32 options)
 {
-	int err = 0;
-
-	if (!space || !space->process)
-		return -EINVAL;
 	if (runs_space != space) {
-		err = hafnon_runs_flush();
+		hafnon_runs_flush();
 		runs_space = space;
 	}
-	while (len && !err) {
+	while (len) {
 		u64 part = min_t(u64, len, RUN_MAX);
 
 		if (run_count == RUNS)
-			err = hafnon_runs_flush();
+			hafnon_runs_flush();
 		runs[run_count++] = (struct vproc_run){ address, offset, part, options, 0 };
 		address += part;
 		offset += part;
 		len -= part;
 	}
-	return err;
 }
 
 /* Step 2, for pages of one group. */
@@ -210,20 +201,14 @@ static void domain_end(struct space *space)
 	space->process = 0;
 }
 
-static int unmap_all(struct space *space)
+static void unmap_all(struct space *space)
 {
 	/* What waits may map pages there. */
-	int err = hafnon_runs_flush();
-
-	if (err)
-		return err;
-	if (!empty(space->vmar)) {
+	hafnon_runs_flush();
+	if (!empty(space->vmar))
 		space->broken = true;
-		return -ENOMEM;
-	}
 	shown_clear(&space->shown);
 	space->unknown = false;
-	return 0;
 }
 
 /* Whether a space gets another sub-domain instead of what waits. */
@@ -238,52 +223,53 @@ static bool drop(struct space *space)
 }
 
 /* Step 3, for a word of the record. */
-static int sync_word(struct mm_struct *mm, struct space *space, unsigned long page, unsigned long *word)
+static void sync_word(struct mm_struct *mm, struct space *space, unsigned long page, unsigned long *word)
 {
 	unsigned long part = *word ? changed(mm, page, *word) : 0;
-	int err = 0;
 
 	*word &= ~part;
 	space->shown.pages -= hweight64(part);
-	while (part && !err) {
+	while (part) {
 		unsigned long from = __ffs(part), rest = part >> from, len = rest == ~0ul ? 64 : ffz(rest);
 
-		err = runs_add(space, (page + from) << PAGE_SHIFT, len << PAGE_SHIFT, 0, 0);
+		runs_add(space, (page + from) << PAGE_SHIFT, len << PAGE_SHIFT, 0, 0);
 		part &= len == 64 ? 0 : ~(((1ul << len) - 1) << from);
 	}
-	return err;
 }
 
 /* Step 3. */
-int hafnon_sync(struct mm_struct *mm)
+void hafnon_sync(struct mm_struct *mm)
 {
 	struct space *space = space_of_mm(mm);
 	unsigned long from = mm->context.sync_tlb_range_from >> PAGE_SHIFT;
 	unsigned long to = mm->context.sync_tlb_range_to >> PAGE_SHIFT;
 	struct shown_leaf *leaf;
-	int i, err = 0;
+	int i;
 
 	if (!to || !space || !space->process)
-		return 0;
+		return;
 	mm->context.sync_tlb_range_from = 0;
 	mm->context.sync_tlb_range_to = 0;
-	if (space->unknown)
-		return unmap_all(space);
+	if (space->unknown) {
+		unmap_all(space);
+		return;
+	}
 	/* Usually it is the page of a fault. */
 	if (from / 64 == (to - 1) / 64) {
 		unsigned long *word = shown_word(&space->shown, from);
 
-		return word ? sync_word(mm, space, from & ~63ul, word) : 0;
+		if (word)
+			sync_word(mm, space, from & ~63ul, word);
+		return;
 	}
 	for (leaf = space->shown.leaves; leaf; leaf = leaf->next) {
 		if (leaf->first >= to || leaf->first + LEAF_PAGES <= from)
 			continue;
-		for (i = 0; i < LEAF_WORDS && !err; i++)
-			err = sync_word(mm, space, leaf->first + 64 * i, &leaf->words[i]);
-		if (err || (runs_space == space && drop(space)))
+		for (i = 0; i < LEAF_WORDS; i++)
+			sync_word(mm, space, leaf->first + 64 * i, &leaf->words[i]);
+		if (runs_space == space && drop(space))
 			break;
 	}
-	return err;
 }
 
 void hafnon_sync_marked(void)
@@ -388,7 +374,8 @@ bool hafnon_show(u64 address, u64 code)
 	unsigned long page = address >> PAGE_SHIFT, physical, *word, shown;
 	int before = 0, behind = 1, i;
 
-	if (!options || ((code & 2) && !(options & ZX_VM_PERM_WRITE)) || ((code & 16) && !(options & ZX_VM_PERM_EXECUTE)))
+	/* There may be no sub-domain: run() says so. */
+	if (!options || !space->process || ((code & 2) && !(options & ZX_VM_PERM_WRITE)) || ((code & 16) && !(options & ZX_VM_PERM_EXECUTE)))
 		return false;
 	physical = pte_val(*pte) & PAGE_MASK;
 	word = shown_word(&space->shown, page);
@@ -400,9 +387,9 @@ bool hafnon_show(u64 address, u64 code)
 	       fits(pte[behind], physical + behind * PAGE_SIZE, options))
 		behind++;
 	shown_set(space, page - before, before + behind);
-	if (runs_add(space, (page - before) << PAGE_SHIFT, (before + behind) << PAGE_SHIFT, physical - before * PAGE_SIZE,
-		     options) || hafnon_runs_flush())
-		return false;
+	runs_add(space, (page - before) << PAGE_SHIFT, (before + behind) << PAGE_SHIFT, physical - before * PAGE_SIZE,
+		 options);
+	hafnon_runs_flush();
 	for (i = -before; i < behind; i++)
 		pte[i] = pte_mkuptodate(pte[i]);
 	return true;

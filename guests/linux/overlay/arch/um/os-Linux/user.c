@@ -5,8 +5,9 @@
  *
  * The registers of code that has faulted stay in the machine as long as nobody needs them:
  * F1. A fault says its address and instruction only; `unfetched` remembers whose registers are missing.
- * F2. They are fetched before a signal or another kind of work for the task, before code of another task runs, and
- *     where the fault's handler looks at the stack pointer: for an access that no mapping allows.
+ * F2. They are fetched before a signal or another kind of work for the task, before code of another task runs, before
+ *     their sub-domain is taken away, and where the fault's handler looks at the stack pointer: for an access that no
+ *     mapping allows.
  * F3. Otherwise the code repeats its instruction with the registers that it has.
  *
  * Interrupts are disabled, except while Linux handles a system call, a fault or a signal.
@@ -54,12 +55,6 @@ void hafnon_left(void)
 	last.stopped = false;
 }
 
-void hafnon_user_leaves(u32 process)
-{
-	if (last.process == process)
-		last.stopped = false;
-}
-
 static void state_to_regs(struct uml_pt_regs *regs, const struct vproc_state *s)
 {
 	unsigned long *gp = regs->gp;
@@ -95,6 +90,15 @@ static void fetch(struct uml_pt_regs *regs)
 	state_to_regs(regs, &hafnon->page->state);
 }
 
+void hafnon_user_leaves(u32 process)
+{
+	if (last.process != process)
+		return;
+	if (unfetched)
+		fetch(unfetched);
+	last.stopped = false;
+}
+
 /* Runs user code until it stops; true if it has stopped. Interrupts are disabled. */
 static bool run(struct uml_pt_regs *regs)
 {
@@ -105,6 +109,9 @@ static bool run(struct uml_pt_regs *regs)
 	s32 status;
 
 	if (!process) {
+		/* The task ends. */
+		if (unfetched == regs)
+			unfetched = NULL;
 		report_enomem();
 		return false;
 	}

@@ -7,7 +7,7 @@
 /* The code that stopped last can only be entered again, not resumed. */
 void hafnon_left(void);
 
-/* The same, if it was in this sub-domain. */
+/* Before a sub-domain is taken away. */
 void hafnon_user_leaves(u32 process);
 
 #endif
