@@ -18,16 +18,25 @@ pub struct Memory {
     pub physmem: Vmo,
     /// The region from [`RANGE`] on.
     pub vmar: Vmar,
-    /// Its size in bytes.
-    pub len: u64,
+    /// Physmem, as it is mapped.
+    pub mapped: Mapped,
     /// The address of the kernel's first function.
     pub start: u64,
 }
 
-/// Linux' memory of `len` bytes, which is mapped ([`load`]), as the devices see it: Linux changes it at any time.
-pub fn slice(len: u64) -> VolatileSlice<'static> {
-    // SAFETY: physmem is mapped there until the process ends. Each access is volatile or atomic, and within it.
-    unsafe { VolatileSlice::new(std::ptr::with_exposed_provenance_mut(RANGE as usize), len as usize) }
+/// Physmem, mapped at [`RANGE`] until the process ends. Only [`load`] makes it.
+#[derive(Clone, Copy)]
+pub struct Mapped {
+    len: usize,
+}
+
+impl Mapped {
+    /// The memory as the devices see it: Linux changes it at any time.
+    pub fn slice(self) -> VolatileSlice<'static> {
+        // SAFETY: so many bytes are mapped there until the process ends. Each access is volatile or atomic, and within
+        // them.
+        unsafe { VolatileSlice::new(std::ptr::with_exposed_provenance_mut(RANGE as usize), self.len) }
+    }
 }
 
 /// Puts a kernel into a new physmem of this many bytes.
@@ -59,5 +68,5 @@ pub fn load(kernel: &[u8], len: u64) -> Result<Memory, String> {
         root.allocate(may, offset as usize, RANGE_LEN).map_err(status("the kernel's addresses are in use"))?;
     let access = abi::ZX_VM_SPECIFIC | abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE | abi::ZX_VM_PERM_EXECUTE;
     vmar.map(access, 0, &physmem, 0, len.next_multiple_of(PAGE) as usize).map_err(status("cannot map memory"))?;
-    Ok(Memory { physmem, vmar, len, start: file.ehdr.e_entry })
+    Ok(Memory { physmem, vmar, mapped: Mapped { len: len as usize }, start: file.ehdr.e_entry })
 }

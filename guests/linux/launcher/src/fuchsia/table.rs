@@ -143,7 +143,7 @@ pub fn start(memory: &Memory, initrd: &[u8], disks: &[String], words: &[String])
     let timer = Timer::create(0).map_err(status("no timer"))?;
     processor.handle().bind(&port).map_err(status("no interrupts"))?;
     let for_devices = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
-    let virtio = virtio::start(disks, memory.len, for_devices)?;
+    let virtio = virtio::start(disks, memory.mapped, for_devices)?;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let table = Table {
         initrd: initrd.as_ptr(),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use zx::Port;
 
 use super::backing;
-use super::memory;
+use super::memory::Mapped;
 use crate::virtio::queue::Queue;
 use crate::virtio::{Device, Virtio};
 
@@ -39,8 +39,8 @@ pub struct VirtioTable {
     interrupts: extern "C" fn() -> u32,
 }
 
-/// The devices, and the size of Linux' memory in bytes.
-static DEVICES: OnceLock<(Virtio, u64)> = OnceLock::new();
+/// The devices, and Linux' memory.
+static DEVICES: OnceLock<(Virtio, Mapped)> = OnceLock::new();
 
 fn devices() -> Option<&'static Virtio> {
     DEVICES.get().map(|(virtio, _)| virtio)
@@ -50,7 +50,7 @@ fn devices() -> Option<&'static Virtio> {
 ///
 /// # Errors
 /// One of them is not there; the text names it.
-pub fn start(disks: &[String], memory: u64, port: Port) -> Result<VirtioTable, String> {
+pub fn start(disks: &[String], memory: Mapped, port: Port) -> Result<VirtioTable, String> {
     let disks = disks.iter().map(|place| backing::open(place)).collect::<Result<Vec<Box<dyn Device>>, String>>()?;
     let packet = abi::zx_port_packet_t { key: KEY_VIRTIO, ..Default::default() };
     // The port has room: it has one packet of these at most, beside those of the timer and of the input.
@@ -63,7 +63,7 @@ pub fn start(disks: &[String], memory: u64, port: Port) -> Result<VirtioTable, S
     );
     let (virtio, _) = DEVICES.get_or_init(|| (virtio, memory));
     for device in 0..virtio.count() {
-        std::thread::spawn(move || virtio.serve(device, &memory::slice(memory)));
+        std::thread::spawn(move || virtio.serve(device, &memory.slice()));
     }
     Ok(VirtioTable {
         count: virtio.count(),
@@ -116,7 +116,7 @@ unsafe extern "C" fn queue_start(device: u32, index: u32, rings: *const Rings) -
     let Some((virtio, memory)) = DEVICES.get() else { return false };
     // SAFETY: the caller's.
     let Rings { size, descriptors, available, used } = unsafe { rings.read() };
-    virtio.queue_start(device, index, Queue::new(&memory::slice(*memory), size, descriptors, available, used))
+    virtio.queue_start(device, index, Queue::new(&memory.slice(), size, descriptors, available, used))
 }
 
 extern "C" fn kick(device: u32) {
