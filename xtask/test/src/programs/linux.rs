@@ -102,19 +102,24 @@ fn preempted(context: &Context<'_>) -> Result<()> {
     expect("the output", &text(&done.output), &"slept\n".into())
 }
 
-/// A timer is never late by more than a tick, 10 ms, whatever keeps the processor busy: a system call of 100 ms, a loop,
-/// page faults. The guest's clock counts instructions, so the host's load changes nothing.
-fn timers(context: &Context<'_>) -> Result<()> {
-    let script = "for load in kernel user fault; do timer 1 $load || exit 9; done; timer 0 sleep\n\
-                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10 ] && echo interrupted\n\
-                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 10 ] && echo preempted";
+/// The output of a script that ends with 0 on a machine whose clock counts instructions, with our programs.
+fn counted(context: &Context<'_>, script: &str) -> Result<String> {
     let programs = programs(context)?;
     let done = run(context, &["sh", "-c", script], |guest| {
         guest.accel = Accel::Counting;
         guest.programs = programs;
     })?;
     ended(&done, 0)?;
-    let output = text(&done.output);
+    Ok(text(&done.output))
+}
+
+/// A timer is never late by more than a tick, 10 ms, whatever keeps the processor busy: a system call of 100 ms, a loop,
+/// page faults. The guest's clock counts instructions, so the host's load changes nothing.
+fn timers(context: &Context<'_>) -> Result<()> {
+    let script = "for load in kernel user fault; do timer 1 $load || exit 9; done; timer 0 sleep\n\
+                  [ $(cat /sys/module/upcall/parameters/interrupted) -gt 10 ] && echo interrupted\n\
+                  [ $(cat /sys/module/upcall/parameters/preempted) -gt 10 ] && echo preempted";
+    let output = counted(context, script)?;
     let lines: Vec<&str> = output.lines().collect();
     let [loads @ .., slept, "interrupted", "preempted"] = &lines[..] else { bail!("the output is\n{output}") };
     let numbers = |line: &str| -> Vec<u64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
@@ -139,13 +144,7 @@ fn storm(context: &Context<'_>) -> Result<()> {
                   echo 0 > interrupt/parameters/storm\n\
                   [ $(cat upcall/parameters/interrupted) -gt $((before + 300)) ] && echo interrupted\n\
                   [ $(cat upcall/parameters/preempted) -gt 100 ] && echo preempted; exit 0";
-    let programs = programs(context)?;
-    let done = run(context, &["sh", "-c", script], |guest| {
-        guest.accel = Accel::Counting;
-        guest.programs = programs;
-    })?;
-    ended(&done, 0)?;
-    let output = text(&done.output);
+    let output = counted(context, script)?;
     // The loops end in any order.
     let mut lines: Vec<&str> = output.lines().collect();
     lines.get_mut(..3).into_iter().for_each(<[_]>::sort_unstable);
