@@ -9,8 +9,8 @@ macro_rules! limits {
     ($($name:ident)*) => { [$((stringify!($name), smoltcp::config::$name)),*] };
 }
 
-fn main() -> patched::Result<()> {
-    patched::copy("smoltcp-0.14.0")?;
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    xtask_patch::copy_crate("smoltcp-0.14.0")?;
     let limits = limits! {
         ASSEMBLER_MAX_SEGMENT_COUNT DNS_MAX_NAME_SIZE DNS_MAX_RESULT_COUNT DNS_MAX_SERVER_COUNT FRAGMENTATION_BUFFER_SIZE
         IFACE_MAX_ADDR_COUNT IFACE_MAX_MULTICAST_GROUP_COUNT IFACE_MAX_PREFIX_COUNT IFACE_MAX_ROUTE_COUNT

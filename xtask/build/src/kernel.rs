@@ -16,7 +16,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
-use xtask_common::patch;
 use xtask_common::paths::Paths;
 
 /// The variant of the kernel.
@@ -374,7 +373,7 @@ pub fn patches(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
 }
 
 fn apply(source: &Path, path: &Path, text: &str) -> Result<()> {
-    patch::apply(source, text).map_err(|why| Error::Patch { patch: path.into(), why })
+    xtask_patch::apply(source, text).map_err(|why| Error::Patch { patch: path.into(), why })
 }
 
 // ---- the configuration ----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use xtask_build::cargo::PROGRAM_TARGET;
 use xtask_common::files::{copy_folder, write_if_changed};
 use xtask_common::paths::{Paths, own_file};
-use xtask_common::{patch, words};
+use xtask_common::words;
 
 /// The caller's own wrapper of rustc.
 const THEIRS: &str = "HAFNON_RUSTC_WRAPPER";
@@ -137,7 +137,7 @@ fn copy(all: &Path, patched: &Patched, folder: &Path, version: &str) -> Result<P
     let new = tempfile::tempdir_in(all).with_context(|| format!("cannot make a folder in {}", all.display()))?;
     copy_folder(folder, new.path())?;
     for (name, text) in patched.patches {
-        patch::apply(new.path(), text).map_err(anyhow::Error::msg).with_context(|| format!("patch {name}"))?;
+        xtask_patch::apply(new.path(), text).map_err(anyhow::Error::msg).with_context(|| format!("patch {name}"))?;
     }
     // Another compiler may have been faster.
     match fs::rename(new.path(), &to) {

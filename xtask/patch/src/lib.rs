@@ -1,7 +1,11 @@
 //! Patches: changes to third-party sources, as `diff -u` writes them.
+#![forbid(unsafe_code)]
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use xtask_common::files::copy_folder;
 
 /// Applies a patch, which may change several files, to the files in `folder`. Text before the first file's part is a
 /// comment. All lines of context must be there; they may have moved.
@@ -25,6 +29,50 @@ pub fn apply(folder: &Path, text: &str) -> Result<(), String> {
         files += 1;
     }
     if files == 0 { Err("it changes no file".into()) } else { Ok(()) }
+}
+
+/// For the build script of a crate that consists of another crate's sources: copies the sources of `name`, which is
+/// `NAME-VERSION`, from cargo's registry to `src` in the script's output folder, and applies the patches in the folder
+/// `patches` of the package, in the order of their names. The other crate must be a dependency of the build script, so
+/// that cargo has downloaded it.
+///
+/// # Errors
+/// Cargo does not know the crate, a file cannot be written, or a patch does not apply: another version of the crate
+/// needs another patch, or none.
+pub fn copy_crate(name: &str) -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=patches");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let to = out.join("src");
+    if to.exists() {
+        fs::remove_dir_all(&to)?;
+    }
+    copy_folder(&sources(name)?.join("src"), &to)?;
+    let mut patches = fs::read_dir("patches")?.collect::<Result<Vec<_>, _>>()?;
+    patches.sort_by_key(fs::DirEntry::file_name);
+    for patch in patches {
+        let path = patch.path();
+        apply(&out, &fs::read_to_string(&path)?).map_err(|why| format!("{}: {why}", path.display()))?;
+    }
+    // Inner attributes and inner doc comments of the crate are not allowed in an included file.
+    let root = to.join("lib.rs");
+    let text = fs::read_to_string(&root)?;
+    let kept = text.lines().filter(|line| !line.starts_with("//!") && !line.starts_with("#!["));
+    fs::write(&root, kept.map(|line| format!("{line}\n")).collect::<String>())?;
+    Ok(())
+}
+
+/// Finds the crate's sources in cargo's registry. Cargo answers only when it has all packages of the workspace for this
+/// platform, and a build downloads fewer than those, so it may have to download the others now.
+fn sources(name: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let (cargo, host) = (env::var("CARGO")?, env::var("HOST")?);
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &host])
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let manifest = text.split('"').find(|text| text.ends_with(&format!("/{name}/Cargo.toml")));
+    let folder = manifest.and_then(|manifest| Path::new(manifest).parent()).map(Path::to_path_buf);
+    folder.ok_or_else(|| format!("cargo does not know {name}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
 /// Start of the part for the next file.
