@@ -3,7 +3,8 @@
 //! Addresses are chosen at random, in two steps that keep the number of page tables low:
 //!
 //! - Each VMAR gets a random *start* in its first quarter when it is created. Its entropy in bits is the logarithm of
-//!   the number of pages, less two: 33 bits for the root of an address space.
+//!   the number of pages, less two: 33 bits for the root of an address space. In a VMAR of more than 32 TiB, the start
+//!   is above its first TiB, which is left to programs with addresses of their own.
 //! - Each mapping or VMAR goes to the first free place from a random point among the 256 pages (or multiples of its
 //!   alignment) above a *hint*: 8 bits of entropy, fewer where little is free. At first the hint is the start. Later it
 //!   is the last place where the random point itself was occupied, or a lower place that has been freed since. So
@@ -24,6 +25,11 @@ use crate::machine::{KEPT, KEPT_END, Machine, PAGE};
 
 /// From this length up, mappings are aligned to it if possible: it is the range of one lowest-level page table.
 const LARGE: u64 = 2 << 20;
+
+/// A VMAR that is longer than [`FIXED_FROM`] leaves this much to programs that choose addresses: Linux as a program, at
+/// 1.5 GiB, met another mapping in one of 4,000 starts.
+const FIXED: u64 = 1 << 40;
+const FIXED_FROM: u64 = 32 << 40;
 
 /// A requested place in a VMAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,7 +126,8 @@ impl Vmar {
 impl<M: Machine> Kernel<M> {
     /// The random start for a new VMAR.
     pub(super) fn vmar_start(&mut self, aspace: Key, base: u64, len: u64) -> u64 {
-        let choices = len / 4 / PAGE;
+        let fixed = if len > FIXED_FROM { FIXED } else { 0 };
+        let choices = (len / 4 - fixed) / PAGE;
         if choices == 0 {
             return base;
         }
@@ -130,7 +137,7 @@ impl<M: Machine> Kernel<M> {
         } else {
             bytes = [self.lot(aspace), self.lot(aspace), 0, 0, 0, 0, 0, 0];
         }
-        base + u64::from_le_bytes(bytes) % choices * PAGE
+        base + fixed + u64::from_le_bytes(bytes) % choices * PAGE
     }
 
     fn lot(&mut self, aspace: Key) -> u8 {

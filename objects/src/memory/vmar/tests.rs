@@ -293,3 +293,17 @@ fn execute_permission_is_removed_from_mapped_pages() {
         }
     }
 }
+
+#[test]
+fn random_places_leave_the_first_tebibyte_to_fixed_addresses() {
+    let mut kernel = Kernel::new(FakeMachine::new(100)).unwrap();
+    let job = kernel.root_job().unwrap();
+    let vmo = kernel.vmo_create(PAGE, false).unwrap();
+    let request = MapRequest { vmo, offset: 0, len: PAGE, perm: R, max: R, fixed: false };
+    for _ in 0..500 {
+        let (_, root) = kernel.process_create(job, Name::default()).unwrap();
+        let place = Place::Anywhere { align: PAGE, limit: None };
+        let at = kernel.vmar_map(root, place, request).unwrap();
+        assert!(at >= 1 << 40, "{at:#x}");
+    }
+}
