@@ -399,11 +399,7 @@ impl Space {
             memory.mapping_give(slot);
             tables.set(leaf, i, 0);
         }
-        let slot = memory.mapping_take(frame)?;
-        if sys::page_map(slot, self.vspace, address, write, attributes).is_err() {
-            memory.mapping_give(slot);
-            return Err(OutOfMemory);
-        }
+        let slot = memory.map_one(frame, (self.vspace, address), write, attributes)?;
         tables.set(leaf, i, slot as u32 | flags);
         Ok(())
     }

@@ -253,6 +253,56 @@ impl Memory {
         self.mapping_further(frame, own)
     }
 
+    /// Maps a page into an address space with a capability as of [`Memory::mapping_take`], which it returns.
+    pub fn map_one(
+        &mut self,
+        frame: Frame,
+        (vspace, address): (u64, u64),
+        write: bool,
+        attributes: sys::Attributes,
+    ) -> Result<u64, OutOfMemory> {
+        if let Some(slot) = self.map_further(frame, (vspace, address), write, attributes)? {
+            return Ok(slot);
+        }
+        let slot = self.mapping_take(frame)?;
+        if sys::page_map(slot, vspace, address, write, attributes).is_err() {
+            self.mapping_give(slot);
+            return Err(OutOfMemory);
+        }
+        Ok(slot)
+    }
+
+    /// Copies the capability of a page that is mapped already, and maps the page, in one kernel call. `None` if that
+    /// cannot be done.
+    fn map_further(
+        &mut self,
+        frame: Frame,
+        (vspace, address): (u64, u64),
+        write: bool,
+        attributes: sys::Attributes,
+    ) -> Result<Option<u64>, OutOfMemory> {
+        if frame.is_device() {
+            return Ok(None);
+        }
+        let chunk = &self.chunks[(frame.0 / PARTS) as usize];
+        if chunk.kind != Kind::Pages || !bit(&chunk.mapped, frame.0 % PARTS) {
+            return Ok(None);
+        }
+        let (own, slot) = (self.slot(frame.0, 0), self.slot_alloc()?);
+        let mapped = sys::pages_map(sys::place(own), sys::place(slot), 1, vspace, address, write, attributes);
+        if let Some(Ok(())) = mapped {
+            *self.loose.note(LooseSlots::number(slot)) = frame.0;
+            self.loose.mapping += 1;
+            return Ok(Some(slot));
+        }
+        // The kernel may have made the copy.
+        if mapped.is_some() {
+            sys::delete(slot);
+        }
+        self.slot_free(slot);
+        mapped.map_or(Ok(None), |_| Err(OutOfMemory))
+    }
+
     /// A copy of a page's capability in a loose slot.
     fn mapping_further(&mut self, frame: Frame, own: u64) -> Result<u64, OutOfMemory> {
         let slot = self.slot_alloc()?;
