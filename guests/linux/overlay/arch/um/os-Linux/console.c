@@ -8,6 +8,9 @@
 #include <linux/console.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
+#include <linux/kernel.h>
+#include <linux/printk.h>
+#include <linux/string.h>
 #include <irq_kern.h>
 #include <irq_user.h>
 #include <hvc_console.h>
@@ -95,6 +98,10 @@ device_initcall(console_terminal);
 
 static void error_write(struct console *console, const char *text, unsigned int len)
 {
+	/* Linux says this as loudly as a panic. It is no news: everybody sees that the program ends. */
+	if (system_state == SYSTEM_POWER_OFF && console_loglevel <= CONSOLE_LOGLEVEL_QUIET &&
+	    strnstr(text, "reboot: Power down", len))
+		return;
 	hafnon_write(ERROR, text, len);
 }
 
