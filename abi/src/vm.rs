@@ -108,6 +108,8 @@ consts! { TABLE;
         ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED = 1 << 14;
         /// Accesses beyond the stream size fault.
         ZX_VM_FAULT_BEYOND_STREAM_SIZE = 1 << 15;
+        /// The mapping is a page table: `zx_vproc_map` alone maps pages of the VMO in it, any page at any address.
+        HAFNON_VM_PAGE_TABLE = 1 << 23;
         /// The options' bits from here on are log2 of the alignment.
         ZX_VM_ALIGN_BASE = 24;
         /// Align to 1 KiB.

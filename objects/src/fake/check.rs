@@ -47,7 +47,7 @@ impl Kernel<FakeMachine> {
         }
         let ending = self.aspaces.iter().any(|(_, space)| space.root.is_none());
         let vmos = self.objects.iter().filter_map(|object| Vmo::of(&object.body));
-        let known = vmos.map(|vmo| vmo.mappings.meeting(0, u64::MAX).count() as u64);
+        let known = vmos.map(|vmo| vmo.mappings.meeting(0, u64::MAX).count() as u64 + u64::from(vmo.page_tables));
         assert!(ending || known.sum::<u64>() == mappings, "VMOs know of mappings that are not there");
     }
 
@@ -75,7 +75,8 @@ impl Kernel<FakeMachine> {
                     let vmo = self.objects.get(mapping.vmo).expect("a mapping keeps its VMO");
                     let place = (mapping.offset, mapping.len, (key, base));
                     let mut known = vmo.mappings.meeting(mapping.offset, mapping.offset + 1);
-                    assert!(known.any(|known| known == place), "{base:#x} is not known to its VMO");
+                    assert_ne!(mapping.table, known.any(|known| known == place), "{base:#x} is not known to its VMO");
+                    assert!(!mapping.table || vmo.page_tables != 0, "{base:#x} does not pin the pages of its VMO");
                     mappings += 1;
                 }
             }
@@ -174,6 +175,12 @@ impl Kernel<FakeMachine> {
                 assert!(mapping.shown, "{address:#x} is mapped, and nobody knows");
                 let page = (mapping.offset + (address - mapping.base)) / PAGE;
                 let vmo = self.objects.get(mapping.vmo).expect("a mapping keeps its VMO");
+                if mapping.table {
+                    let mut frames = vmo.pages().into_iter().flat_map(|pages| pages.frames(0, vmo.size / PAGE));
+                    assert!(frames.any(|own| own == frame), "{address:#x} shows a page of another VMO");
+                    assert!(!self.frames.is_shared(frame), "{address:#x} shows a page that others have too");
+                    continue;
+                }
                 assert!(page < vmo.size / PAGE, "{address:#x} shows a page beyond its VMO");
                 assert!(mapping.perm.allows(perm), "{address:#x} allows too much");
                 match self.vmo_page_if_there(mapping.vmo, page) {

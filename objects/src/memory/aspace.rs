@@ -45,6 +45,8 @@ pub struct Mapping {
     pub content_only: bool,
     /// Its VMO is a private copy, made when a debugger wrote where the program must not.
     pub copied: bool,
+    /// It is a page table ([`crate::memory::vmar::page_table`]): any page of the VMO may be mapped anywhere in it.
+    pub table: bool,
     /// Some of its pages may be mapped in the machine, because it was touched or prefaulted.
     pub(crate) shown: bool,
 }

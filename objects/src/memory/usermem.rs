@@ -110,7 +110,7 @@ impl<M: Machine> Kernel<M> {
         rules: Rules,
     ) -> Result<Option<Frame>, Status> {
         let allowed = match access {
-            _ if rules == Rules::Forced => true,
+            _ if rules == Rules::Forced => !mapping.table,
             Access::Read => mapping.perm.read,
             Access::Write => mapping.perm.write,
         };

@@ -1,9 +1,9 @@
 //! Virtual memory address regions.
 
 use abi::{
-    Rights, Status, ZX_DEFAULT_VMAR_RIGHTS, ZX_VM_ALIGN_BASE, ZX_VM_ALLOW_FAULTS, ZX_VM_CAN_MAP_EXECUTE,
-    ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_COMPACT, ZX_VM_FAULT_BEYOND_STREAM_SIZE,
-    ZX_VM_MAP_RANGE, ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
+    HAFNON_VM_PAGE_TABLE, Rights, Status, ZX_DEFAULT_VMAR_RIGHTS, ZX_VM_ALIGN_BASE, ZX_VM_ALLOW_FAULTS,
+    ZX_VM_CAN_MAP_EXECUTE, ZX_VM_CAN_MAP_READ, ZX_VM_CAN_MAP_SPECIFIC, ZX_VM_CAN_MAP_WRITE, ZX_VM_COMPACT,
+    ZX_VM_FAULT_BEYOND_STREAM_SIZE, ZX_VM_MAP_RANGE, ZX_VM_OFFSET_IS_UPPER_LIMIT, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
     ZX_VM_PERM_READ_IF_XOM_UNSUPPORTED, ZX_VM_PERM_WRITE, ZX_VM_REQUIRE_NON_RESIZABLE, ZX_VM_SPECIFIC,
     ZX_VM_SPECIFIC_OVERWRITE, ZX_VMAR_OP_ALWAYS_NEED, ZX_VMAR_OP_COMMIT, ZX_VMAR_OP_DECOMMIT, ZX_VMAR_OP_DONT_NEED,
     ZX_VMAR_OP_MAP_RANGE, ZX_VMAR_OP_PREFETCH, ZX_VMAR_OP_ZERO,
@@ -195,6 +195,9 @@ pub fn map_common<M: Machine>(
     if !max.allows(perm) {
         return Err(Status::ACCESS_DENIED);
     }
+    if options & !known == HAFNON_VM_PAGE_TABLE {
+        return map_page_table(cx, vmar, (options, offset), (vmo, vmo_rights), (vmo_offset, len), out);
+    }
     if has(ZX_VM_FAULT_BEYOND_STREAM_SIZE) && !has(ZX_VM_ALLOW_FAULTS) || options & !known != 0 {
         return Err(Status::INVALID_ARGS);
     }
@@ -262,6 +265,35 @@ pub fn map_common<M: Machine>(
     }
     written?;
     if has(ZX_VM_MAP_RANGE) { prefault(cx, vmar, address) } else { Ok(()) }
+}
+
+/// Makes a page table.
+#[cold]
+#[inline(never)]
+fn map_page_table<M: Machine>(
+    cx: &mut Cx<'_, M>,
+    vmar: Id<Vmar>,
+    (options, offset): (u32, usize),
+    (vmo, rights): (Id<Vmo>, Rights),
+    (vmo_offset, len): (u64, usize),
+    out: Out<usize>,
+) -> Result<(), Status> {
+    let places = ZX_VM_SPECIFIC | ZX_VM_OFFSET_IS_UPPER_LIMIT | ALIGN_MASK;
+    if options & !places != HAFNON_VM_PAGE_TABLE || vmo_offset != 0 {
+        return Err(Status::INVALID_ARGS);
+    }
+    align(options)?;
+    if !rights.contains(Rights::SET_PROPERTY) {
+        return Err(Status::ACCESS_DENIED);
+    }
+    let len = (len as u64).checked_next_multiple_of(PAGE).ok_or(Status::OUT_OF_RANGE)?;
+    let place = place(cx.kernel.objects.get(vmar)?, options, offset, len)?;
+    let address = cx.kernel.page_table_create(vmar, place, vmo, len)?;
+    let written = cx.write(out, address as usize);
+    if written.is_err() {
+        cx.kernel.vmar_unmap(vmar, address, len, false)?;
+    }
+    written
 }
 
 /// A slice of a mapping that replaces old ones. Returns the address when all of it is mapped.

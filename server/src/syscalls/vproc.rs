@@ -10,7 +10,7 @@ use objects::core::continuation::SliceTimer;
 use objects::core::handle::HandleValue;
 use objects::core::port::Port;
 use objects::guest::vproc::Vproc;
-use objects::machine::{Machine, PAGE, Perm};
+use objects::machine::{Machine, PAGE, Perm, USER_TOP};
 use objects::memory::vmar::{MapRequest, Place, Vmar};
 use objects::memory::vmo::Vmo;
 use objects::task::process::Process;
@@ -21,9 +21,9 @@ use crate::user::{In, Out};
 
 /// Maximum number of runs per call.
 const RUNS: usize = 4096;
-/// Progress units per run; a run has fewer pages.
-const STEPS: u64 = 1 << 16;
-const _: () = assert!(HAFNON_VPROC_RUN_MAX / PAGE < STEPS);
+/// Progress units per run; a run has fewer pages, also where it is any part of a page table that is unmapped.
+const STEPS: u64 = 1 << 36;
+const _: () = assert!(USER_TOP / PAGE < STEPS && (RUNS as u64) < u64::MAX / STEPS);
 
 /// Creates a virtual processor of the calling thread.
 pub fn vproc_create<M: Machine>(
@@ -125,13 +125,18 @@ fn map_some<M: Machine>(
     if options & !known != 0 || reserved != 0 || len == 0 || !(address | offset | len).is_multiple_of(PAGE) {
         return Err(Status::INVALID_ARGS);
     }
-    if len > HAFNON_VPROC_RUN_MAX {
-        return Err(Status::OUT_OF_RANGE);
-    }
     let region = cx.kernel.objects.get(vmar)?;
     let aspace = region.aspace.ok_or(Status::BAD_STATE)?;
     if !region.covers(address, len) {
         return Err(Status::INVALID_ARGS);
+    }
+    let table = region.page_table(address, len);
+    if options == 0 && table.is_some() {
+        let pages = pages + cx.kernel.page_table_unmap(aspace, address + pages * PAGE, len / PAGE - pages);
+        return Ok(Some(pages).filter(|&pages| pages * PAGE < len));
+    }
+    if len > HAFNON_VPROC_RUN_MAX {
+        return Err(Status::OUT_OF_RANGE);
     }
     if options == 0 {
         return cx.kernel.vmar_unmap(vmar, address, len, false).map(|()| None);
@@ -147,6 +152,16 @@ fn map_some<M: Machine>(
         }
         let size = cx.kernel.vmo_size(vmo)?;
         offset.checked_add(len).filter(|&end| end <= size).ok_or(Status::OUT_OF_RANGE)?;
+    }
+    if let Some(shown) = table {
+        if shown != vmo {
+            return Err(Status::ACCESS_DENIED);
+        }
+        let part = (address + pages * PAGE, offset / PAGE + pages, len / PAGE - pages);
+        let pages = pages + cx.kernel.page_table_map(aspace, vmo, part, perm)?;
+        return Ok(Some(pages).filter(|&pages| pages * PAGE < len));
+    }
+    if pages == 0 {
         let request = MapRequest { vmo, offset, len, perm, max, fixed: false };
         // Usually nothing is mapped there.
         match cx.kernel.vmar_map(vmar, Place::At(address - base), request) {

@@ -56,6 +56,9 @@ impl<M: Machine> Kernel<M> {
         if mapping.max.write || mapping.copied {
             return Ok(());
         }
+        if mapping.table {
+            return Err(Status::ACCESS_DENIED);
+        }
         // The copy ends where the memory ends, so that accesses beyond it still fault.
         let there = self.vmo_size(mapping.vmo)?.saturating_sub(mapping.offset).min(mapping.len);
         let copy = self.vmo_create_clone(mapping.vmo, CloneKind::Modified, mapping.offset, there, false);

@@ -7,6 +7,7 @@
 mod children;
 mod edit;
 mod op_range;
+pub mod page_table;
 mod place;
 
 use alloc::boxed::Box;
@@ -50,6 +51,8 @@ pub struct Vmar {
     /// Number of VMARs above it.
     pub(crate) depth: u32,
     pub(crate) children: Children,
+    /// There are page tables among the children, or were.
+    has_page_tables: bool,
     /// Where the search for free addresses starts.
     start: u64,
     /// Placement hint: random addresses are first tried above it.
@@ -109,7 +112,18 @@ impl<M: Machine> Kernel<M> {
         let start = self.vmar_start(aspace, base, len);
         let children = Children::new(base, base + len);
         let depth = parent.map_or(Ok(0), |parent| self.objects.get(parent).map(|vmar| vmar.depth.saturating_add(1)))?;
-        let vmar = Vmar { base, len, flags, aspace: Some(aspace), parent, depth, children, start, hint: start };
+        let vmar = Vmar {
+            base,
+            len,
+            flags,
+            aspace: Some(aspace),
+            parent,
+            depth,
+            children,
+            has_page_tables: false,
+            start,
+            hint: start,
+        };
         let id = self.create(Signals::NONE, Box::new(vmar))?;
         self.add_ref(id.object());
         Ok(id)
@@ -194,6 +208,7 @@ impl<M: Machine> Kernel<M> {
             fixed: request.fixed,
             content_only: false,
             copied: false,
+            table: false,
             shown: false,
         })
     }

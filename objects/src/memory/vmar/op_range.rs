@@ -64,7 +64,8 @@ impl<M: Machine> Kernel<M> {
         let own = !with_vmars || matches!(op, RangeOp::Commit | RangeOp::Decommit | RangeOp::Prefetch);
         let (mut at, mut slice) = (address.saturating_add(done), SliceTimer::default());
         while at < end {
-            let mapping = *self.mapping_at(aspace, at).ok_or(Status::BAD_STATE)?;
+            let mapping = self.mapping_at(aspace, at).filter(|mapping| !mapping.table);
+            let mapping = *mapping.ok_or(Status::BAD_STATE)?;
             if own && mapping.vmar != id {
                 return Err(Status::INVALID_ARGS);
             }

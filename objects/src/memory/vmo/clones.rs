@@ -52,7 +52,7 @@ impl<M: Machine> Kernel<M> {
             Kind::Contiguous => return Err(Status::INVALID_ARGS),
             _ => return Err(Status::NOT_SUPPORTED),
         }
-        if vmo.cache != Cache::Cached || !vmo.pins.is_empty() {
+        if vmo.cache != Cache::Cached || vmo.has_pins() {
             return Err(Status::BAD_STATE);
         }
         let (target, from) = if visible == 0 { (named, 0) } else { self.vmo_resolve(parent, offset)? };

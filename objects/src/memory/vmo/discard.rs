@@ -84,7 +84,7 @@ impl<M: Machine> Kernel<M> {
         let Ok(vmo) = self.objects.get(id) else { return };
         let unlocked = vmo.discard.as_ref().is_some_and(|discard| discard.locks == 0);
         let pages = vmo.pages().is_some_and(|pages| pages.len() != 0);
-        if unlocked && pages && vmo.pins.is_empty() && !vmo.unlocked.is_linked() {
+        if unlocked && pages && !vmo.has_pins() && !vmo.unlocked.is_linked() {
             self.unlocked.push(&mut self.objects.slab, id.object().key());
             self.pressure_may_relieve();
         }
@@ -113,7 +113,7 @@ impl<M: Machine> Kernel<M> {
             let id: Id<Vmo> = Id::new(crate::ObjectId(key));
             let Ok(vmo) = self.objects.get_mut(id) else { continue };
             let held = vmo.pages().map_or(0, super::pages::Pages::len);
-            if held == 0 || !vmo.pins.is_empty() {
+            if held == 0 || vmo.has_pins() {
                 continue;
             }
             vmo.absent_pages = AbsentPages::Discarded;

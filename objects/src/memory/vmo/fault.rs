@@ -13,7 +13,7 @@ use crate::machine::{Aspace, Cache, Frame, LARGE_PAGE, Machine, PAGE, Perm};
 use crate::memory::aspace::Mapping;
 
 /// Fault-around: a fault also maps the committed pages in the aligned block of this many pages around it.
-pub(super) const FAULT_AROUND: u64 = 16;
+pub(crate) const FAULT_AROUND: u64 = 16;
 
 /// The addresses of the fault-around block of an address in a mapping. Blocks are aligned in the VMO, so that all
 /// mappings of a library have the same ones, wherever it is: the machine keeps capabilities for such runs. A block
@@ -218,7 +218,7 @@ impl<M: Machine> Kernel<M> {
         }
     }
 
-    pub(super) fn vmo_map_frame(
+    pub(in crate::memory) fn vmo_map_frame(
         &mut self,
         machine: Aspace,
         at: u64,

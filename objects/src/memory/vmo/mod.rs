@@ -52,6 +52,7 @@ use abi::{Signals, Status};
 
 pub(crate) use self::allocate_ahead::AllocateAhead;
 pub use self::clones::CloneKind;
+pub(crate) use self::fault::FAULT_AROUND;
 pub use self::info::{FRACTION, Memory};
 pub(crate) use self::page_notes::{NOTES, SOURCE};
 pub(crate) use self::pages::Chunk;
@@ -149,6 +150,8 @@ pub struct Vmo {
     pub(crate) unlocked: Link,
     /// Ranges of pinned pages.
     pub(crate) pins: IntervalMap<u64>,
+    /// Number of page tables of it. While there are any, all its pages are pinned as soon as they are committed.
+    pub(crate) page_tables: u32,
     /// It was created as a clone.
     pub is_clone: bool,
     /// It is a snapshot whose handles never allowed writing or resizing.
@@ -240,6 +243,14 @@ impl Vmo {
         matches!(self.backing, Backing::Window { .. })
     }
 
+    /// Whether it is plain memory of a fixed size, of which page tables can be made.
+    pub(crate) fn may_have_page_tables(&self) -> bool {
+        self.kind == Kind::Plain
+            && matches!((&self.backing, &self.absent_pages), (Backing::Pages(_), AbsentPages::Zeroes))
+            && self.cache == Cache::Cached
+            && !(self.resizable || self.is_discardable() || self.is_vdso)
+    }
+
     /// Number of address spaces that map it.
     pub fn share_count(&self) -> usize {
         self.spaces.len()
@@ -283,6 +294,7 @@ impl<M: Machine> Kernel<M> {
             discard: None,
             unlocked: Link::default(),
             pins: IntervalMap::default(),
+            page_tables: 0,
             is_clone: false,
             is_immutable: false,
             shares: false,

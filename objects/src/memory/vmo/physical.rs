@@ -127,7 +127,7 @@ impl<M: Machine> Kernel<M> {
         let pages = vmo.pages().map_or(0, Pages::len);
         let is_memory = !matches!(vmo.kind, Kind::Physical { .. });
         let fixed = is_memory && pages != 0 && vmo.cache != Cache::Cached;
-        if related || !vmo.mappings.is_empty() || !vmo.pins.is_empty() || fixed {
+        if related || !vmo.mappings.is_empty() || vmo.has_pins() || fixed {
             return Err(Status::BAD_STATE);
         }
         vmo.cache = cache;

@@ -2,7 +2,8 @@
 //!
 //! A pin keeps a range of pages unchanged: they are committed, belong to the VMO alone, and neither move nor are freed
 //! until the pin is removed. Operations that would free them fail. A VMO with pins is not cloned, because a clone
-//! shares frames, and a write to a shared frame moves it.
+//! shares frames, and a write to a shared frame moves it. A page table of the VMO pins all pages that are committed
+//! ([`crate::memory::vmar::page_table`]).
 
 use abi::Status;
 
@@ -33,7 +34,12 @@ impl Pin {
 impl Vmo {
     /// Whether any page of `[from, to)` is pinned.
     pub(crate) fn is_pinned(&self, from: u64, to: u64) -> bool {
-        self.pins.meeting(from, to).next().is_some()
+        self.page_tables != 0 || self.pins.meeting(from, to).next().is_some()
+    }
+
+    /// Whether any page is pinned, or will be when it is committed.
+    pub(crate) fn has_pins(&self) -> bool {
+        self.page_tables != 0 || !self.pins.is_empty()
     }
 }
 

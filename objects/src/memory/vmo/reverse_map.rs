@@ -23,7 +23,10 @@ impl<M: Machine> Kernel<M> {
             object.refs += 1;
             if let Some(vmo) = Vmo::of_mut(&mut object.body) {
                 vmo.spaces.add(aspace);
-                vmo.mappings.insert(offset, len, (aspace, base));
+                match mapping.table {
+                    true => vmo.page_tables += 1,
+                    false => vmo.mappings.insert(offset, len, (aspace, base)),
+                }
                 vmo.num_mappings += usize::from(named == mapping.vmo);
             }
         }
@@ -55,8 +58,9 @@ impl<M: Machine> Kernel<M> {
         }
         let Ok(object) = self.objects.any_mut(vmo.object()) else { return };
         if let Some(vmo) = Vmo::of_mut(&mut object.body)
-            && vmo.mappings.remove(offset, (aspace, base))
+            && (mapping.table || vmo.mappings.remove(offset, (aspace, base)))
         {
+            vmo.page_tables -= u32::from(mapping.table);
             vmo.num_mappings = vmo.num_mappings.saturating_sub(usize::from(named == mapping.vmo));
             vmo.spaces.subtract(aspace);
         }

@@ -206,7 +206,10 @@ pub fn task_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink
     let mut walk = Walk::stopped(roots, [vmar, from]);
     let mut slice = cx.kernel.slice_begin();
     while let Some((_, node)) = cx.kernel.walk_next(&mut walk) {
-        if let Node::Mapping(mapping) = node {
+        // A page table says not which of its VMO's pages it shows.
+        if let Node::Mapping(mapping) = node
+            && !mapping.table
+        {
             let memory = memory(cx.kernel, mapping);
             mapped += mapping.len;
             let spaces = cx.kernel.objects.get(mapping.vmo)?.share_count().max(1);

@@ -85,6 +85,7 @@ mod vmar;
 mod vmar_change;
 mod vmar_execute;
 mod vmar_op_range;
+mod vmar_page_table;
 mod vmar_place;
 mod vmar_races;
 mod vmar_top;
@@ -241,6 +242,7 @@ pub fn all() -> Vec<Case> {
         vmar_change::cases(),
         vmar_execute::cases(),
         vmar_op_range::cases(),
+        vmar_page_table::cases(),
         vmar_top::cases(),
         vmar_place::cases(),
         vmar_races::cases(),

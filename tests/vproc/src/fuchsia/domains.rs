@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use abi::{
-    HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE, Status, ZX_VM_PERM_EXECUTE, ZX_VM_PERM_READ,
-    ZX_VM_PERM_WRITE, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, hafnon_vproc_run_t, hafnon_vproc_state_t, zx_port_packet_t,
+    HAFNON_VM_PAGE_TABLE, HAFNON_VPROC_FAULT_PRESENT, HAFNON_VPROC_FAULT_WRITE, Status, ZX_VM_PERM_EXECUTE,
+    ZX_VM_PERM_READ, ZX_VM_PERM_WRITE, ZX_VM_SPECIFIC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, hafnon_vproc_run_t,
+    hafnon_vproc_state_t, zx_port_packet_t,
 };
 use conformance::check::{Failure, Outcome, ensure, equal, fails};
 use conformance::test_process::{OwnJob, code};
@@ -39,6 +40,8 @@ struct Domain {
     vmar: Vmar,
     code: Vmo,
     memory: Vmo,
+    /// Its data is in a page table.
+    table: bool,
     model: Model,
     ended: bool,
 }
@@ -52,7 +55,12 @@ impl Domain {
         let (process, vmar) = job.create_process("domain")?;
         let model = Model::new(dice);
         let (code, memory) = (code(model.code())?, Vmo::create(PAGES as u64 * PAGE, 0)?);
-        Ok(Self { process, vmar, code, memory, model, ended: false })
+        let table = dice.once_in(2);
+        if table {
+            let (options, base) = (HAFNON_VM_PAGE_TABLE | ZX_VM_SPECIFIC, vmar.info()?.base);
+            vmar.map(options, DATA as usize - base, &memory, 0, PAGES * PAGE as usize)?;
+        }
+        Ok(Self { process, vmar, code, memory, table, model, ended: false })
     }
 
     fn map_data(&mut self, page: usize, access: Access) -> zx::Result<()> {
@@ -81,8 +89,11 @@ impl Domain {
             0 => self.map_data(page, dice.choose(&[Access::None, Access::Load, Access::Store]))?,
             1 => self.map_code(dice.roll(CODE.len() as u64) as usize, dice.once_in(2))?,
             2 => {
-                self.memory.op_range(ZX_VMO_OP_DECOMMIT, offset, PAGE)?;
-                self.model.clear(page);
+                let decommitted = self.memory.op_range(ZX_VMO_OP_DECOMMIT, offset, PAGE);
+                equal(decommitted, if self.table { Err(Status::BAD_STATE) } else { Ok(()) })?;
+                if decommitted.is_ok() {
+                    self.model.clear(page);
+                }
             }
             3 => {
                 let (word, value) = (dice.roll(PAGES as u64 * PAGE / 8), dice.word());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Address spaces. An address space of Linux' is a sub-domain of the virtual processor: a process that is never started.
- * All its pages are pages of physmem, at the offsets that are Linux' physical addresses.
+ * All its pages are pages of physmem, at the offsets that are Linux' physical addresses, in one page table.
  *
  * A sub-domain is filled like a TLB; Linux' page tables are the truth:
  * 1. Where user code faults, what the tables allow at that page is mapped (hafnon_show), after Linux has handled the
@@ -159,25 +159,37 @@ static unsigned long changed(struct mm_struct *mm, unsigned long page, unsigned 
 
 static bool empty(u32 vmar)
 {
-	s32 status = hafnon->vmar_unmap(vmar, LOWEST, TASK_SIZE - LOWEST);
+	struct vproc_run all = { .address = LOWEST, .len = TASK_SIZE - LOWEST };
 
-	return status == ZX_OK || status == ZX_ERR_NOT_FOUND;
+	return hafnon->vproc_map(vmar, hafnon->physmem, &all, 1) == ZX_OK;
+}
+
+static void domain_close(u32 process, u32 vmar)
+{
+	hafnon->task_kill(process);
+	hafnon->handle_close(vmar);
+	hafnon->handle_close(process);
 }
 
 /* Makes a sub-domain without pages. */
 static int domain_make(struct space *space)
 {
+	u64 address;
+
 	if (idle_count) {
 		idle_count--;
 		space->process = idle[idle_count].process;
 		space->vmar = idle[idle_count].vmar;
 		return 0;
 	}
-	if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar)) {
-		space->process = 0;
-		return -ENOMEM;
+	if (hafnon->process_create(hafnon->job, "linux", 5, 0, &space->process, &space->vmar) == ZX_OK) {
+		if (hafnon->vmar_map(space->vmar, HAFNON_VM_PAGE_TABLE | ZX_VM_SPECIFIC, 0, hafnon->physmem, 0,
+				     TASK_SIZE - LOWEST, &address) == ZX_OK)
+			return 0;
+		domain_close(space->process, space->vmar);
 	}
-	return 0;
+	space->process = 0;
+	return -ENOMEM;
 }
 
 /* Takes the sub-domain of a space away. */
@@ -194,9 +206,7 @@ static void domain_end(struct space *space)
 		idle[idle_count].vmar = space->vmar;
 		idle_count++;
 	} else {
-		hafnon->task_kill(space->process);
-		hafnon->handle_close(space->vmar);
-		hafnon->handle_close(space->process);
+		domain_close(space->process, space->vmar);
 	}
 	space->process = 0;
 }

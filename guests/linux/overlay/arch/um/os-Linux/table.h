@@ -14,7 +14,9 @@
 #define ZX_VM_PERM_READ 1
 #define ZX_VM_PERM_WRITE 2
 #define ZX_VM_PERM_EXECUTE 4
+#define ZX_VM_SPECIFIC (1 << 4)
 #define ZX_VM_SPECIFIC_OVERWRITE (1 << 5)
+#define HAFNON_VM_PAGE_TABLE (1 << 23)
 #define ZX_TIMER_SIGNALED (1 << 3)
 #define ZX_TIME_INFINITE 0x7fffffffffffffffll
 

@@ -140,6 +140,11 @@ pub fn lay(recipe: &mut Recipe<'_>) -> bool {
         }
         "vproc_map" => {
             recipe.memory();
+            if recipe.one_in(2) {
+                let options = Is((abi::HAFNON_VM_PAGE_TABLE | abi::ZX_VM_SPECIFIC).into());
+                let (offset, len) = (Is(0x3000_0000 - 0x20_0000 + PAGE * recipe.below(2)), Is(PAGE * recipe.below(8)));
+                recipe.call("vmar_map", &[vmar.clone(), options, offset, Handle(VMO), Is(0), len, To(ADDRESS)]);
+            }
             let fields = [("address", 0x3000_0000 + PAGE * recipe.below(8)), ("len", 2 * PAGE), ("options", 3)];
             let runs = bytes(&record("hafnon_vproc_run_t", &fields));
             recipe.call("vproc_map", &[vmar, Handle(VMO), runs, Is(1)]);
