@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds Linux with this OS layer: build.sh SOURCE BUILD [MAKE-ARGUMENT...]
+# Builds Linux with this OS layer: build.sh SOURCE BUILD CONFIG [MAKE-ARGUMENT...]
 #
-# SOURCE is an unpacked tree of Linux 6.12, which is not changed. BUILD gets the kernel, as BUILD/vmlinux. gcc, make, flex, bison and bc
-# must be installed.
+# SOURCE is an unpacked tree of Linux 6.12, which is not changed. BUILD gets the kernel, as BUILD/vmlinux. CONFIG is the
+# configuration, a file for `make allnoconfig`. gcc, make, flex, bison and bc must be installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$1" && pwd)
 mkdir -p "$2"
 build=$(cd "$2" && pwd)
-shift 2
+config=$3
+shift 3
 
 # A folder with links to everything in the source, and in the places of user-mode Linux' own OS layer links to ours.
 farm=$build/farm
@@ -30,5 +31,5 @@ rm "$farm/Kconfig"
 { cat "$source/Kconfig"; echo 'source "arch/um/os-Linux/Kconfig"'; } >"$farm/Kconfig"
 
 make="make -C $farm ARCH=um O=$build"
-KCONFIG_ALLCONFIG=$here/config $make allnoconfig
+KCONFIG_ALLCONFIG=$config $make allnoconfig
 $make "$@" vmlinux

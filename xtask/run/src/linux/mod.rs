@@ -208,6 +208,14 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
 /// # Errors
 /// It cannot be fetched or does not build.
 pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
+    made_with(paths, ui, None)
+}
+
+/// The same, with the additional configuration `guests/linux/config-NAME`.
+///
+/// # Errors
+/// As [`made`].
+pub fn made_with(paths: &Paths, ui: &Ui, config: Option<&str>) -> Result<Linux> {
     // Tests of one run wait here, and not for the lock, which would name another invocation.
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,31 +223,41 @@ pub fn made(paths: &Paths, ui: &Ui) -> Result<Linux> {
     // The launcher's libraries are part of the system. This takes the lock for as long as it builds.
     build(paths, ui, BuildOptions::default())?;
     let _lock = BuildLock::take(paths, ui)?;
-    let kernel = kernel(paths, ui, &folder)?;
+    let kernel = kernel(paths, ui, &folder, config)?;
     let busybox = setup::busybox(ui, &folder.join("busybox"))?;
     Ok(Linux { program: launcher(paths, ui, &folder)?, kernel, busybox })
 }
 
 /// Steps 1 and 2.
-fn kernel(paths: &Paths, ui: &Ui, folder: &Path) -> Result<PathBuf> {
-    let kernel = folder.join("vmlinux");
+fn kernel(paths: &Paths, ui: &Ui, folder: &Path, with: Option<&str>) -> Result<PathBuf> {
     let ours = paths.workspace.join("guests/linux");
     let (source, version) = setup::linux_source(ui, &folder.join("source"))?;
-    let state = state(&ours, &version)?;
-    let made_of = folder.join("made-of");
+    let read = |name: String| {
+        let file = ours.join(name);
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    let mut config = read("config".into())?;
+    if let Some(with) = with {
+        config += &read(format!("config-{with}"))?;
+    }
+    let state = state(&ours, &[&version, &config])?;
+    let folder = with.map_or(folder.to_path_buf(), |with| folder.join(with));
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let (kernel, made_of) = (folder.join("vmlinux"), folder.join("made-of"));
     if kernel.is_file() && fs::read_to_string(&made_of).is_ok_and(|was| was == state) {
         return Ok(kernel);
     }
     setup::for_linux(ui)?;
     let mut step = ui.step("building Linux");
     step.activity(&format!("version {version}, some six minutes of processor time"));
-    let build = folder.join("build");
+    let (build, configuration) = (folder.join("build"), folder.join("config"));
+    fs::write(&configuration, config).with_context(|| format!("cannot write {}", configuration.display()))?;
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let log = folder.join("build.log");
     let out = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = out.try_clone().context("cannot write the log of the build")?;
     let status = Command::new(ours.join("build.sh"))
-        .args([&source, &build])
+        .args([&source, &build, &configuration])
         .arg(format!("-j{jobs}"))
         // The same source gives the same kernel.
         .envs([("KBUILD_BUILD_USER", "hafnon"), ("KBUILD_BUILD_HOST", "hafnon"), ("KBUILD_BUILD_VERSION", "1")])
@@ -261,11 +279,11 @@ fn kernel(paths: &Paths, ui: &Ui, folder: &Path) -> Result<PathBuf> {
 }
 
 /// A digest of all that the kernel is made of.
-fn state(ours: &Path, version: &str) -> Result<String> {
+fn state(ours: &Path, words: &[&str]) -> Result<String> {
     let mut hash = Sha256::new();
-    hash.update(version);
+    words.iter().for_each(|word| hash.update(word));
     let mut folders = vec![ours.join("overlay")];
-    let mut files = vec![ours.join("config"), ours.join("build.sh")];
+    let mut files = vec![ours.join("build.sh")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let path = entry?.path();

@@ -4,6 +4,7 @@
 
 mod debian;
 mod disk;
+mod kunit;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +43,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
     ];
-    all.into_iter().chain(disk::tests()).chain(debian::tests(args)).collect()
+    all.into_iter().chain(disk::tests()).chain(kunit::tests(args)).chain(debian::tests(args)).collect()
 }
 
 /// Runs a command on Linux.
