@@ -47,12 +47,18 @@ pub struct RunArgs {
     /// folders are left out.
     #[arg(long, value_name = "FOLDER")]
     pub files: Option<PathBuf>,
+    /// Include Linux, which is built first: the program `linux` runs programs of Linux' (`linux -- uname -a`).
+    #[arg(long)]
+    pub linux: bool,
     /// Boot the instances of this file instead of those of system.toml; its instance `main` runs the program.
     #[arg(long, value_name = "FILE")]
     pub system: Option<PathBuf>,
     /// Set a variable in the program's environment; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
+    /// Folders of the host whose files are in the image, too, as /boot/NAME.
+    #[arg(skip)]
+    pub folders: Vec<(&'static str, PathBuf)>,
     /// Programs of this tool's that are in the image, too, as /boot/bin/NAME.
     #[arg(skip)]
     pub programs: Vec<(String, PathBuf)>,
@@ -84,8 +90,10 @@ impl RunArgs {
             accel: Accel::Tcg,
             disk: None,
             files: None,
+            linux: false,
             system: None,
             env: Vec::new(),
+            folders: Vec::new(),
             programs: Vec::new(),
             raw_disk: false,
             read_only_disk: false,

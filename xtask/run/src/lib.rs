@@ -88,7 +88,11 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
             built = build(paths, &ui, BuildOptions { shell: true, ..what })?;
         }
     }
-    boot(&ui, paths, &built, args)
+    if !args.linux {
+        return boot(&ui, paths, &built, args);
+    }
+    let (args, _files) = linux::beside(paths, &ui, args)?;
+    boot(&ui, paths, &built, &args)
 }
 
 /// Whether a user is at a terminal.
@@ -114,6 +118,9 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     image.add_installed(&installed)?;
     if let Some(folder) = &args.files {
         image.add_folder(FILES, folder).context("--files")?;
+    }
+    for (name, folder) in &args.folders {
+        image.add_folder(name, folder)?;
     }
     let mode = match args.program.split_first() {
         None => Mode::Tour { shell },
@@ -253,6 +260,8 @@ pub struct Capture<'a> {
     pub programs: Vec<(String, PathBuf)>,
     /// A folder whose files are included, as with `run --files`.
     pub files: Option<&'a Path>,
+    /// Folders whose files are included as /boot/NAME.
+    pub folders: Vec<(&'static str, PathBuf)>,
     /// The instances, if they differ from `system.toml`.
     pub instances: Option<Instances>,
     /// Built-in programs that run beside it, one after the other, with their arguments. Their output is its input.
@@ -279,6 +288,7 @@ impl<'a> Capture<'a> {
             devices: Devices::default(),
             programs: Vec::new(),
             files: None,
+            folders: Vec::new(),
             instances: None,
             beside: Vec::new(),
             tests: false,
@@ -295,6 +305,9 @@ impl<'a> Capture<'a> {
         image.add_beside(&self.beside)?;
         if let Some(folder) = self.files {
             image.add_folder(FILES, folder)?;
+        }
+        for (name, folder) in &self.folders {
+            image.add_folder(name, folder)?;
         }
         let path = add_program(&mut image, self.program, self.memory)?;
         if let Some(instances) = &self.instances {

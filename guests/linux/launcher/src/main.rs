@@ -1,8 +1,12 @@
-//! Runs Linux as a program: `linux [--memory MIB] [--initrd FILE] [--disk SERVICE|FILE]… KERNEL [ARGUMENT…]`.
+//! Runs Linux as a program: `linux [OPTION…] [-- COMMAND ARGUMENT…]`.
+//!
+//! Without a command, Linux' shell reads standard input; with `--terminal`, that is a terminal of Linux'.
 //!
 //! The kernel is an ELF file for fixed addresses, built with the OS layer in `guests/linux/overlay`. All its memory is one
 //! VMO, *physmem*, mapped where the kernel is linked. The launcher gives it a table of functions and calls it.
 
+#[cfg(any(target_os = "fuchsia", test))]
+mod command;
 #[cfg(any(target_os = "fuchsia", test))]
 mod virtio;
 
@@ -15,54 +19,81 @@ mod fuchsia {
 
     use std::process::ExitCode;
 
+    use crate::command;
+
     /// How many MiB a Linux can have: all must fit below the end of its address range, with what it maps behind them.
     const MEMORY: std::ops::RangeInclusive<u64> = 1..=4096;
+
+    /// Where the host's tool puts the kernel and the initial file system.
+    const KERNEL: &str = "/boot/linux/vmlinux";
+    const INITRD: &str = "/boot/linux/initrd";
+    /// The kernel's options: its messages go to standard error, and nobody reads /dev/console.
+    const OPTIONS: [&str; 2] = ["console=err0", "console=ttynull"];
+    const QUIET: &str = "quiet";
+    /// What runs where neither a command nor `--terminal` is given: it reads standard input.
+    const SHELL: &str = "sh";
 
     /// What the command line says.
     struct Arguments {
         memory: u64,
-        initrd: Option<String>,
-        disks: Vec<String>,
         kernel: String,
-        rest: Vec<String>,
+        initrd: String,
+        disks: Vec<String>,
+        options: Vec<String>,
+        command: Vec<String>,
     }
 
     fn arguments() -> Option<Arguments> {
         let mut given = std::env::args().skip(1);
+        let (kernel, initrd) = (KERNEL.into(), INITRD.into());
+        let options = OPTIONS.map(String::from).into();
         let mut arguments =
-            Arguments { memory: 128, initrd: None, disks: Vec::new(), kernel: String::new(), rest: Vec::new() };
+            Arguments { memory: 128, kernel, initrd, disks: Vec::new(), options, command: vec![SHELL.into()] };
+        let (mut verbose, mut append) = (false, Vec::new());
         while let Some(word) = given.next() {
             match word.as_str() {
                 "--memory" => arguments.memory = given.next()?.parse().ok().filter(|memory| MEMORY.contains(memory))?,
-                "--initrd" => arguments.initrd = Some(given.next()?),
+                "--kernel" => arguments.kernel = given.next()?,
+                "--initrd" => arguments.initrd = given.next()?,
                 "--disk" => arguments.disks.push(given.next()?),
-                _ => {
-                    arguments.kernel = word;
-                    arguments.rest = given.collect();
+                "--append" => append.extend(given.next()?.split_whitespace().map(String::from)),
+                "--verbose" => verbose = true,
+                "--terminal" => arguments.command.clear(),
+                "--" => {
+                    arguments.command = given.collect();
+                    if arguments.command.is_empty() {
+                        return None;
+                    }
                     break;
                 }
+                _ => return None,
             }
         }
-        (!arguments.kernel.is_empty()).then_some(arguments)
+        arguments.options.extend((!verbose).then(|| QUIET.into()));
+        arguments.options.extend(append);
+        Some(arguments)
     }
 
     fn run(arguments: &Arguments) -> Result<i64, String> {
         let read = |path: &str| std::fs::read(path).map_err(|why| format!("{path}: {why}"));
         let kernel = read(&arguments.kernel)?;
-        let initrd = arguments.initrd.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut initrd = read(&arguments.initrd)?;
+        if !arguments.command.is_empty() {
+            command::add(&mut initrd, &arguments.command).map_err(|why| format!("the command: {why}"))?;
+        }
         let memory = memory::load(&kernel, arguments.memory << 20)?;
         drop(kernel);
-        let mut words = vec!["linux".to_string(), format!("mem={}M", arguments.memory)];
-        if !initrd.is_empty() {
-            words.push("initrd=initrd".into());
-        }
-        words.extend(arguments.rest.iter().cloned());
+        let mut words = vec!["linux".into(), format!("mem={}M", arguments.memory), "initrd=initrd".into()];
+        words.extend(arguments.options.iter().cloned());
         table::start(&memory, &initrd, &arguments.disks, &words)
     }
 
     pub fn main() -> ExitCode {
         let Some(arguments) = arguments() else {
-            eprintln!("usage: linux [--memory MIB] [--initrd FILE] [--disk SERVICE|FILE]… KERNEL [ARGUMENT…]");
+            eprintln!(
+                "usage: linux [--memory MIB] [--kernel FILE] [--initrd FILE] [--disk SERVICE|FILE]… [--append OPTIONS] \
+                 [--verbose] [--terminal | -- COMMAND ARGUMENT…]"
+            );
             return ExitCode::from(2);
         };
         match run(&arguments) {

@@ -1,4 +1,4 @@
-//! The initial file system: Debian's busybox, `guests/linux/init`, and the command.
+//! The initial file system: Debian's busybox, and `guests/linux/init`. The launcher adds the command.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,12 +12,10 @@ use super::Guest;
 use super::archive::Archive;
 use xtask_common::paths::Paths;
 
-/// The file that init runs.
-const COMMAND: &str = "command";
 /// The folder of the host's files.
 const HOST: &str = "host";
 
-/// Makes it; without a command, init starts a shell.
+/// Makes it.
 ///
 /// # Errors
 /// A file cannot be read, or is too large.
@@ -36,9 +34,6 @@ pub fn made(paths: &Paths, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> {
     }
     if let Some(folder) = &guest.files {
         add_folder(&mut archive, folder, HOST).context("--files")?;
-    }
-    if !guest.command.is_empty() {
-        archive.add(COMMAND, ModeFileType::Regular, 0o644, script(&guest.command).as_bytes())?;
     }
     archive.finish()
 }
@@ -72,25 +67,12 @@ fn add_folder(archive: &mut Archive, folder: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A shell script that becomes a command.
-fn script(command: &[String]) -> String {
-    let words = command.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''")));
-    format!("exec $enter {}\n", words.collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_passed_word_by_word() {
-        let words = ["sh", "-c", "echo \"it's $1\"; exit 5"].map(String::from);
-        let output = std::process::Command::new("sh").args(["-c", &script(&words)]).output().expect("a shell");
-        assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"it's \n"[..], Some(5)));
-    }
-
-    #[test]
-    fn an_archive_has_a_command() {
+    fn an_archive_has_a_shell() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("guests/linux")).expect("a folder");
         fs::write(folder.path().join("guests/linux/init"), "init").expect("a file");
@@ -109,6 +91,6 @@ mod tests {
             left = reader.finish().expect("the next");
         }
         assert!(names.contains(&("bin/sh".into(), 0o120_777)), "{names:?}");
-        assert!(names.contains(&("command".into(), 0o100_644)), "{names:?}");
+        assert!(names.contains(&("init".into(), 0o100_755)), "{names:?}");
     }
 }

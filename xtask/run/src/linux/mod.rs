@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use crate::args::{Accel, LinuxArgs, RunArgs};
 use crate::qemu::runtime_folder;
@@ -34,10 +35,6 @@ use xtask_common::ui::Ui;
 
 /// Memory of the machine in addition to Linux', in bytes.
 const RESERVE: u64 = 384 << 20;
-
-/// The kernel's options: its messages go to our standard error, and nobody reads /dev/console.
-const OPTIONS: [&str; 3] = ["console=err0", "console=ttynull", QUIET];
-const QUIET: &str = "quiet";
 
 /// A Linux that can be run.
 #[derive(Clone, Debug)]
@@ -107,20 +104,20 @@ impl Guest {
 
     /// The launcher's arguments; `verbose`: Linux says what it does.
     fn arguments(&self, verbose: bool) -> Vec<String> {
-        let boot = |name: &str| format!("/boot/{FILES}/{name}");
         let mut words = vec!["--memory".into(), (self.memory >> 20).to_string()];
-        words.extend(["--initrd".into(), boot(INITRD)]);
-        if self.root.is_some() {
-            // The machine's disk.
-            words.extend(["--disk".into(), "disk".into()]);
-        }
-        words.push(boot(KERNEL));
-        words.extend(OPTIONS.iter().filter(|word| !verbose || **word != QUIET).map(ToString::to_string));
-        // Our init mounts it, as Debian's own does.
         if let Some(root) = &self.root {
-            words.extend(["root=/dev/vda".into(), if root.read_only { "ro" } else { "rw" }.into()]);
+            // The machine's disk. Our init mounts it, as Debian's own does.
+            let access = if root.read_only { "ro" } else { "rw" };
+            words.extend(["--disk".into(), "disk".into(), "--append".into(), format!("root=/dev/vda {access}")]);
         }
-        words.extend(self.append.iter().cloned());
+        words.extend(self.append.iter().flat_map(|word| ["--append".into(), word.clone()]));
+        words.extend(verbose.then(|| "--verbose".into()));
+        if self.command.is_empty() {
+            words.push("--terminal".into());
+        } else {
+            words.push("--".into());
+            words.extend(self.command.iter().cloned());
+        }
         words
     }
 
@@ -141,7 +138,7 @@ impl Guest {
         capture.input = self.input.clone();
         capture.accel = self.accel;
         capture.memory = self.memory + RESERVE;
-        capture.files = Some(folder.path());
+        capture.folders = vec![(FOLDER, folder.path().into())];
         if let Some(timeout) = self.timeout {
             capture.timeout = timeout;
         }
@@ -149,16 +146,53 @@ impl Guest {
     }
 }
 
+/// Boots the system's own shell with a script that may start Linux as a program; it begins in the folder of these files.
+///
+/// # Errors
+/// The machine cannot be started.
+pub fn in_the_shell(paths: &Paths, built: &Built, linux: &Linux, script: &str, folder: &Path) -> Result<Outcome> {
+    let of_linux = runtime_folder()?;
+    files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
+    let mut capture = Capture::new(built, Path::new("sh"));
+    capture.args = vec!["-c".into(), script.into()];
+    capture.programs = vec![linux.built_in()];
+    capture.folders = vec![(FOLDER, of_linux.path().into())];
+    capture.files = Some(folder);
+    capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
+    capture.memory = 1 << 30;
+    capture.run()
+}
+
 /// The launcher, as the system knows it.
 const PROGRAM: &str = "/boot/bin/linux";
 
-/// The files of the kernel and of the initial file system, in the folder `files` of the boot image.
+/// The folder of the boot image with the files of the kernel and of the initial file system.
+const FOLDER: &str = "linux";
 const KERNEL: &str = "vmlinux";
 const INITRD: &str = "initrd";
 
 fn files(folder: &Path, linux: &Linux, initrd: &[u8]) -> Result<()> {
     fs::copy(&linux.kernel, folder.join(KERNEL)).context("cannot copy the kernel")?;
     fs::write(folder.join(INITRD), initrd).context("cannot write the initial file system")
+}
+
+/// Puts a Linux, whose files are in this folder, into the image of a run.
+fn add(boot: &mut RunArgs, linux: &Linux, folder: &Path) {
+    boot.folders.push((FOLDER, folder.into()));
+    boot.programs.push(linux.built_in());
+}
+
+/// `run --linux`: builds Linux, and puts it into the image. The folder has its files until the machine has them.
+///
+/// # Errors
+/// Something is missing, or does not build.
+pub fn beside(paths: &Paths, ui: &Ui, args: &RunArgs) -> Result<(RunArgs, TempDir)> {
+    let linux = made(paths, ui)?;
+    let folder = runtime_folder()?;
+    files(folder.path(), &linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
+    let mut boot = args.clone();
+    add(&mut boot, &linux, folder.path());
+    Ok((boot, folder))
 }
 
 /// Builds what is missing and runs Linux; returns this process' exit code.
@@ -191,8 +225,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     let mut boot = RunArgs::with_memory(Some(args.memory + RESERVE));
     boot.timeout = args.timeout;
     boot.verbose = args.verbose;
-    boot.files = Some(folder.path().into());
-    boot.programs = vec![linux.built_in()];
+    add(&mut boot, &linux, folder.path());
     if let Some(root) = &guest.root {
         (boot.disk, boot.raw_disk, boot.read_only_disk) = (Some(root.image.clone()), true, root.read_only);
     }

@@ -35,6 +35,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.exit-code", exit_code),
         Test::one("linux.input", input),
         Test::one("linux.files", files),
+        Test::one("linux.in-the-shell", in_the_shell),
         Test::one("linux.preempted", preempted),
         Test::one("linux.timers", timers),
         Test::one("linux.storm", storm),
@@ -92,6 +93,29 @@ fn files(context: &Context<'_>) -> Result<()> {
     let done = run(context, &["/host/script"], |guest| guest.files = Some(folder.path().into()))?;
     ended(&done, 6)?;
     expect("the output", &text(&done.output), &"of the host\n".into())
+}
+
+/// Linux as a program of the system's own shell: two of them side by side, with pipes, exit codes and a limit; what is
+/// killed leaves nothing, and others go on.
+fn in_the_shell(context: &Context<'_>) -> Result<()> {
+    let script = "linux -- sh -c 'uname -s; read word; echo $word; exit 5' <words | tr a-z A-Z\n\
+                  linux -- sh -c 'exit 5'; echo code $?\n\
+                  linux --memory 64 <words; echo code $?\n\
+                  linux --memory 64 -- sh -c 'sleep 1; echo slow' >/tmp/slow & slow=$!\n\
+                  linux --memory 64 -- sh -c 'while :; do :; done' & busy=$!\n\
+                  linux -- echo quick; kill $busy; wait $slow; cat /tmp/slow\n\
+                  linux --memory 0; echo code $?; linux --kernel /boot/bin/sh; echo code $?";
+    let linux = linux::made(context.paths, &context.ui)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    fs::write(folder.path().join("words"), "echo hello; exit 7\n").context("cannot write a file")?;
+    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, folder.path())?;
+    let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
+    let output = text(&done.stdout());
+    let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\n";
+    if output != expected || done.end != End::Exit(0) {
+        bail!("the output is\n{output}\n{errors}");
+    }
+    Ok(())
 }
 
 /// Programs that never make a system call do not keep others from running.
