@@ -40,6 +40,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.timers", timers),
         Test::one("linux.storm", storm),
         Test::one("linux.panics", panics),
+        Test::one("linux.ends-busy", ends_busy),
         Test::one("linux.hostile", hostile),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
@@ -176,6 +177,16 @@ fn storm(context: &Context<'_>) -> Result<()> {
     let sum = "897256b6709e1a4da9daba92b6bde39ccfccd8c1  -";
     let hostile = "2 ended, some by a signal: yes";
     expect("the output", &lines, &vec!["1 20", "2 20", "3 20", sum, "1", hostile, "interrupted", "preempted"])
+}
+
+/// Linux ends with the command's code although other programs are ready to run all the time, and are asked for at every
+/// interrupt.
+fn ends_busy(context: &Context<'_>) -> Result<()> {
+    let script = "i=0; while [ $i -lt 12 ]; do (while :; do :; done) & i=$((i + 1)); done\n\
+                  echo 5000 > /sys/module/interrupt/parameters/storm; exit 5";
+    let done = run(context, &["sh", "-c", script], |guest| guest.accel = Accel::Counting)?;
+    ended(&done, 5)?;
+    expect("messages", &done.errors, &String::new())
 }
 
 /// Kernel panics and too little memory end with 1 and a reason.

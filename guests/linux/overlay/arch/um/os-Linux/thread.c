@@ -72,6 +72,16 @@ void initial_thread_cb_skas(void (*proc)(void *), void *arg)
 	unblock_signals_trace();
 }
 
+/*
+ * Linux calls this before it takes all sub-domains away, to halt or to restart. No task may run after that: its code
+ * could not, so it would be killed, and killing init is a panic.
+ */
+static void tasks_end(void)
+{
+	block_signals_trace();
+}
+__uml_exitcall(tasks_end);
+
 void halt_skas(void)
 {
 	block_signals_trace();
