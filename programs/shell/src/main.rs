@@ -24,8 +24,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> i64 {
-    let mut shell = Shell::new("sh");
-    let mut arguments = std::env::args().skip(1).peekable();
+    let mut arguments = std::env::args().peekable();
+    let mut shell = Shell::new(arguments.next().as_deref().unwrap_or("sh"));
     let (mut commands, mut interactive) = (false, false);
     while let Some(word) = arguments.next_if(|word| word.len() > 1 && word.starts_with(['-', '+'])) {
         let on = word.starts_with('-');
