@@ -182,8 +182,8 @@ fn storm(context: &Context<'_>) -> Result<()> {
 /// Linux ends with the command's code although other programs are ready to run all the time, and are asked for at every
 /// interrupt.
 fn ends_busy(context: &Context<'_>) -> Result<()> {
-    let script = "i=0; while [ $i -lt 12 ]; do (while :; do :; done) & i=$((i + 1)); done\n\
-                  echo 5000 > /sys/module/interrupt/parameters/storm; exit 5";
+    let script = "i=0; while [ $i -lt 8 ]; do (while :; do :; done) & i=$((i + 1)); done\n\
+                  echo 12000 > /sys/module/interrupt/parameters/storm; exit 5";
     let done = run(context, &["sh", "-c", script], |guest| guest.accel = Accel::Counting)?;
     ended(&done, 5)?;
     expect("messages", &done.errors, &String::new())
