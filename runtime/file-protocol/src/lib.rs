@@ -25,7 +25,8 @@
 //!    other end to the other process, which asks with [`Request::Describe`] what the channel refers to. Both processes
 //!    share the position, the flags and the locks.
 //! 6. **Closing**: when a channel is closed, for whatever reason, its description is closed. That releases its locks. A
-//!    file without names is deleted with its last description.
+//!    file without names is deleted with its last description. A request that is sent after a channel was closed finds
+//!    it closed. So the file system waits for a channel's next message or end before it answers.
 //! 7. **A UNIX socket's name** is a node of its own kind. [`Request::Bind`] makes it and opens it over a channel of the
 //!    socket. Through that channel the socket *listens* ([`Request::Listen`]) or *receives* datagrams
 //!    ([`Request::Receive`]) until the channel is closed; the node remains. The socket's data never passes through the

@@ -409,13 +409,12 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
         }
         self.schedule(open.tree);
         self.forget(open);
-        if let Some(done) = done {
-            self.answer(key, transaction, done)?;
-        }
+        // Before the answer (step 6): the client may close this connection as soon as it has the answer.
         match self.connections.get(&key) {
-            Some(connection) if connection.long.is_none() => self.watch(&connection.end, key),
-            _ => Ok(()),
+            Some(connection) if connection.long.is_none() => self.watch(&connection.end, key)?,
+            _ => {}
         }
+        done.map_or(Ok(()), |done| self.answer(key, transaction, done))
     }
 
     /// Step 2: sends the answer.

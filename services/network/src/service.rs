@@ -201,7 +201,7 @@ impl Service {
     /// disconnected, as one that has closed its channel.
     fn control(&mut self, number: u64) {
         let Some(control) = self.controls.remove(&number) else { return };
-        let goes_on = self.message(&control).is_ok() && self.watch(&control.end, key(number, CONTROL)).is_ok();
+        let goes_on = self.message(number, &control).is_ok();
         self.controls.insert(number, control);
         if !goes_on {
             self.cut(number);
@@ -221,12 +221,12 @@ impl Service {
         }
     }
 
-    fn message(&mut self, control: &Control) -> Result<(), Status> {
+    fn message(&mut self, number: u64, control: &Control) -> Result<(), Status> {
         let mut bytes = [0; LONGEST];
         let mut handles = [const { None }; HANDLES];
         let size = match control.end.read(&mut bytes, &mut handles) {
             Ok(size) => size,
-            Err((Status::SHOULD_WAIT, _)) => return Ok(()),
+            Err((Status::SHOULD_WAIT, _)) => return self.watch(&control.end, key(number, CONTROL)),
             Err((status, _)) => return Err(status),
         };
         let (transaction, request) = Request::decode(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
@@ -235,6 +235,9 @@ impl Service {
             Ok((reply, handle)) => (Ok(reply), handle),
             Err(error) => (Err(error), None),
         };
+        // Before the answer: a client that closes this channel when it has the answer, and then sends a request over
+        // another, is served in that order.
+        self.watch(&control.end, key(number, CONTROL))?;
         control.end.write_handles(Reply::encode(transaction, reply).as_bytes(), handle)
     }
 

@@ -126,6 +126,20 @@ pub fn names_without_sockets() {
     UnixStream::connect(folder.path("link")).unwrap();
 }
 
+/// Once a file is closed, the next call finds it closed, however soon it comes.
+pub fn closed_for_the_next_call() {
+    let folder = Folder::new("closed");
+    let (path, locked) = (folder.path("name"), folder.path("locked"));
+    for round in 0..2000 {
+        drop(UnixListener::bind(&path).unwrap());
+        let error = UnixStream::connect(&path).err().map(|error| error.kind());
+        assert_eq!(error, Some(ErrorKind::ConnectionRefused), "round {round}");
+        fs::remove_file(&path).unwrap();
+        let file = fs::File::create(&locked).unwrap();
+        assert!(file.try_lock().is_ok(), "round {round}");
+    }
+}
+
 /// Another process, and a name relative to its working directory.
 pub fn another_process() {
     let folder = Folder::new("process");

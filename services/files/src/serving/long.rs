@@ -200,9 +200,11 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
             }
             return;
         };
-        let answered = self.answer(key, long.transaction(), came);
         let Some(connection) = self.connections.get(&key) else { return };
-        if answered.is_err() || connection.closing || self.watch(&connection.end, key).is_err() {
+        // Before the answer (step 6).
+        let watched = connection.closing || self.watch(&connection.end, key).is_ok();
+        let answered = self.answer(key, long.transaction(), came);
+        if connection.closing || !watched || answered.is_err() {
             self.disconnect(key);
         }
     }
