@@ -150,13 +150,17 @@ impl Tcb {
 
     /// Sets the registers including the GS base, and resumes the thread if `resume` is set: from there on it runs code
     /// of another operating system. If the kernel supports that ([`RUNS_FOREIGN`]), it does not treat the thread's
-    /// system calls as its own, except those that name a valid capability of the thread.
-    pub fn write_foreign(self, registers: &UserContext, resume: bool) -> Result<()> {
-        family::write_foreign(self, registers, resume)
+    /// system calls as its own, except those that name a valid capability of the thread. With `shares` it also does what
+    /// [`Tcb::share_fpu`] does.
+    ///
+    /// # Errors
+    /// `IllegalOperation`: the kernel does not support `shares`.
+    pub fn write_foreign(self, registers: &UserContext, resume: bool, shares: Option<Tcb>) -> Result<()> {
+        family::write_foreign(self, registers, resume, shares)
     }
 
     /// Makes the thread, which does not run, use another thread's x87 and vector registers from now on, until either is
-    /// destroyed. `None` if the kernel does not support that.
+    /// destroyed. The thread that did so until now is stopped. `None` if the kernel does not support that.
     pub fn share_fpu(self, owner: Tcb) -> Option<Result<()>> {
         family::share_fpu(self, owner)
     }

@@ -45,7 +45,10 @@ impl VirtualProcessors for FakeMachine {
 
     fn runner_shares(&mut self, runner: MachineRunner, owner: MachineThread) {
         assert!(self.runners.contains_key(&runner.0) && self.threads.contains_key(&owner.0), "both in use");
-        self.shares.insert(owner.0, runner.0);
+        let before = self.shares.insert(owner.0, runner.0).filter(|before| *before != runner.0);
+        if let Some(runs) = before.and_then(|before| self.runners.get_mut(&before)) {
+            *runs = false;
+        }
     }
 
     fn runner_debug(&mut self, runner: MachineRunner) -> Option<DebugRegisters> {

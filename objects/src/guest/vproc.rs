@@ -13,8 +13,9 @@
 //! 5. While the owner is held by a suspend token, an exception or a page wait, the current runner is stopped. A message
 //!    that it has sent stays.
 //! 6. With shared vectors, a runner computes with the owner's x87 and vector registers. A thread of the machine shares
-//!    them with one other only, so each runner is told when it is entered in the place of another. The one before has
-//!    registers of its own again, with values that its code never sees: it shares before it runs again.
+//!    them with one other only, so each runner begins to share when it is entered in the place of another. That stops
+//!    the one before, which has registers of its own again. Its code never sees their values: it shares before it runs
+//!    again.
 //!
 //! A runner counts as a thread of the owner's job.
 
@@ -181,7 +182,7 @@ impl<M: Machine> Kernel<M> {
     /// `BAD_STATE`: it belongs to another thread, or the process has ended. `INVALID_ARGS`: the state is invalid.
     /// `NO_RESOURCES`: too many runners. `NOT_SUPPORTED`: the process is a component's. `NO_MEMORY`.
     pub fn vproc_start(&mut self, id: Id<Vproc>, thread: Id<Thread>, process: Id<Process>) -> Result<(), Status> {
-        let page = self.vproc_of(id, thread)?.page;
+        let &Vproc { page, shares_vectors: shares, .. } = self.vproc_of(id, thread)?;
         let mut state = hafnon_vproc_state_t::new_zeroed();
         self.vmo_read(page, HAFNON_VPROC_STATE_OFFSET, state.as_mut_bytes())?;
         let registers = Registers::of_vproc(&state).ok_or(Status::INVALID_ARGS)?;
@@ -190,26 +191,23 @@ impl<M: Machine> Kernel<M> {
             None => self.runner_create(id, process)?,
         };
         let last = self.objects.get_mut(id)?.last.replace((runner, Some(process)));
+        if last.is_some_and(|(last, _)| last == runner) {
+            self.machine.runner_enter(runner, &registers);
+            return Ok(());
+        }
+        let owner = self.objects.get(thread)?.machine().filter(|_| shares);
         match last {
-            Some((last, _)) if last == runner => {}
+            // 6: sharing stops it.
+            Some((_, Some(_))) if owner.is_some() => {}
             Some((last, Some(_))) => self.machine.runner_stop(last),
             Some((last, None)) => self.runner_end(id, last),
             None => {}
         }
-        if last.is_none_or(|(last, _)| last != runner) {
-            self.vproc_share(id, runner);
+        match owner {
+            Some(owner) => self.machine.runner_enter_sharing(runner, owner, &registers),
+            None => self.machine.runner_enter(runner, &registers),
         }
-        self.machine.runner_enter(runner, &registers);
         Ok(())
-    }
-
-    /// Step 6, where it applies.
-    fn vproc_share(&mut self, id: Id<Vproc>, runner: MachineRunner) {
-        let Ok(vproc) = self.objects.get(id) else { return };
-        let owner = self.objects.get(vproc.owner).ok().and_then(Thread::machine).filter(|_| vproc.shares_vectors);
-        if let Some(owner) = owner {
-            self.machine.runner_shares(runner, owner);
-        }
     }
 
     /// `vproc_stop` by a thread: stops it and writes its registers to its page.

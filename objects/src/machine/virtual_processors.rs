@@ -44,6 +44,11 @@ pub trait VirtualProcessors {
     }
     /// Lets it run with these registers, whatever it was stopped by.
     fn runner_enter(&mut self, _runner: MachineRunner, _registers: &Registers) {}
+    /// [`Self::runner_shares`] and [`Self::runner_enter`].
+    fn runner_enter_sharing(&mut self, runner: MachineRunner, owner: MachineThread, registers: &Registers) {
+        self.runner_shares(runner, owner);
+        self.runner_enter(runner, registers);
+    }
     /// Stops it wherever it is; a message that it is sending is withdrawn.
     fn runner_stop(&mut self, _runner: MachineRunner) {}
     /// Its run time in nanoseconds, as precisely as the machine knows; none if it does not.
@@ -55,7 +60,7 @@ pub trait VirtualProcessors {
         Registers::default()
     }
     /// Makes it use the floating-point and vector registers of `owner`, a thread with an occupied endpoint slot, until
-    /// either ends, or `owner` shares them with another runner.
+    /// either ends, or `owner` shares them with another runner. Stops the runner that did so until now.
     fn runner_shares(&mut self, _runner: MachineRunner, _owner: MachineThread) {}
     /// Its debug registers; none if the machine does not keep them per thread.
     fn runner_debug(&mut self, _runner: MachineRunner) -> Option<DebugRegisters> {

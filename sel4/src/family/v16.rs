@@ -4,7 +4,7 @@ use crate::generated::{config, invoke};
 use crate::message::{Message, Received};
 use crate::tcb::{DEBUG_REGISTERS, FPU_WORDS, HoldResult, UserContext};
 use crate::{
-    AdjacentPages, CNode, CPtr, CapData, Endpoint, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb,
+    AdjacentPages, CNode, CPtr, CapData, Endpoint, Error, IoPortControl, Page, Result, Rights, SchedParams, Slot, Tcb,
     TcbConfig, VSpace,
 };
 
@@ -68,8 +68,8 @@ pub(crate) const KERNEL_KEEPS_GS: bool = false;
 pub(crate) const RUNS_FOREIGN: bool = false;
 
 /// These kernels do not distinguish foreign code.
-pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
-    tcb.write_registers(registers, resume)
+pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool, shares: Option<Tcb>) -> Result<()> {
+    if shares.is_some() { Err(Error::IllegalOperation) } else { tcb.write_registers(registers, resume) }
 }
 
 pub(crate) fn share_fpu(_: Tcb, _: Tcb) -> Option<Result<()>> {

@@ -142,10 +142,16 @@ pub(crate) fn reset(tcb: Tcb) -> Option<Result<()>> {
 }
 
 /// The GS base is an additional word (patch `foreign-registers`).
-pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> Result<()> {
+pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool, shares: Option<Tcb>) -> Result<()> {
     let words = registers.to_words();
-    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, 0);
-    call.word::<0>(FOREIGN | if resume { RESUME } else { 0 });
+    let caps = shares.is_some().into();
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2 + USER_CONTEXT_WORDS + 1, caps);
+    let mut flags = FOREIGN | if resume { RESUME } else { 0 };
+    if let Some(owner) = shares {
+        call.cap::<0>(owner.cptr());
+        flags |= SHARE_FPU;
+    }
+    call.word::<0>(flags);
     call.word::<1>(USER_CONTEXT_WORDS as u64 + 1);
     call.word::<2>(words[0]);
     call.word::<3>(words[1]);
@@ -156,13 +162,15 @@ pub(crate) fn write_foreign(tcb: Tcb, registers: &UserContext, resume: bool) -> 
     call.run().map(|_| ())
 }
 
-/// Flag for copying: only makes the target use the source's FPU registers (patch `shared-vector-registers`).
+/// Flag for writing registers: the thread uses another one's FPU registers (patch `shared-vector-registers`).
 const SHARE_FPU: u64 = 1 << 14;
 
+/// Writes no registers.
 pub(crate) fn share_fpu(tcb: Tcb, owner: Tcb) -> Option<Result<()>> {
-    let mut call = Invocation::new(tcb.cptr(), label::TCBCOPY_REGISTERS, 1, 1);
+    let mut call = Invocation::new(tcb.cptr(), label::TCBWRITE_REGISTERS, 2, 1);
     call.cap::<0>(owner.cptr());
-    call.word::<0>(SHARE_FPU);
+    call.word::<0>(FOREIGN | SHARE_FPU);
+    call.word::<1>(0);
     Some(call.run().map(|_| ()))
 }
 

@@ -140,12 +140,19 @@ impl Sel4 {
             .map_err(|_| OutOfMemory)
     }
 
-    /// Sets a runner's registers, and lets it run if asked to.
-    pub(super) fn write_runner(&mut self, runner: MachineRunner, registers: &Registers, resume: bool) {
+    /// Sets a runner's registers, and lets it run if asked to; with `shares` it uses that thread's vector registers.
+    pub(super) fn write_runner(
+        &mut self,
+        runner: MachineRunner,
+        registers: &Registers,
+        resume: bool,
+        shares: Option<MachineThread>,
+    ) {
+        let owner = shares.and_then(|owner| self.threads.tcb_of_native(owner));
         if let Some(runner) = self.runners.runners.get_mut(runner.0) {
             let registers = UserRegisters::new(*registers);
             runner.base = hidden_base(&registers);
-            sys::write_foreign(runner.made_of.tcb, &registers, resume);
+            sys::write_foreign(runner.made_of.tcb, &registers, resume, owner);
         }
     }
 
@@ -241,7 +248,11 @@ impl objects::machine::VirtualProcessors for Sel4 {
     }
 
     fn runner_enter(&mut self, runner: MachineRunner, registers: &Registers) {
-        self.write_runner(runner, registers, true);
+        self.write_runner(runner, registers, true, None);
+    }
+
+    fn runner_enter_sharing(&mut self, runner: MachineRunner, owner: MachineThread, registers: &Registers) {
+        self.write_runner(runner, registers, true, Some(owner));
     }
 
     fn runner_stop(&mut self, runner: MachineRunner) {
@@ -270,7 +281,7 @@ impl objects::machine::VirtualProcessors for Sel4 {
 
     fn runner_set_registers(&mut self, runner: MachineRunner, registers: &Registers) {
         self.stop_runner(runner);
-        self.write_runner(runner, registers, false);
+        self.write_runner(runner, registers, false, None);
     }
 
     fn runner_hold(&mut self, runner: MachineRunner) -> RunnerState {

@@ -323,9 +323,11 @@ pub fn write_registers(tcb: u64, resume: bool, registers: &UserRegisters) {
     complain(Tcb::new(tcb).write_registers(&user_context(registers), resume), "write registers");
 }
 
-/// Sets a runner's registers, and resumes it if `resume` is set. None of a runner's system calls reach the kernel.
-pub fn write_foreign(tcb: u64, registers: &UserRegisters, resume: bool) {
-    complain(Tcb::new(tcb).write_foreign(&user_context(registers), resume), "write registers");
+/// Sets a runner's registers, and resumes it if `resume` is set. None of a runner's system calls reach the kernel. With
+/// `shares`, a thread, it uses that thread's vector registers from now on.
+pub fn write_foreign(tcb: u64, registers: &UserRegisters, resume: bool, shares: Option<u64>) {
+    let written = Tcb::new(tcb).write_foreign(&user_context(registers), resume, shares.map(Tcb::new));
+    complain(written, "write registers");
 }
 
 /// Makes a thread use another thread's vector registers from now on, if the kernel can do that.
