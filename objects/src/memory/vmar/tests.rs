@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::containers::name::Name;
-use crate::fake::FakeMachine;
+use crate::fake::{FakeMachine, one_process};
 use crate::machine::USER_BASE;
 use proptest::prelude::*;
 
@@ -22,11 +22,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut kernel = Kernel::new(FakeMachine::new(10_000)).unwrap();
-        let job = kernel.root_job().unwrap();
-        let (process, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
-        kernel.add_handle(process.object());
-        let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+        let (mut kernel, _, root, aspace) = one_process(10_000);
         let flags = VmarFlags { specific: true, read: true, write: true, execute: true };
         let (region, _) = kernel.vmar_allocate(root, Place::At(0), PAGES * PAGE, flags).unwrap();
         let mut vmos = Vec::new();

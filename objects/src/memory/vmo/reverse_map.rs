@@ -60,7 +60,7 @@ impl<M: Machine> Kernel<M> {
         if let Some(vmo) = Vmo::of_mut(&mut object.body)
             && (mapping.table || vmo.mappings.remove(offset, (aspace, base)))
         {
-            vmo.page_tables -= u32::from(mapping.table);
+            vmo.page_tables = vmo.page_tables.saturating_sub(mapping.table.into());
             vmo.num_mappings = vmo.num_mappings.saturating_sub(usize::from(named == mapping.vmo));
             vmo.spaces.subtract(aspace);
         }

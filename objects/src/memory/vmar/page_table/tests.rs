@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::containers::name::Name;
-use crate::fake::FakeMachine;
+use crate::fake::{FakeMachine, one_process};
 use crate::machine::{PAGE, USER_BASE};
 use crate::memory::vmo::CloneKind;
 use crate::task::process::Process;
@@ -30,11 +29,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut kernel = Kernel::new(FakeMachine::new(10_000)).unwrap();
-        let job = kernel.root_job().unwrap();
-        let (process, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
-        kernel.add_handle(process.object());
-        let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+        let (mut kernel, process, root, aspace) = one_process(10_000);
         let vmo = kernel.vmo_create(PAGES * PAGE, false).unwrap();
         kernel.add_ref(vmo.object());
         let table = kernel.page_table_create(root, Place::At(0), vmo, TABLE * PAGE).unwrap();
