@@ -69,6 +69,7 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     // Checked before anything is built: a wrong name should not cost a build.
     match args.program.first().map(Path::new) {
         Some(program) if is_path(program) => drop(elf::read(program)?),
+        Some(program) if args.linux && program == Path::new(linux::NAME) => {}
         Some(program) => check_name(paths, &program.to_string_lossy())?,
         None => {}
     }
@@ -83,7 +84,8 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
     // The name of the shell, or of a program that only a build with the shell may contain.
     if let Some(name) = args.program.first().filter(|name| !is_path(Path::new(name))) {
         let installed = install::programs(paths)?;
-        let known = built.programs.iter().chain(&installed).any(|(known, _)| known == name);
+        let of_linux = args.linux && name == linux::NAME;
+        let known = of_linux || built.programs.iter().chain(&installed).any(|(known, _)| known == name);
         if name == "sh" || !known {
             built = build(paths, &ui, BuildOptions { shell: true, ..what })?;
         }

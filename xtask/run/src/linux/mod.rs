@@ -50,7 +50,7 @@ pub struct Linux {
 impl Linux {
     /// The launcher as a program of the image: by its name it may use the disk.
     fn built_in(&self) -> (String, PathBuf) {
-        ("linux".into(), self.program.clone())
+        (NAME.into(), self.program.clone())
     }
 }
 
@@ -147,10 +147,17 @@ impl Guest {
 }
 
 /// Boots the system's own shell with a script that may start Linux as a program; it begins in the folder of these files.
+/// The machine has this disk.
 ///
 /// # Errors
 /// The machine cannot be started.
-pub fn in_the_shell(paths: &Paths, built: &Built, linux: &Linux, script: &str, folder: &Path) -> Result<Outcome> {
+pub fn in_the_shell(
+    paths: &Paths,
+    built: &Built,
+    linux: &Linux,
+    script: &str,
+    (folder, disk): (&Path, &Path),
+) -> Result<Outcome> {
     let of_linux = runtime_folder()?;
     files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
     let mut capture = Capture::new(built, Path::new("sh"));
@@ -159,11 +166,13 @@ pub fn in_the_shell(paths: &Paths, built: &Built, linux: &Linux, script: &str, f
     capture.folders = vec![(FOLDER, of_linux.path().into())];
     capture.files = Some(folder);
     capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
+    capture.devices = Devices { disk: Some(disk.into()), raw: true, ..Devices::default() };
     capture.memory = 1 << 30;
     capture.run()
 }
 
-/// The launcher, as the system knows it.
+/// The launcher's name in the system, and its path there.
+pub const NAME: &str = "linux";
 const PROGRAM: &str = "/boot/bin/linux";
 
 /// The folder of the boot image with the files of the kernel and of the initial file system.

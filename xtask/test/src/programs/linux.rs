@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{InSystem, compare, text};
 use crate::args::TestArgs;
+use crate::wrong::{said, tool};
 use crate::{Cases, Context, Test, expect, expect_part};
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
@@ -36,6 +37,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.input", input),
         Test::one("linux.files", files),
         Test::one("linux.in-the-shell", in_the_shell),
+        Test::one("linux.by-name", by_name),
         Test::one("linux.preempted", preempted),
         Test::one("linux.timers", timers),
         Test::one("linux.storm", storm),
@@ -96,8 +98,8 @@ fn files(context: &Context<'_>) -> Result<()> {
     expect("the output", &text(&done.output), &"of the host\n".into())
 }
 
-/// Linux as a program of the system's own shell: two of them side by side, with pipes, exit codes and a limit; what is
-/// killed leaves nothing, and others go on.
+/// Linux as a program of the system's own shell: two of them side by side, with pipes and exit codes; one is killed, and
+/// the other goes on. What the shell starts may not use the system's disk.
 fn in_the_shell(context: &Context<'_>) -> Result<()> {
     let script = "linux -- sh -c 'uname -s; read word; echo $word; exit 5' <words | tr a-z A-Z\n\
                   linux -- sh -c 'exit 5'; echo code $?\n\
@@ -105,18 +107,32 @@ fn in_the_shell(context: &Context<'_>) -> Result<()> {
                   linux --memory 64 -- sh -c 'sleep 1; echo slow' >/tmp/slow & slow=$!\n\
                   linux --memory 64 -- sh -c 'while :; do :; done' & busy=$!\n\
                   linux -- echo quick; kill $busy; wait $slow; cat /tmp/slow\n\
-                  linux --memory 0; echo code $?; linux --kernel /boot/bin/sh; echo code $?";
+                  linux --memory 0; echo code $?; linux --kernel /boot/bin/sh; echo code $?\n\
+                  linux --disk disk -- true; echo code $?";
     let linux = linux::made(context.paths, &context.ui)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     fs::write(folder.path().join("words"), "echo hello; exit 7\n").context("cannot write a file")?;
-    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, folder.path())?;
+    let disk = tempfile::NamedTempFile::new().context("cannot make a disk")?;
+    disk.as_file().set_len(1 << 20).context("cannot make a disk")?;
+    let done =
+        linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, (folder.path(), disk.path()))?;
     let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
     let output = text(&done.stdout());
-    let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\n";
+    let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\ncode 1\n";
     if output != expected || done.end != End::Exit(0) {
         bail!("the output is\n{output}\n{errors}");
     }
-    Ok(())
+    expect_part("standard error", &errors, "this program may not use it")
+}
+
+/// `run --linux` with the name of Linux' launcher as the program.
+fn by_name(context: &Context<'_>) -> Result<()> {
+    context.built()?;
+    linux::made(context.paths, &context.ui)?;
+    let args = ["run", "--linux", "linux", "--", "sh", "-c", "uname -s; exit 7"];
+    let output = tool(context)?.args(args).output().context("cannot start this tool")?;
+    expect("the output", &text(&output.stdout), &"Linux\n".into())?;
+    expect("the exit code and errors", &(output.status.code(), said(&output)), &(Some(7), String::new()))
 }
 
 /// Programs that never make a system call do not keep others from running.
