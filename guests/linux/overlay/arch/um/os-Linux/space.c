@@ -70,8 +70,8 @@ static struct {
 static int idle_count;
 
 /*
- * A space loses its sub-domain where that should take less time than to unmap pages: at so many runs of pages, and so
- * many pages for each of them that would have to be mapped again. Both are estimates from what the calls cost.
+ * A space is emptied where that should take less time than to unmap pages: at so many runs of pages, and so many pages
+ * for each of them that would have to be mapped again. Both are estimates from what the calls cost.
  */
 #define RUNS_TO_DROP 24
 #define PAGES_TO_KEEP 8
@@ -221,14 +221,13 @@ static void unmap_all(struct space *space)
 	space->unknown = false;
 }
 
-/* Whether a space gets another sub-domain instead of what waits. */
+/* Whether a space is emptied instead of what waits: all of that unmaps pages. */
 static bool drop(struct space *space)
 {
 	if (run_count < RUNS_TO_DROP || run_count * PAGES_TO_KEEP < space->shown.pages)
 		return false;
-	domain_end(space);
-	if (domain_make(space))
-		space->broken = true;
+	run_count = 0;
+	unmap_all(space);
 	return true;
 }
 

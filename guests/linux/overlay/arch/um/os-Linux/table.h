@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the launcher gives the kernel: handles, places, and functions. The launcher has the same definition
- * (guests/linux/launcher/src/table.rs).
+ * (guests/linux/launcher/src/fuchsia/table.rs).
  */
 #ifndef HAFNON_TABLE_H
 #define HAFNON_TABLE_H
