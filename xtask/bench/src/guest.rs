@@ -8,12 +8,13 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::commit;
+use super::operations::Figure;
 use super::peers::{self, figures, static_program};
-use xtask_build::{BuildOptions, build, setup};
+use xtask_build::{BuildOptions, Built, build, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_run::args::Accel;
-use xtask_run::linux::{self, Guest};
+use xtask_run::linux::{self, Guest, Linux};
 use xtask_run::session::End;
 
 /// Memory of either Linux, in bytes.
@@ -21,6 +22,35 @@ const MEMORY: u64 = 256 << 20;
 
 /// The measuring program, in the guest.
 const PROGRAM: &str = "operations";
+
+/// How many instructions operations may take at most.
+pub const LIMITS: [(&str, f64); 6] = [
+    ("linux_getpid", 2_200.0),
+    ("linux_fault_write_single", 7_000.0),
+    ("linux_pipe_pingpong", 20_000.0),
+    ("linux_signal", 18_000.0),
+    ("linux_fork_exit_wait", 450_000.0),
+    ("linux_fork_exec_wait", 1_200_000.0),
+];
+
+/// Measures operations on Linux as a program.
+///
+/// # Errors
+/// Linux does not boot, or an operation fails.
+pub fn operations(paths: &Paths, built: &Built, linux: &Linux) -> Result<Vec<Figure>> {
+    let mut guest = Guest::new(&[&format!("/bin/{PROGRAM}")]);
+    guest.memory = MEMORY;
+    guest.accel = Accel::Counting;
+    guest.programs = vec![(PROGRAM.into(), static_program(paths, &paths.out.join("peers"))?)];
+    let outcome = guest.capture(paths, built, linux)?;
+    let (output, errors) = (outcome.stdout(), outcome.stderr());
+    let (output, errors) = (String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors));
+    if outcome.end != End::Exit(0) {
+        bail!("Linux ended with {:?}:\n{output}\n{errors}", outcome.end);
+    }
+    let options = format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20);
+    figures(&output, &(commit(paths), "Linux as a program".into(), options))
+}
 
 /// Measures; prints a table.
 ///
@@ -31,30 +61,20 @@ pub fn measure(paths: &Paths, json: Option<&Path>) -> Result<()> {
     setup::for_booting(&ui)?;
     let linux = linux::made(paths, &ui)?;
     let built = build(paths, &ui, BuildOptions::default())?;
-    let folder = paths.out.join("peers");
-    let mut guest = Guest::new(&[&format!("/bin/{PROGRAM}")]);
-    guest.memory = MEMORY;
-    guest.accel = Accel::Counting;
-    guest.programs = vec![(PROGRAM.into(), static_program(paths, &folder)?)];
     let step = ui.step("measuring Linux as a program");
-    let outcome = guest.capture(paths, &built, &linux)?;
+    let ours = operations(paths, &built, &linux)?;
     drop(step);
-    let (output, errors) = (outcome.stdout(), outcome.stderr());
-    let (output, errors) = (String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors));
-    if outcome.end != End::Exit(0) {
-        bail!("Linux ended with {:?}:\n{output}\n{errors}", outcome.end);
-    }
-    let options = format!("QEMU TCG, one processor, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20);
-    let ours = figures(&output, &(commit(paths), "Linux as a program".into(), options))?;
     let native = peers::measure(paths, &ui, MEMORY)?;
     println!("instructions; Linux as a program, and Debian's kernel without mitigations");
-    println!("{:<28} {:>10} {:>10} {:>6}", "operation", "program", "native", "times");
+    println!("{:<28} {:>10} {:>10} {:>10} {:>6}", "operation", "program", "at most", "native", "times");
     let mut records = Vec::new();
     for figure in &ours {
         let beside = native.iter().find(|native| native.name == figure.name).map(|native| native.mean);
         let times = beside.map_or(String::new(), |native| format!("{:.1}", figure.mean / native));
         let shown = beside.map_or("-".into(), |native| format!("{native:.0}"));
-        println!("{:<28} {:>10.0} {shown:>10} {times:>6}", figure.name, figure.mean);
+        let limit = LIMITS.iter().find(|(name, _)| *name == figure.name);
+        let limit = limit.map_or(String::new(), |(_, limit)| format!("{limit:.0}"));
+        println!("{:<28} {:>10.0} {limit:>10} {shown:>10} {times:>6}", figure.name, figure.mean);
         let mut record = serde_json::to_value(figure).context("a figure is no JSON")?;
         record["native"] = json!(beside);
         records.push(record);

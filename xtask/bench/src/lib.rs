@@ -7,7 +7,7 @@ mod bars;
 mod builds;
 mod curves;
 mod disks;
-mod guest;
+pub mod guest;
 mod holds;
 pub mod operations;
 pub mod page;

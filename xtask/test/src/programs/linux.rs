@@ -1,6 +1,6 @@
 //! Linux as a program (`guests/linux`): the host's Linux runs the same work.
 //!
-//! They need a built Linux, so they run when they are named (`./hafnon test linux`) or with `--all`.
+//! What takes long runs only when it is named (`./hafnon test linux`) or with `--all`.
 
 mod debian;
 mod disk;
@@ -18,6 +18,7 @@ use super::{InSystem, compare, text};
 use crate::args::TestArgs;
 use crate::wrong::{said, tool};
 use crate::{Cases, Context, Test, expect, expect_part};
+use xtask_bench::guest;
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
 use xtask_run::args::Accel;
@@ -29,9 +30,6 @@ const PROGRAMS: [&str; 3] = ["vectors", "hostile", "timer"];
 
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
-    if !args.all && !args.filter.as_deref().is_some_and(|filter| filter.starts_with("linux")) {
-        return Vec::new();
-    }
     let all = vec![
         Test::one("linux.exit-code", exit_code),
         Test::one("linux.input", input),
@@ -44,10 +42,11 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.panics", panics),
         Test::one("linux.ends-busy", ends_busy),
         Test::one("linux.hostile", hostile),
+        Test::many("linux.costs", costs),
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
     ];
-    all.into_iter().chain(disk::tests()).chain(kunit::tests(args)).chain(debian::tests(args)).collect()
+    all.into_iter().chain(disk::tests(args)).chain(kunit::tests(args)).chain(debian::tests(args)).collect()
 }
 
 /// Runs a command on Linux.
@@ -230,6 +229,18 @@ fn hostile(context: &Context<'_>) -> Result<()> {
     let one = "200 ended, some by a signal: yes\nframe: changed\nnoise: 100 ended\nfresh: 1f80 37f\n";
     ended(&done, 0)?;
     expect("the output", &text(&done.output), &format!("{one}{one}{one}nothing is left\n"))
+}
+
+/// What operations cost, in instructions, is within the limits of `bench linux`.
+fn costs(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let figures = guest::operations(context.paths, context.built()?, &linux::made(context.paths, &context.ui)?)?;
+    for (name, limit) in guest::LIMITS {
+        let figure = figures.iter().find(|figure| figure.name == name);
+        let figure = figure.with_context(|| format!("nothing measured {name}"))?.mean;
+        let told = || format!("it takes {figure:.0} instructions, and may take {limit:.0}");
+        cases.case(name, (figure <= limit).then_some(()).ok_or_else(told));
+    }
+    Ok(())
 }
 
 /// A script of `xtask/test/programs`, on the host's Linux and on ours, in the same shell, busybox'.

@@ -28,8 +28,9 @@ use xtask_run::{Capture, FILES};
 
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
-    let own = killed::tests().into_iter().chain(guest::tests()).chain(linux::tests(args));
-    rust::tests().into_iter().chain(c::tests()).chain(own).collect()
+    // The longest builds first, so that no test waits for one at the end.
+    let first = linux::tests(args).into_iter().chain(rust::tests()).chain(c::tests());
+    first.chain(killed::tests()).chain(guest::tests()).collect()
 }
 
 /// One script, on two systems.

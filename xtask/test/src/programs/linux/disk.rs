@@ -8,20 +8,24 @@ use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
 use super::{ended, run, text};
+use crate::args::TestArgs;
 use crate::volume::{Disk, Volume};
 use crate::{Context, Test, expect, expect_part, wrong};
 use xtask_run::linux::{self, Root};
 
 /// All of them.
-pub fn tests() -> Vec<Test> {
-    vec![
+pub fn tests(args: &TestArgs) -> Vec<Test> {
+    let mut all = vec![
         Test::one("linux.root", root),
         Test::one("linux.root-read-only", read_only),
         Test::one("linux.root-is-synced", synced),
         Test::one("linux.root-wrong", wrong_root),
         Test::one("linux.wrong-program", wrong_program),
-        Test::one("linux.disk-load", load),
-    ]
+    ];
+    if args.all || args.filter.as_deref().is_some_and(|filter| filter.starts_with("linux")) {
+        all.push(Test::one("linux.disk-load", load));
+    }
+    all
 }
 
 /// A disk whose file system has busybox in it, a file, and these folders.
