@@ -269,7 +269,10 @@ fn thread(chance: &mut Chance, tcb: Tcb) -> Result<()> {
     match chance.below(24) {
         0..5 => tcb.write_registers(&registers(chance), true),
         5 => tcb.write_registers(&registers(chance), false),
-        6 => tcb.write_foreign(&registers(chance), chance.one_in(2)),
+        6 => {
+            let shares = chance.one_in(4).then(|| Tcb(pick_of(chance, Kind::Tcb)));
+            tcb.write_foreign(&registers(chance), chance.one_in(2), shares)
+        }
         7 => tcb.read_registers(chance.one_in(4)).map(drop),
         8 => tcb.suspend(),
         9 | 10 => tcb.resume(),
