@@ -11,7 +11,7 @@ pub mod guest;
 mod holds;
 pub mod operations;
 pub mod page;
-mod peers;
+pub mod peers;
 mod scale;
 mod sizes;
 

@@ -183,11 +183,38 @@ pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
         Ok(text.lines().find_map(|line| Some(line.trim().strip_prefix("Depends: ")?.to_string())))
     })?;
     let version = output(Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version"))?.trim().to_string();
+    Ok((kernel_in(folder)?, version))
+}
+
+/// Puts Debian's kernel for clouds of this version of the source package into a folder: fetched, not installed.
+///
+/// # Errors
+/// The host is not Debian, or the package cannot be fetched.
+pub fn linux_of(ui: &Ui, folder: &Path, version: &str) -> Result<PathBuf> {
+    let upstream = version.split('-').next().unwrap_or(version);
+    unpacked(ui, folder, "linux-image", || {
+        let wanted = format!("^linux-image-{}[^-]*-cloud-amd64-unsigned$", upstream.replace('.', "[.]"));
+        let known = output(Command::new("apt-cache").args(["search", "--names-only", &wanted]))?;
+        Ok(known.split_whitespace().next().map(|name| format!("{name}={version}")))
+    })?;
+    kernel_in(folder)
+}
+
+/// The kernel in an unpacked package.
+fn kernel_in(folder: &Path) -> Result<PathBuf> {
     let boot = fs::read_dir(folder.join("boot")).context("the package of Linux has no folder boot")?;
     let mut kernels = boot.filter_map(|entry| Some(entry.ok()?.path()));
     let kernel =
         kernels.find(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz")));
-    Ok((kernel.context("the package of Linux has no kernel in it")?, version))
+    kernel.context("the package of Linux has no kernel in it")
+}
+
+/// Puts Debian's libcap, for compiling with it, into a folder: fetched, not installed.
+///
+/// # Errors
+/// The host is not Debian, or the package cannot be fetched.
+pub fn libcap(ui: &Ui, folder: &Path) -> Result<()> {
+    unpacked_if_known(ui, folder, "libcap-dev").map(drop)
 }
 
 /// Puts Debian's static busybox into a folder: fetched, not installed.
@@ -195,11 +222,7 @@ pub fn linux(ui: &Ui, folder: &Path) -> Result<(PathBuf, String)> {
 /// # Errors
 /// The host is not Debian, or the package cannot be fetched.
 pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
-    const PACKAGE: &str = "busybox-static";
-    unpacked(ui, folder, PACKAGE, || {
-        let known = output(Command::new("apt-cache").args(["madison", PACKAGE]))?;
-        Ok((!known.trim().is_empty()).then(|| PACKAGE.into()))
-    })?;
+    unpacked_if_known(ui, folder, "busybox-static")?;
     let places = ["bin/busybox", "usr/bin/busybox"].map(|place| folder.join(place));
     places.into_iter().find(|place| place.is_file()).context("the package of busybox has no program in it")
 }
@@ -210,16 +233,20 @@ pub fn busybox(ui: &Ui, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The host is not Debian, or the package cannot be fetched.
 pub fn mmdebstrap(ui: &Ui, folder: &Path) -> Result<PathBuf> {
-    const PACKAGE: &str = "mmdebstrap";
-    unpacked(ui, folder, PACKAGE, || {
-        let known = output(Command::new("apt-cache").args(["madison", PACKAGE]))?;
-        Ok((!known.trim().is_empty()).then(|| PACKAGE.into()))
-    })?;
+    unpacked_if_known(ui, folder, "mmdebstrap")?;
     Ok(folder.join("usr/bin"))
 }
 
 /// The file that names the package whose content is in the folder.
 const UNPACKED: &str = "unpacked";
+
+/// Fetches and unpacks the newest Debian package of this name in a folder, unless it is there.
+fn unpacked_if_known(ui: &Ui, folder: &Path, package: &str) -> Result<PathBuf> {
+    unpacked(ui, folder, package, || {
+        let known = output(Command::new("apt-cache").args(["madison", package]))?;
+        Ok((!known.trim().is_empty()).then(|| package.into()))
+    })
+}
 
 /// Fetches and unpacks a Debian package in a folder, unless it is there; `newest` returns its name, if apt knows it.
 /// Returns the package's file.

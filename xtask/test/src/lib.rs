@@ -4,7 +4,8 @@
 //! system that a test needs are built when the first test needs them, so `./hafnon test unit.objects` builds no kernel.
 //! A test prints one line; a failure prints its reason below; the last line counts the cases.
 //!
-//! A machine keeps one processor busy, so as many tests run in parallel as there are processors, at most [`LANES`].
+//! A machine keeps one processor busy, but tests also wait: for a machine's clock, or for another test's build. So one
+//! more test runs in parallel than there are processors, at most [`LANES`].
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -285,7 +286,7 @@ impl Sums {
 
 /// Runs tests in parallel; prints each when it has ended.
 fn run_all(tests: &[&Test], context: &Context<'_>, verbose: bool) -> Sums {
-    let lanes = thread::available_parallelism().map_or(1, usize::from).min(LANES);
+    let lanes = thread::available_parallelism().map_or(2, |processors| processors.get() + 1).min(LANES);
     let next = AtomicUsize::new(0);
     let sums = Mutex::new(Sums::default());
     thread::scope(|scope| {

@@ -20,8 +20,16 @@ const HOST: &str = "host";
 /// # Errors
 /// A file cannot be read, or is too large.
 pub fn made(paths: &Paths, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> {
+    with_init(&paths.workspace.join("guests/linux/init"), busybox, guest)
+}
+
+/// Makes it with another first program, for another kernel.
+///
+/// # Errors
+/// As [`made`].
+pub fn with_init(init: &Path, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> {
     let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
-    let init = read(&paths.workspace.join("guests/linux/init"))?;
+    let init = read(init)?;
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "proc", "root", "sys", "tmp"] {
         archive.add(folder, ModeFileType::Directory, 0o755, &[])?;

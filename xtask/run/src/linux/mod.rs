@@ -9,7 +9,7 @@
 //! Then `linux` is a program that `run` boots. Its initial file system is made for each run.
 
 pub mod archive;
-mod initrd;
+pub mod initrd;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 mod debian;
 mod disk;
 mod kunit;
+mod selftests;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +23,7 @@ use xtask_bench::guest;
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
 use xtask_run::args::Accel;
-use xtask_run::linux::{self, Guest};
+use xtask_run::linux::{self, Guest, Linux};
 use xtask_run::session::End;
 
 /// Our programs, in `guests/linux/tests`.
@@ -46,7 +47,12 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::many("linux.busybox", |context, cases| same(context, cases, "linux-busybox.sh")),
         Test::many("linux.programs", |context, cases| same(context, cases, "linux-programs.sh")),
     ];
-    all.into_iter().chain(disk::tests(args)).chain(kunit::tests(args)).chain(debian::tests(args)).collect()
+    all.into_iter()
+        .chain(disk::tests(args))
+        .chain(kunit::tests(args))
+        .chain(selftests::tests(args))
+        .chain(debian::tests(args))
+        .collect()
 }
 
 /// Runs a command on Linux.
@@ -55,7 +61,11 @@ fn run(context: &Context<'_>, command: &[&str], change: impl FnOnce(&mut Guest))
     let mut guest = Guest::new(command);
     guest.timeout = Some(PATIENCE);
     change(&mut guest);
-    let outcome = guest.capture(context.paths, context.built()?, &linux)?;
+    capture(context, &linux, &guest)
+}
+
+fn capture(context: &Context<'_>, linux: &Linux, guest: &Guest) -> Result<InSystem> {
+    let outcome = guest.capture(context.paths, context.built()?, linux)?;
     let errors = format!("{}\n{}", text(&outcome.stderr()), outcome.warnings.join("\n"));
     Ok(InSystem { end: outcome.end.clone(), output: outcome.stdout(), errors: tail(errors.trim_end(), 80) })
 }
