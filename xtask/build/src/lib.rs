@@ -76,6 +76,15 @@ pub struct Built {
     pub trusted: Vec<String>,
 }
 
+impl Built {
+    /// Whether `init` gives the program of this name, if the system is booted for it, rights that others do not have: a
+    /// service that is not public, or all tasks.
+    pub fn gives_rights_to(&self, name: &str) -> bool {
+        let names = self.services.iter().flat_map(|known| &known.service.programs).chain(&self.trusted);
+        names.into_iter().any(|known| known == name)
+    }
+}
+
 /// Records what a build was made from.
 #[derive(Serialize, Deserialize)]
 struct Stamp {

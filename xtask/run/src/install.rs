@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::args::CargoArgs;
-use crate::cargo_command;
+use crate::{cargo_command, check_installed};
 use xtask_build::{BuildOptions, without_debug_information};
 use xtask_common::paths::Paths;
 use xtask_common::programs::code;
@@ -21,10 +21,13 @@ use xtask_common::ui::Ui;
 /// Installs; returns cargo's exit code.
 ///
 /// # Errors
-/// The system does not build, or cargo cannot be started.
+/// The system does not build, cargo cannot be started, or a program has a name that gives rights.
 pub fn install(paths: &Paths, args: &[OsString]) -> Result<u8> {
-    xtask_build::build(paths, &Ui::new(false), BuildOptions::default())?;
-    Ok(code(command(paths, &root(paths), args)?.status().context("cannot start cargo")?))
+    let built = xtask_build::build(paths, &Ui::new(false), BuildOptions::default())?;
+    let code = code(command(paths, &root(paths), args)?.status().context("cannot start cargo")?);
+    let is_built_in = |name: &str| built.programs.iter().any(|(known, _)| known == name);
+    check_installed(&built, is_built_in, names(paths)?.iter())?;
+    Ok(code)
 }
 
 /// `cargo install` for the system, into this folder.
@@ -111,4 +114,41 @@ pub fn programs_in(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     }
     programs.sort();
     Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xtask_build::Built;
+    use xtask_build::system::System;
+
+    /// What the system description says of rights.
+    fn described() -> Built {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let system = System::read(&Paths { out: workspace.join("target"), workspace }).expect("a system description");
+        Built {
+            kernel: PathBuf::new(),
+            root: PathBuf::new(),
+            server: PathBuf::new(),
+            libraries: Vec::new(),
+            programs: Vec::new(),
+            test_programs: Vec::new(),
+            services: system.services().expect("services"),
+            names: Default::default(),
+            trusted: system.image.trusted,
+        }
+    }
+
+    #[test]
+    fn names_that_give_rights_are_refused() {
+        let built = described();
+        for name in ["disk", "linux", "watch", "sh"] {
+            let (installed, none) = ([String::from("jq"), name.into()], |_: &str| false);
+            let error = check_installed(&built, none, installed.iter()).expect_err(name).to_string();
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+            // The image has the system's own program instead.
+            assert!(check_installed(&built, |built_in| built_in == name, installed.iter()).is_ok());
+        }
+        assert!(check_installed(&built, |_| false, ["jq".into(), "disks".into()].iter()).is_ok());
+    }
 }

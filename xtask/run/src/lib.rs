@@ -116,7 +116,7 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut image = Image::new(built, false, &devices)?;
     image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;
-    check_installed(built, &image, &installed)?;
+    check_installed(built, |name| image.has(&format!("bin/{name}")), installed.iter().map(|(name, _)| name))?;
     image.add_installed(&installed)?;
     if let Some(folder) = &args.files {
         image.add_folder(FILES, folder).context("--files")?;
@@ -445,14 +445,20 @@ fn check_disk(option: &str, disk: &Path, read_only: bool) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an installed program whose name gives it rights that are not its own: by the name of the program that the
-/// system is booted for, `init` decides whether it may use a service that is not public, such as the disk.
-fn check_installed(built: &Built, image: &Image, installed: &[(String, PathBuf)]) -> Result<()> {
-    let named = |name: &String| built.services.iter().any(|known| known.service.programs.contains(name));
-    match installed.iter().find(|(name, _)| named(name) && !image.has(&format!("bin/{name}"))) {
-        Some((name, _)) => bail!(
-            "the installed program `{name}` has the name of a program of the system's that has rights: \
-             `./hafnon uninstall` removes it"
+/// Refuses an installed program whose name gives it rights that are not its own: `init` knows programs by the name that
+/// the system is booted for.
+///
+/// # Errors
+/// The first such program.
+pub(crate) fn check_installed<'a>(
+    built: &Built,
+    is_built_in: impl Fn(&str) -> bool,
+    mut installed: impl Iterator<Item = &'a String>,
+) -> Result<()> {
+    match installed.find(|name| built.gives_rights_to(name) && !is_built_in(name)) {
+        Some(name) => bail!(
+            "the installed program `{name}` has the name of a program of the system's that has rights, so nothing boots \
+             with it: `./hafnon uninstall` and its package's name remove it"
         ),
         None => Ok(()),
     }
