@@ -147,7 +147,7 @@ impl Guest {
 }
 
 /// Boots the system's own shell with a script that may start Linux as a program; it begins in the folder of these files.
-/// The machine has this disk.
+/// The machine has this disk, if there is one.
 ///
 /// # Errors
 /// The machine cannot be started.
@@ -156,7 +156,7 @@ pub fn in_the_shell(
     built: &Built,
     linux: &Linux,
     script: &str,
-    (folder, disk): (&Path, &Path),
+    (folder, disk): (&Path, Option<&Path>),
 ) -> Result<Outcome> {
     let of_linux = runtime_folder()?;
     files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
@@ -166,7 +166,7 @@ pub fn in_the_shell(
     capture.folders = vec![(FOLDER, of_linux.path().into())];
     capture.files = Some(folder);
     capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
-    capture.devices = Devices { disk: Some(disk.into()), raw: true, ..Devices::default() };
+    capture.devices = Devices { disk: disk.map(Path::to_path_buf), raw: disk.is_some(), ..Devices::default() };
     capture.memory = 1 << 30;
     capture.run()
 }

@@ -37,6 +37,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("linux.files", files),
         Test::one("linux.in-the-shell", in_the_shell),
         Test::one("linux.by-name", by_name),
+        Test::one("linux.killed", killed),
         Test::one("linux.preempted", preempted),
         Test::one("linux.timers", timers),
         Test::one("linux.storm", storm),
@@ -123,8 +124,13 @@ fn in_the_shell(context: &Context<'_>) -> Result<()> {
     fs::write(folder.path().join("words"), "echo hello; exit 7\n").context("cannot write a file")?;
     let disk = tempfile::NamedTempFile::new().context("cannot make a disk")?;
     disk.as_file().set_len(1 << 20).context("cannot make a disk")?;
-    let done =
-        linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, (folder.path(), disk.path()))?;
+    let done = linux::in_the_shell(
+        context.paths,
+        context.built_with_shell()?,
+        &linux,
+        script,
+        (folder.path(), Some(disk.path())),
+    )?;
     let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
     let output = text(&done.stdout());
     let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\ncode 1\n";
@@ -132,6 +138,34 @@ fn in_the_shell(context: &Context<'_>) -> Result<()> {
         bail!("the output is\n{output}\n{errors}");
     }
     expect_part("standard error", &errors, "this program may not use it")
+}
+
+/// Linux is killed while it starts and while it works: nothing is left of it, and the next one works.
+fn killed(context: &Context<'_>) -> Result<()> {
+    let script = "kills() { for after in 0.1 0.3 0.5 0.8 1.1 1.6; do\n\
+                  linux --memory 64 -- sh -c 'while :; do head -c 99999 /dev/zero | sha1sum & wait; done' >/tmp/out & sleep $after\n\
+                  kill $!; wait $!; done; linux -- echo works; sleep 1; top -n 1 >/tmp/top\n\
+                  while read line; do case $line in *' root') echo $line; break ;; esac; done </tmp/top; }\n\
+                  kills; kills";
+    let linux = linux::made(context.paths, &context.ui)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let places = (folder.path(), None);
+    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, places)?;
+    let output = text(&done.stdout());
+    let lines: Vec<&str> = output.lines().collect();
+    let ["works", first, "works", second] = lines[..] else {
+        bail!("the output is\n{output}\n{}", text(&done.stderr()))
+    };
+    // `9.5 MiB / - PROCESSES THREADS JOBS HANDLES …`
+    let used = |line: &str| -> Option<(f64, Vec<u64>)> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let counts = words.get(4..8)?.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some((words.first()?.parse().ok().filter(|_| words[1] == "MiB")?, counts))
+    };
+    match (used(first), used(second)) {
+        (Some((before, counts)), Some((after, others))) if counts == others && after < before + 1.0 => Ok(()),
+        _ => bail!("something is left:\n{output}"),
+    }
 }
 
 /// `run --linux` with the name of Linux' launcher as the program.
@@ -303,4 +337,59 @@ fn programs(context: &Context<'_>) -> Result<Vec<(String, PathBuf)>> {
         Ok((name.to_owned(), program))
     };
     PROGRAMS.into_iter().map(program).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of a table, and the number of its arguments if it is a function.
+    type Field = (String, Option<usize>);
+
+    fn body<'a>(text: &'a str, begin: &str) -> &'a str {
+        let rest = text.split_once(begin).expect("a table").1;
+        rest.split_once("\n}").expect("its end").0
+    }
+
+    fn count(arguments: &str) -> usize {
+        if matches!(arguments, "" | "void") { 0 } else { arguments.split(',').count() }
+    }
+
+    /// `u32 (*id)(u32 device);`, `u32 vproc, physmem;`
+    fn of_c(text: &str, name: &str) -> Vec<Field> {
+        let lines = body(text, &format!("\nstruct {name} {{")).lines().map(str::trim);
+        let fields = lines.filter(|line| line.ends_with(';'));
+        let function = |line: &str| {
+            let (name, rest) = line.split_once("(*")?.1.split_once(")(")?;
+            Some(vec![(name.to_owned(), Some(count(rest.split_once(')')?.0)))])
+        };
+        let plain = |line: &str| {
+            let names = line.trim_end_matches(';').split(',');
+            names.filter_map(|part| Some((part.split([' ', '*']).next_back()?.to_owned(), None))).collect()
+        };
+        fields.flat_map(|line| function(line).unwrap_or_else(|| plain(line))).collect()
+    }
+
+    /// `id: extern "C" fn(u32) -> u32,`, `vproc: Raw,`
+    fn of_rust(text: &str, name: &str) -> Vec<Field> {
+        let fields = body(text, &format!("struct {name} {{")).lines().filter_map(|line| line.trim().split_once(": "));
+        let arguments = |kind: &str| Some(count(kind.split_once("fn(")?.1.split_once(')')?.0));
+        fields.map(|(name, kind)| (name.to_owned(), arguments(kind))).collect()
+    }
+
+    #[test]
+    fn linux_and_its_launcher_have_the_same_tables() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/linux");
+        let read = |file: &str| fs::read_to_string(folder.join(file)).expect(file);
+        for name in ["table", "virtio"] {
+            let c = read(&format!("overlay/arch/um/os-Linux/{name}.h"));
+            let rust = read(&format!("launcher/src/fuchsia/{name}.rs"));
+            let (c, rust) = match name {
+                "table" => (of_c(&c, "table"), of_rust(&rust, "Table")),
+                _ => (of_c(&c, "virtio_table"), of_rust(&rust, "VirtioTable")),
+            };
+            assert_eq!(c, rust);
+            assert!(c.len() > 10 && c.iter().any(|(_, arguments)| arguments.is_some_and(|count| count > 1)));
+        }
+    }
 }
