@@ -17,12 +17,13 @@ use crate::args::TestArgs;
 use crate::{Context, Test, expect};
 use xtask_build::setup;
 use xtask_common::words::tail;
+use xtask_run::args::Accel;
 use xtask_run::linux::Root;
 
 /// Debian's release.
 const RELEASE: &str = "bookworm";
 /// What is in the root in addition to what each Debian has.
-const PACKAGES: &str = "perl,python3,tcc,libc6-dev,luajit,strace,gdb-minimal,stress-ng,procps,esbuild";
+const PACKAGES: &str = "perl,python3,tcc,libc6-dev,luajit,strace,gdb-minimal,stress-ng,procps,esbuild,rt-tests";
 /// Size of the image.
 const SIZE: &str = "480M";
 /// What is different in the names of the two scripts' environments.
@@ -33,6 +34,9 @@ const STRESS: &str = "cpu:2 vm:4 fork:10 vfork:10 pthread:10 mmap:1 mprotect:10 
                       signal:100 sigrt:50 switch:100 timer:10 poll:20 eventfd:50 msg:100 splice:20 dup:5 flock:20 fifo:50 kill:100 \
                       ptrace:10 wait:10 fp:1 vecmath:4 matrix:4 malloc:100 hdd:10 seek:20 dir:10";
 
+/// How often cyclictest's thread sleeps.
+const TIMES: u64 = 300;
+
 /// All of them.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
     if !args.all && !args.filter.as_deref().is_some_and(|filter| filter.starts_with("linux.d")) {
@@ -42,6 +46,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::many("linux.debian", same),
         Test::one("linux.debian-core", core),
         Test::many("linux.debian-stress", stress),
+        Test::one("linux.debian-cyclictest", cyclictest),
     ]
 }
 
@@ -166,6 +171,31 @@ fn in_linux(
         bail!("the root is not clean:\n{}\n{}", text(&checked.stdout), done.errors);
     }
     Ok(done)
+}
+
+/// A real-time thread's timer beside programs that compute, start others, copy and make system calls is never late by a
+/// tick, 10 ms. The guest's clock counts instructions, so the host's load changes nothing.
+fn cyclictest(context: &Context<'_>) -> Result<()> {
+    let debian = made(context)?;
+    let folder = TempDir::new().context("cannot make a temporary folder")?;
+    let root = copy(&debian, &folder)?;
+    let script = format!(
+        "export PATH={PATH}; cd /tmp; (while :; do :; done) & (while :; do /bin/true; done) &\n\
+         (while :; do dd if=/dev/zero of=file bs=1M count=4; done) 2>/dev/null & dd if=/dev/zero of=/dev/null bs=1 &\n\
+         cyclictest -q -p 80 -i 10000 -l {TIMES}; kill $(jobs -p); exit 0"
+    );
+    let done = run(context, &["bash", "-c", &script], |guest| {
+        guest.memory = 384 << 20;
+        guest.root = Some(root);
+        guest.accel = Accel::Counting;
+    })?;
+    ended(&done, 0)?;
+    let output = text(&done.output);
+    let number = |name: &str| output.rsplit_once(name)?.1.split_whitespace().next()?.parse::<u64>().ok();
+    match (number(" C:"), number(" Max:")) {
+        (Some(TIMES), Some(late)) if late < 10_000 => Ok(()),
+        found => bail!("times and most microseconds late are {found:?}:\n{output}\n{}", done.errors),
+    }
 }
 
 /// What a debugger finds in a core dump.
