@@ -8,16 +8,10 @@ use core::cell::Cell;
 
 use crate::containers::failure_injection::{MemoryRequest, should_fail};
 use crate::containers::growth::OutOfMemory;
-use crate::containers::name::Name;
-use crate::containers::slab::Key;
-use crate::core::object::Id;
-use crate::kernel::Kernel;
 use crate::machine::{
     AddressSpaces, Aspace, Cache, DebugRegisters, FpuRegisters, Frame, LARGE_PAGES, MachineThread, PAGE_SIZE, Perm,
     Power, Priority, Registers,
 };
-use crate::memory::vmar::Vmar;
-use crate::task::process::Process;
 
 mod address_spaces;
 mod check;
@@ -153,16 +147,6 @@ impl FakeMachine {
     pub fn frames_in_use(&self) -> usize {
         self.frames.len() - self.free.len()
     }
-}
-
-/// A kernel with this many frames and one process, whose object has a handle; with its root VMAR and address space.
-pub fn one_process(frames: usize) -> (Kernel<FakeMachine>, Id<Process>, Id<Vmar>, Key) {
-    let mut kernel = Kernel::new(FakeMachine::new(frames)).unwrap();
-    let job = kernel.root_job().unwrap();
-    let (process, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
-    kernel.add_handle(process.object());
-    let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
-    (kernel, process, root, aspace)
 }
 
 impl FakeMachine {

@@ -16,7 +16,7 @@ use crate::core::wait::{Observed, WaitItem, Waiting};
 use crate::fake::FakeMachine;
 use crate::ipc::channel::{CallBuffers, Channel, Message};
 use crate::machine::{PAGE, Perm, Registers, USER_BASE};
-use crate::memory::vmar::{MapRequest, Place};
+use crate::memory::vmar::{MapRequest, Place, Vmar};
 use crate::task::futex::{NewOwner, Requeue, RequeueProgress};
 use crate::task::process::Process;
 use crate::task::thread::Thread;
@@ -30,6 +30,16 @@ mod out_of_memory;
 mod wait_marks;
 
 const RW: Perm = Perm { read: true, write: true, execute: false };
+
+/// A kernel with this many frames and one process, whose object has a handle; with its root VMAR and address space.
+pub fn one_process(frames: usize) -> (Kernel<FakeMachine>, Id<Process>, Id<Vmar>, Key) {
+    let mut kernel = Kernel::new(FakeMachine::new(frames)).unwrap();
+    let job = kernel.root_job().unwrap();
+    let (process, root) = kernel.process_create(job, Name::new(b"p")).unwrap();
+    kernel.add_handle(process.object());
+    let aspace = kernel.objects.get(process).unwrap().aspace.unwrap();
+    (kernel, process, root, aspace)
+}
 
 /// A process with some threads and a page of memory at [`USER_BASE`].
 struct World {

@@ -115,13 +115,17 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<()> {
 /// Each operation's median figure of [`BOOTS`] machines, so that one lucky or unlucky random choice is not accepted.
 fn typical(paths: &Paths, ui: &Ui, operations: &[&Operation]) -> Result<Vec<Figure>> {
     let boots = (0..BOOTS).map(|boot| measure(paths, ui, operations, Accel::Counting, memory(boot)));
-    let boots: Vec<Vec<Figure>> = boots.collect::<Result<_>>()?;
+    Ok(median(&boots.collect::<Result<Vec<_>>>()?))
+}
+
+/// Each operation's median figure of several boots, which measured the same operations in the same order.
+pub(crate) fn median(boots: &[Vec<Figure>]) -> Vec<Figure> {
     let middle = |place: usize| {
         let mut figures: Vec<&Figure> = boots.iter().filter_map(|figures| figures.get(place)).collect();
         figures.sort_by(|a, b| a.steady().total_cmp(&b.steady()));
         figures.get(figures.len() / 2).map(|figure| (*figure).clone())
     };
-    Ok((0..operations.len()).filter_map(middle).collect())
+    (0..boots.first().map_or(0, Vec::len)).filter_map(middle).collect()
 }
 
 /// Bulk transfers by the wall clock: the cost of each byte, compared with a plain copy in the same run, and the fixed

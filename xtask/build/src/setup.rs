@@ -397,7 +397,7 @@ fn toolchain(ui: &Ui) -> Result<()> {
 }
 
 /// Disk space of all tests in a new tree, and additional space in a tree where they have run, in bytes.
-const TESTS: u64 = 16 << 30;
+const TESTS: u64 = 24 << 30;
 const TESTS_AGAIN: u64 = 3 << 30;
 
 /// Checks the free disk space before all tests are run. Without enough space, a build fails in the middle, and tests

@@ -457,8 +457,8 @@ pub(crate) fn check_installed<'a>(
 ) -> Result<()> {
     match installed.find(|name| built.gives_rights_to(name) && !is_built_in(name)) {
         Some(name) => bail!(
-            "the installed program `{name}` has the name of a program of the system's that has rights, so nothing boots \
-             with it: `./hafnon uninstall` and its package's name remove it"
+            "the installed program `{name}` has the name of a program of the system's that has rights, so the system is \
+             not booted with it: `./hafnon uninstall PACKAGE` removes it"
         ),
         None => Ok(()),
     }

@@ -214,6 +214,7 @@ fn the_runner_that_runs_shares_the_owner_s_vectors() {
         world.enter(process).unwrap();
         let runner = world.kernel.objects.get(shared).unwrap().runners[&process].0;
         assert_eq!(world.kernel.machine.shares.get(&owner(&world)), Some(&runner));
+        assert!(world.kernel.machine.runners[&runner] && world.runners().1 == 1);
         seen.push(runner);
     }
     assert_eq!((seen[0], seen[0] != seen[1]), (seen[2], true));

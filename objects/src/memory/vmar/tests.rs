@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::containers::name::Name;
-use crate::fake::{FakeMachine, one_process};
+use crate::fake::FakeMachine;
 use crate::machine::USER_BASE;
+use crate::tests::one_process;
 use proptest::prelude::*;
 
 const R: Perm = Perm { read: true, write: false, execute: false };

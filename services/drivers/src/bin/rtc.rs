@@ -148,23 +148,26 @@ mod here {
         /// Answers a client's request, or records that the client waits for the next second. A client can wait once at
         /// a time.
         fn answer(&mut self, key: u64) -> zx::Result<()> {
-            let Some(client) = self.clients.get_mut(&key) else { return Ok(()) };
+            let Some(client) = self.clients.get(&key) else { return Ok(()) };
             let mut request = [0; 1];
-            match client.channel.read(&mut request, &mut []) {
-                Ok(_) if request[0] == clock::NEXT && client.waits => return Err(Status::BAD_STATE),
-                Ok(_) if request[0] == clock::NEXT => {
-                    client.waits = true;
-                    self.interrupt_at_change(true);
-                }
-                Ok(_) => {
-                    let time = Time { seconds: self.time(), at: 0, interrupts: self.interrupts };
-                    self.tell(key, time)?;
-                }
-                Err((Status::SHOULD_WAIT, _)) => {}
-                Err((status, _)) => return Err(status),
+            let read = client.channel.read(&mut request, &mut []);
+            // Before the answer, so that a client's end is noticed before what it does next.
+            self.watch(&client.channel, key)?;
+            match read {
+                Ok(_) if request[0] == clock::NEXT => self.wait_for_second(key),
+                Ok(_) => self.tell(key, Time { seconds: self.time(), at: 0, interrupts: self.interrupts }),
+                Err((Status::SHOULD_WAIT, _)) => Ok(()),
+                Err((status, _)) => Err(status),
             }
-            let client = self.clients.get(&key).ok_or(Status::NOT_FOUND)?;
-            self.watch(&client.channel, key)
+        }
+
+        fn wait_for_second(&mut self, key: u64) -> zx::Result<()> {
+            let client = self.clients.get_mut(&key).ok_or(Status::NOT_FOUND)?;
+            if std::mem::replace(&mut client.waits, true) {
+                return Err(Status::BAD_STATE);
+            }
+            self.interrupt_at_change(true);
+            Ok(())
         }
 
         /// Drops a client that does not read its answers.

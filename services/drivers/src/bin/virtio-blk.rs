@@ -195,17 +195,18 @@ mod here {
 
         /// Handles a client's first message, or the end of its channel.
         fn message(&mut self, key: u64) {
-            let Some(client) = self.clients.get(&key) else { return };
+            let Some(client) = self.clients.get(&key).filter(|client| !client.gone) else { return };
             let mut byte = [0; 1];
-            let result = match client.channel.read(&mut byte, &mut []) {
+            let read = client.channel.read(&mut byte, &mut []);
+            // Before the answer, so that a client's end is noticed before what it does next.
+            let watched = self.watch(&client.channel, key);
+            let result = match read {
                 Ok(_) if byte[0] == OPEN && client.session.is_none() => self.open(key),
                 Ok(_) => Err(Status::INVALID_ARGS),
                 Err((Status::SHOULD_WAIT, _)) => Ok(()),
                 Err((status, _)) => Err(status),
             };
-            let Some(client) = self.clients.get(&key) else { return };
-            let result = result.and_then(|()| self.watch(&client.channel, key));
-            if result.is_err()
+            if result.and(watched).is_err()
                 && let Some(client) = self.clients.get_mut(&key)
             {
                 client.gone = true;

@@ -275,17 +275,14 @@ fn hostile(context: &Context<'_>) -> Result<()> {
     expect("the output", &text(&done.output), &format!("{one}{one}{one}nothing is left\n"))
 }
 
-/// How far a figure may be above its limit: the random places of memory change figures by so much from boot to boot.
-const TOLERANCE: f64 = 1.03;
-
 /// What operations cost, in instructions, is within the limits of `bench linux`.
 fn costs(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    let figures = guest::operations(context.paths, context.built()?, &linux::made(context.paths, &context.ui)?)?;
+    let figures = guest::typical(context.paths, context.built()?, &linux::made(context.paths, &context.ui)?)?;
     for (name, limit) in guest::LIMITS {
         let figure = figures.iter().find(|figure| figure.name == name);
         let figure = figure.with_context(|| format!("nothing measured {name}"))?.mean;
         let told = || format!("it takes {figure:.0} instructions, and may take {limit:.0}");
-        cases.case(name, (figure <= limit * TOLERANCE).then_some(()).ok_or_else(told));
+        cases.case(name, (figure <= limit).then_some(()).ok_or_else(told));
     }
     Ok(())
 }

@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fake::{FakeMachine, one_process};
+use crate::fake::FakeMachine;
 use crate::machine::{PAGE, USER_BASE};
 use crate::memory::vmo::CloneKind;
 use crate::task::process::Process;
+use crate::tests::one_process;
 
 const R: Perm = Perm { read: true, write: false, execute: false };
 const RW: Perm = Perm { read: true, write: true, execute: false };

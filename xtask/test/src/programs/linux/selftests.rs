@@ -203,7 +203,7 @@ fn copy_rest(from: &Path, to: &Path) -> Result<()> {
 
 /// What they print on Debian's kernel, in the same initial file system with another first program.
 fn on_debians_kernel(context: &Context<'_>, linux: &Linux, guest: &Guest, version: &str) -> Result<String> {
-    let folder = context.paths.out.join("linux/debian-kernel");
+    let folder = context.paths.out.join("linux/debian-kernel").join(version);
     let kernel = setup::linux_of(&context.ui, &folder, version)?;
     let files = tempfile::NamedTempFile::new().context("cannot make a file")?;
     let init = context.paths.workspace.join(FILES).join("init");
