@@ -42,6 +42,10 @@ impl Kernel<FakeMachine> {
                 mappings += self.check_region((key, space), id, &mut regions);
             }
             if space.root.is_some() {
+                if let Some(last) = space.last {
+                    assert!(last.shown, "the mapping of the last fault counts as untouched");
+                    assert_eq!(self.mapping_at(key, last.base), Some(&last), "the mapping of the last fault is old");
+                }
                 assert_eq!(space.mapped, mappings - before, "an address space has counted its mappings wrong");
             }
         }

@@ -164,8 +164,8 @@ fn map_some<M: Machine>(
     if pages == 0 {
         let request = MapRequest { vmo, offset, len, perm, max, fixed: false };
         // Usually nothing is mapped there.
-        match cx.kernel.vmar_map(vmar, Place::At(address - base), request) {
-            Err(Status::ALREADY_EXISTS) => cx.kernel.vmar_map(vmar, Place::Over(address - base), request)?,
+        match cx.kernel.vmar_map_to_fill(vmar, Place::At(address - base), request) {
+            Err(Status::ALREADY_EXISTS) => cx.kernel.vmar_map_to_fill(vmar, Place::Over(address - base), request)?,
             mapped => mapped?,
         };
     }

@@ -163,18 +163,37 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// As [`Kernel::vmar_allocate`]; `OUT_OF_RANGE`: the offset in the VMO is invalid.
     pub fn vmar_map(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
-        let mut mapping = self.mapping_wanted(id, &request)?;
+        self.mapping_create(id, place, &request, false)
+    }
+
+    /// As [`Kernel::vmar_map`], for a caller that maps pages right afterwards ([`Kernel::pages_map`]), which then needs
+    /// no search for the mapping.
+    ///
+    /// # Errors
+    /// As [`Kernel::vmar_map`].
+    pub fn vmar_map_to_fill(&mut self, id: Id<Vmar>, place: Place, request: MapRequest) -> Result<u64, Status> {
+        self.mapping_create(id, place, &request, true)
+    }
+
+    #[inline(always)]
+    fn mapping_create(&mut self, id: Id<Vmar>, place: Place, request: &MapRequest, shown: bool) -> Result<u64, Status> {
+        let mapping = Mapping { shown, ..self.mapping_wanted(id, request)? };
         let (base, aspace) = self.vmar_place(id, place, mapping.len)?;
         self.aspace_update_charge(aspace)?;
         if let Place::Over(_) = place {
             self.vmar_clear(id, base, mapping.len)?;
         }
-        mapping.base = base;
+        let mapping = Mapping { base, ..mapping };
         self.mapping_insert(aspace, mapping);
-        if mapping.fixed
+        if (mapping.fixed || shown)
             && let Some(space) = self.aspaces.get_mut(aspace)
         {
-            space.fixed = Some((base, mapping.end()));
+            if mapping.fixed {
+                space.fixed = Some((base, mapping.end()));
+            }
+            if shown {
+                space.last = Some(mapping);
+            }
         }
         Ok(base)
     }

@@ -42,7 +42,10 @@ impl World {
     fn map(&mut self, place: Place, vmo: usize, page: u64, pages: u64, perm: Perm) -> Result<u64, Status> {
         let vmo = self.vmos[vmo];
         let request = MapRequest { vmo, offset: page * PAGE, len: pages * PAGE, perm, max: RW, fixed: false };
-        self.kernel.vmar_map(self.region, place, request)
+        match pages.is_multiple_of(2) {
+            true => self.kernel.vmar_map_to_fill(self.region, place, request),
+            false => self.kernel.vmar_map(self.region, place, request),
+        }
     }
 
     /// What a program sees at a page of the region: its mark, and whether it is writable.
