@@ -43,8 +43,12 @@ impl Kernel<FakeMachine> {
             }
             if space.root.is_some() {
                 if let Some(last) = space.last {
-                    assert!(last.shown, "the mapping of the last fault counts as untouched");
-                    assert_eq!(self.mapping_at(key, last.base), Some(&last), "the mapping of the last fault is old");
+                    assert!(last.shown, "the cached mapping counts as untouched");
+                    assert_eq!(
+                        self.mapping_at(key, last.base),
+                        Some(&last),
+                        "the cached mapping is not the one that is there"
+                    );
                 }
                 assert_eq!(space.mapped, mappings - before, "an address space has counted its mappings wrong");
             }

@@ -61,7 +61,8 @@ impl Mapping {
 /// An address space.
 pub struct AddressSpace {
     pub(crate) machine: Aspace,
-    /// The mapping of the last fault, which the next one often hits, too. None after any change.
+    /// The mapping that the last fault hit, or that was made to be filled since: the next look-up often hits it, too.
+    /// None after any change of a mapping.
     pub(crate) last: Option<Mapping>,
     /// Its root VMAR, until that is destroyed.
     pub root: Option<Id<Vmar>>,

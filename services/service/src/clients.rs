@@ -50,25 +50,25 @@ impl Clients {
     /// The next event from `init`, without waiting. It answers the pings of `init`: a service that calls this whenever
     /// its channel is readable is alive.
     ///
+    /// A call reads one message. The next one may be later than the end of another channel that waits in the service's
+    /// port, so it must not be handled before a wait for it has put a packet behind that.
+    ///
     /// # Errors
-    /// `SHOULD_WAIT`; `PEER_CLOSED`: no more events can come.
+    /// `SHOULD_WAIT`: there is no message, or it was a ping; `PEER_CLOSED`: no more events can come.
     pub fn next(&self) -> Result<Event> {
         let mut bytes = [0; HEAD + WORDS];
         let mut handles = [None, None];
-        loop {
-            let size = self.0.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
-            match ToService::from_bytes(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)? {
-                ToService::Client { program, words } => {
-                    self.0.write(&ToInit::Taken(program).to_bytes(), [])?;
-                    let words = String::from_utf8_lossy(words).into_owned();
-                    return Ok(Event::Client(Client {
-                        words,
-                        handles: handles.into_iter().flatten().collect(),
-                        program,
-                    }));
-                }
-                ToService::Ended(program) => return Ok(Event::Ended(program)),
-                ToService::Ping => self.0.write(&ToInit::Alive.to_bytes(), [])?,
+        let size = self.0.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
+        match ToService::from_bytes(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)? {
+            ToService::Client { program, words } => {
+                self.0.write(&ToInit::Taken(program).to_bytes(), [])?;
+                let words = String::from_utf8_lossy(words).into_owned();
+                Ok(Event::Client(Client { words, handles: handles.into_iter().flatten().collect(), program }))
+            }
+            ToService::Ended(program) => Ok(Event::Ended(program)),
+            ToService::Ping => {
+                self.0.write(&ToInit::Alive.to_bytes(), [])?;
+                Err(Status::SHOULD_WAIT)
             }
         }
     }

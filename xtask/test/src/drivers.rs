@@ -26,6 +26,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("drivers.console-much-output", console_much_output),
         Test::one("drivers.console-driver-dies", console_driver_dies),
         Test::one("drivers.clock", clock),
+        Test::one("drivers.clock-reconnect", clock_reconnect),
         Test::one("drivers.own-resources-only", own_resources_only),
         Test::one("drivers.disk-read", disk_read),
         Test::one("drivers.disk-write", |context| disk_write(context, 0)),
@@ -164,6 +165,14 @@ fn seconds_apart(context: &Context<'_>) -> Result<bool> {
         bail!("it is not that late: {}", lines[2]);
     }
     Ok(times.windows(2).all(|pair| pair[1] >= pair[0] + 500))
+}
+
+/// At the limit of a program's connections, a closed one makes room for the next.
+fn clock_reconnect(context: &Context<'_>) -> Result<()> {
+    let mut capture = Capture::new(context.built_with_tests()?, Path::new("reconnect"));
+    capture.tests = true;
+    let (stdout, _) = output(&capture, 0)?;
+    expect("standard output", &stdout.as_str(), &"5000 connections followed closed ones\n")
 }
 
 /// Formats a time since 1970 as `YEAR-MONTH-DAY HOUR:MINUTE:SECOND`.

@@ -175,6 +175,7 @@ impl<M: Machine> Kernel<M> {
         self.mapping_create(id, place, &request, true)
     }
 
+    /// Makes a mapping. With `shown`, it counts as touched, and is the one that the next look-up tries first.
     #[inline(always)]
     fn mapping_create(&mut self, id: Id<Vmar>, place: Place, request: &MapRequest, shown: bool) -> Result<u64, Status> {
         let mapping = Mapping { shown, ..self.mapping_wanted(id, request)? };

@@ -27,7 +27,7 @@ const SPLIT: u32 = 128;
 
 impl Vmar {
     /// The VMO of the page table in it that covers a range.
-    #[inline(always)]
+    #[inline(always)] // Most VMARs have none, and a call costs more than finding that out.
     pub fn page_table(&self, address: u64, len: u64) -> Option<Id<Vmo>> {
         if !self.has_page_tables {
             return None;

@@ -168,10 +168,10 @@ mod here {
         fn serve(&mut self, key: u64) {
             let Some((channel, program)) = self.channels.remove(&key) else { return };
             let mut bytes = [0; pci::REQUEST];
-            let size = channel.read(&mut bytes, &mut []);
+            let read = channel.read(&mut bytes, &mut []);
             // Before the answer: when its driver closes the channel then, the device is free for the next one at once.
             let watched = self.watch(&channel, key).is_ok();
-            let goes_on = match size {
+            let goes_on = match read {
                 Ok(size) => match Request::from_bytes(&bytes[..size.bytes]) {
                     Some((number, request)) => {
                         let (status, one, two, handle) = match self.answer(key, request) {
