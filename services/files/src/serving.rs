@@ -40,8 +40,6 @@ const HANDLES: usize = 2;
 const BATCH: usize = 1024;
 /// Maximum number of steps between two reads of the port.
 const STEPS: usize = 16;
-/// Maximum number of events from `init` that are handled before other packets.
-const EVENTS: usize = 8;
 /// Parts of an ended tree that one step frees.
 const PARTS: usize = 128;
 /// Delay before a wait that failed for lack of memory is tried again.
@@ -91,10 +89,14 @@ struct Connection {
 }
 
 /// A step of work for a program.
-#[derive(Clone, Copy)]
 enum Step {
     /// A connection has a message, or its channel has closed.
     Message(u64),
+    /// A new client. It takes its turn behind the program's connections that closed before it came, so that it finds
+    /// the place that they made.
+    Client(Client),
+    /// The program has ended.
+    Ended,
     /// A connection's program has ended.
     Cut(u64),
     /// The next slice of a connection's [`Long`] request.
@@ -206,7 +208,7 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
     pub fn run(&mut self, clients: &Clients) -> zx::Result<()> {
         let mut buffer = file_protocol::buffer();
         let (mut more, mut listens) = (true, false);
-        while more || !self.connections.is_empty() {
+        while more || !self.connections.is_empty() || !self.fair_queue.is_empty() {
             if more && !listens {
                 listens = self.watch(&clients.0, CLIENTS).is_ok();
             }
@@ -217,7 +219,7 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
             };
             for _ in 0..BATCH {
                 match self.port.wait(deadline) {
-                    Ok(packet) if packet.key == CLIENTS => (listens, more) = (false, self.init_events(clients)),
+                    Ok(packet) if packet.key == CLIENTS => (listens, more) = (false, self.init_event(clients)),
                     Ok(packet) => {
                         if let Some(connection) = self.connections.get(&packet.key) {
                             self.fair_queue.push(connection.program, Step::Message(packet.key));
@@ -232,9 +234,10 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
             }
             for _ in 0..STEPS {
                 let Some((program, step)) = self.fair_queue.pop() else { break };
-                self.step(program, step, &mut buffer);
                 // A slice takes longer than a request, so the port is read before the next one.
-                if matches!(step, Step::Long(_) | Step::Work(_)) {
+                let slice = matches!(step, Step::Long(_) | Step::Work(_));
+                self.step(program, step, &mut buffer);
+                if slice {
                     break;
                 }
             }
@@ -249,6 +252,8 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
                     self.disconnect(key);
                 }
             }
+            Step::Client(client) => self.client(client),
+            Step::Ended => self.ended(program),
             Step::Cut(key) => self.disconnect(key),
             Step::Long(key) => self.go_on(key),
             Step::Work(key) => self.work(key),
@@ -269,23 +274,25 @@ impl<F: ServedFileSystem, M: FnMut() -> Option<F>> Service<F, M> {
         }
     }
 
-    /// Handles events from `init`; returns whether more can come.
-    fn init_events(&mut self, clients: &Clients) -> bool {
-        for _ in 0..EVENTS {
-            match clients.next() {
-                Ok(Event::Client(client)) => self.client(client),
-                Ok(Event::Ended(program)) => {
-                    let its = self.connections.iter().filter(|(_, connection)| connection.program == program);
-                    its.for_each(|(key, _)| self.fair_queue.push_long(program, Step::Cut(*key)));
-                    for key in self.sockets.of(program) {
-                        self.fair_queue.push_long(program, Step::Leave(key));
-                    }
-                }
-                Err(Status::SHOULD_WAIT) => break,
-                Err(_) => return false,
-            }
+    /// Queues one event from `init`; returns whether more can come. The next one gets a packet behind those of the
+    /// channels that closed before it came.
+    fn init_event(&mut self, clients: &Clients) -> bool {
+        match clients.next() {
+            Ok(Event::Client(client)) => self.fair_queue.push(client.program, Step::Client(client)),
+            Ok(Event::Ended(program)) => self.fair_queue.push(program, Step::Ended),
+            Err(Status::SHOULD_WAIT) => {}
+            Err(_) => return false,
         }
         true
+    }
+
+    /// Closes what an ended program has here, in turns.
+    fn ended(&mut self, program: Program) {
+        let its = self.connections.iter().filter(|(_, connection)| connection.program == program);
+        its.for_each(|(key, _)| self.fair_queue.push_long(program, Step::Cut(*key)));
+        for key in self.sockets.of(program) {
+            self.fair_queue.push_long(program, Step::Leave(key));
+        }
     }
 
     /// Gives a client the root of the common tree, or of a new tree of its own.

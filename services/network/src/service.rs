@@ -25,8 +25,6 @@ const CONTROLS_MAX: u64 = 16_384;
 const CONTROLS_OF_PROGRAM: u64 = 4096;
 /// Maximum number of packets that are read from the port before their steps run.
 const BATCH: usize = 1024;
-/// Maximum number of events from `init` that are handled before other packets.
-const EVENTS: usize = 8;
 /// Number of requests that are answered before sockets are served.
 const REQUESTS: usize = 16;
 /// Maximum number of handles of a message: a control channel and the two ends of a data socket.
@@ -49,12 +47,16 @@ struct Control {
     program: Program,
 }
 
-/// A step of work for a program, with the number of a control channel.
-#[derive(Clone, Copy)]
+/// A step of work for a program.
 enum Step {
-    /// The channel has a message, or has closed.
+    /// The control channel with this number has a message, or has closed.
     Message(u64),
-    /// Its program has ended.
+    /// A new client. It takes its turn behind the program's channels that closed before it came, so that it finds the
+    /// place that they made.
+    Client(Client),
+    /// The program has ended.
+    Ended,
+    /// The control channel with this number belongs to a program that has ended.
     Cut(u64),
 }
 
@@ -126,10 +128,12 @@ impl Service {
                 deadline = MonotonicInstant::ZERO;
             }
             for _ in 0..REQUESTS {
-                match self.fair_queue.pop() {
-                    Some((_, Step::Message(number))) => self.control(number),
-                    Some((_, Step::Cut(number))) => self.cut(number),
-                    None => break,
+                let Some((program, step)) = self.fair_queue.pop() else { break };
+                match step {
+                    Step::Message(number) => self.control(number),
+                    Step::Client(client) => self.new_client(client),
+                    Step::Ended => self.ended(program),
+                    Step::Cut(number) => self.cut(number),
                 }
             }
             deadline = match self.stack.poll(now()) {
@@ -149,7 +153,7 @@ impl Service {
     fn packet(&mut self, packet: u64) -> Result<(), Status> {
         let number = packet >> 2;
         match packet & 3 {
-            CLIENTS => return self.init_events(),
+            CLIENTS => return self.init_event(),
             CONTROL => {
                 if let Some(control) = self.controls.get(&number) {
                     self.fair_queue.push(control.program, Step::Message(number));
@@ -162,21 +166,22 @@ impl Service {
         Ok(())
     }
 
-    /// Handles events from `init`.
-    fn init_events(&mut self) -> Result<(), Status> {
+    /// Queues one event from `init`. The next one gets a packet behind those of the channels that closed before it came.
+    fn init_event(&mut self) -> Result<(), Status> {
         self.listens = false;
-        for _ in 0..EVENTS {
-            match self.clients.next() {
-                Ok(Event::Client(client)) => self.new_client(client),
-                Ok(Event::Ended(program)) => {
-                    let its = self.controls.iter().filter(|(_, control)| control.program == program);
-                    its.for_each(|(number, _)| self.fair_queue.push_long(program, Step::Cut(*number)));
-                }
-                Err(Status::SHOULD_WAIT) => break,
-                Err(status) => return Err(status),
-            }
+        match self.clients.next() {
+            Ok(Event::Client(client)) => self.fair_queue.push(client.program, Step::Client(client)),
+            Ok(Event::Ended(program)) => self.fair_queue.push(program, Step::Ended),
+            Err(Status::SHOULD_WAIT) => {}
+            Err(status) => return Err(status),
         }
         Ok(())
+    }
+
+    /// Closes the program's channels, in turns.
+    fn ended(&mut self, program: Program) {
+        let its = self.controls.iter().filter(|(_, control)| control.program == program);
+        its.for_each(|(number, _)| self.fair_queue.push_long(program, Step::Cut(*number)));
     }
 
     /// If a client cannot be served, its channel is closed.
