@@ -44,8 +44,10 @@ impl<W: DataSockets> Stack<W> {
             Choice::ReceiveBuffer | Choice::SendBuffer => {}
             Choice::Error | Choice::Accepting => return Err(Error::NoOption),
         }
-        if let Socket { body: Body::Flow(Flow { way: Transport::Packets(handle), peer, .. }), choices, .. } = socket {
-            apply(self.set.get_mut::<tcp::Socket<'static>>(*handle), choices, *peer);
+        if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, .. }), choices, .. } = socket
+            && let Some(packets) = self.packets.get_mut(&id)
+        {
+            apply(packets.socket::<tcp::Socket<'static>>(), choices, *peer);
             self.touch(id);
         }
         Ok(())

@@ -1,12 +1,17 @@
-//! Determines the receiver of a frame before smoltcp handles it. So a listener needs no sockets in advance, and only
-//! sockets with events are polled.
+//! Determines the receiver of a frame before smoltcp handles it. So a listener needs no sockets in advance, and a frame
+//! reaches its socket by a table.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
-use smoltcp::wire::{IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket};
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket,
+    UdpPacket, UdpRepr,
+};
 
 /// What a frame means to the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A connection request.
     Syn {
@@ -22,39 +27,118 @@ pub enum Frame {
         /// Its receiver.
         to: SocketAddr,
     },
+    /// A whole datagram with a correct checksum.
+    Datagram {
+        /// Its sender.
+        from: SocketAddr,
+        /// Its receiver.
+        to: SocketAddr,
+        /// Where its data is in the frame.
+        data: Range<usize>,
+    },
     /// A frame that no socket waits for.
     Other,
+    /// A frame that is not for this machine, or is none.
+    Foreign,
 }
 
-/// Parses an IP frame.
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Bytes of a UDP header.
+const UDP: usize = 8;
+
+/// Parses an IP frame of the loopback device.
 pub fn look(frame: &[u8]) -> Frame {
-    if frame.is_empty() { Frame::Other } else { inside(frame).unwrap_or(Frame::Other) }
+    if frame.is_empty() { Frame::Other } else { inside(frame, 0, true).unwrap_or(Frame::Other) }
 }
 
-fn inside(frame: &[u8]) -> Option<Frame> {
-    let (source, target, protocol, payload) = open(frame)?;
+/// Parses a card's Ethernet frame.
+pub fn look_ethernet(frame: &[u8], mac: EthernetAddress) -> Frame {
+    let Ok(ethernet) = EthernetFrame::new_checked(frame) else { return Frame::Foreign };
+    let to = ethernet.dst_addr();
+    if to != mac && to.is_unicast() || !ethernet.src_addr().is_unicast() {
+        return Frame::Foreign;
+    }
+    match ethernet.ethertype() {
+        EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => match frame.get(ETHERNET..) {
+            Some(packet) if !packet.is_empty() && has_correct_header(packet) => {
+                inside(packet, ETHERNET, to == mac).unwrap_or(Frame::Foreign)
+            }
+            _ => Frame::Foreign,
+        },
+        EthernetProtocol::Arp => Frame::Other,
+        _ => Frame::Foreign,
+    }
+}
+
+/// Parses an IP packet that begins at `offset` of its frame. Connections are for one machine, so a segment that was sent
+/// to several is `None`, as is a packet that is not well-formed.
+fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
+    let Packet { source, target, protocol, header, payload } = open(packet)?;
     match protocol {
-        IpProtocol::Tcp => {
+        IpProtocol::Tcp if only_here => {
             let segment = TcpPacket::new_checked(payload).ok()?;
             let from = SocketAddr::new(source, segment.src_port());
             let to = SocketAddr::new(target, segment.dst_port());
             let asks = segment.syn() && !segment.ack() && !segment.rst();
             Some(if asks { Frame::Syn { from, to } } else { Frame::Segment { from, to } })
         }
-        _ => None,
+        IpProtocol::Tcp => None,
+        IpProtocol::Udp => {
+            let datagram = UdpPacket::new_checked(payload).ok()?;
+            let checksums = ChecksumCapabilities::default();
+            UdpRepr::parse(&datagram, &source.into(), &target.into(), &checksums).ok()?;
+            let from = SocketAddr::new(source, datagram.src_port());
+            let to = SocketAddr::new(target, datagram.dst_port());
+            let start = offset + header + UDP;
+            Some(Frame::Datagram { from, to, data: start..start + datagram.payload().len() })
+        }
+        _ => Some(Frame::Other),
     }
 }
 
-/// Addresses, protocol and payload of a packet.
-fn open(frame: &[u8]) -> Option<(IpAddr, IpAddr, IpProtocol, &[u8])> {
-    match IpVersion::of_packet(frame).ok()? {
+struct Packet<'a> {
+    source: IpAddr,
+    target: IpAddr,
+    protocol: IpProtocol,
+    /// Length of the IP header in bytes.
+    header: usize,
+    payload: &'a [u8],
+}
+
+/// The parts of an IP packet. A fragment is `None`.
+fn open(packet: &[u8]) -> Option<Packet<'_>> {
+    match IpVersion::of_packet(packet).ok()? {
         IpVersion::Ipv4 => {
-            let packet = Ipv4Packet::new_checked(frame).ok()?;
-            Some((packet.src_addr().into(), packet.dst_addr().into(), packet.next_header(), packet.payload()))
+            let packet = Ipv4Packet::new_checked(packet).ok()?;
+            if packet.more_frags() || packet.frag_offset() != 0 {
+                return None;
+            }
+            Some(Packet {
+                source: packet.src_addr().into(),
+                target: packet.dst_addr().into(),
+                protocol: packet.next_header(),
+                header: packet.header_len().into(),
+                payload: packet.payload(),
+            })
         }
         IpVersion::Ipv6 => {
-            let packet = Ipv6Packet::new_checked(frame).ok()?;
-            Some((packet.src_addr().into(), packet.dst_addr().into(), packet.next_header(), packet.payload()))
+            let packet = Ipv6Packet::new_checked(packet).ok()?;
+            Some(Packet {
+                source: packet.src_addr().into(),
+                target: packet.dst_addr().into(),
+                protocol: packet.next_header(),
+                header: packet.header_len(),
+                payload: packet.payload(),
+            })
         }
+    }
+}
+
+/// Whether the header of an IPv4 packet has a correct checksum. IPv6 has none.
+fn has_correct_header(packet: &[u8]) -> bool {
+    match IpVersion::of_packet(packet) {
+        Ok(IpVersion::Ipv4) => Ipv4Packet::new_checked(packet).is_ok_and(|packet| packet.verify_checksum()),
+        other => other.is_ok(),
     }
 }

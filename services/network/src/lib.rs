@@ -1,15 +1,17 @@
 //! The core of the network service: everything except its channels and its port, so that it can be tested on the host.
 //!
 //! A client's TCP socket is a Zircon data socket between the client and the [`stack`]. The stack moves bytes between it
-//! and a smoltcp socket. smoltcp makes packets and sends them over a [`wire`]. The only wire so far is the loopback
-//! device (127.0.0.0/8 and ::1). The crate `network-protocol` defines the protocol between clients and service.
+//! and a smoltcp socket. smoltcp makes packets and sends them over a [`wire`]: the loopback device (127.0.0.0/8 and ::1),
+//! or a network [`card`]. The crate `network-protocol` defines the protocol between clients and service.
 //!
 //! This crate adds what smoltcp leaves to its user: [`ports`], listeners with a queue, connections whose client has
 //! gone, pending errors, limits.
 #![forbid(unsafe_code)]
 
+pub mod card;
 mod choices;
 pub mod frames;
+mod packets;
 pub mod ports;
 pub mod socket;
 pub mod stack;

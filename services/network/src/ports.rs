@@ -57,6 +57,11 @@ impl Ports {
         Ports { bindings: HashMap::new(), random }
     }
 
+    /// A number that nobody can predict.
+    pub fn random(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
     /// Binds a socket; port 0 selects a free port: the first one from a random port on, so that nobody can predict it
     /// (RFC 6056, algorithm 1). Returns the port.
     ///
@@ -126,11 +131,6 @@ impl Ports {
         let here = self.at(Kind::Stream, to.port()).iter().filter(|binding| binding.listens && binding.takes(to.ip()));
         here.max_by_key(|binding| !binding.address.ip().is_unspecified()).map(|binding| binding.id)
     }
-}
-
-/// Whether an address is a loopback address.
-pub fn is_loop(ip: IpAddr) -> bool {
-    ip.is_loopback()
 }
 
 /// Whether it is a broadcast address.

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use network_protocol::{Error, Family, Kind};
 use service::Program;
-use smoltcp::iface::SocketHandle;
 use smoltcp::time::Instant;
 
 use crate::ports::Id;
@@ -196,8 +195,8 @@ pub enum Phase {
 /// How a connection's bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// In packets of this smoltcp socket.
-    Packets(SocketHandle),
+    /// In packets of the socket's smoltcp socket.
+    Packets,
     /// Without packets: the other side is this socket, and the two clients have the two ends of one data socket.
     Direct(Id),
     /// Not yet: this listener's queue is full.

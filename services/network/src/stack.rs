@@ -12,11 +12,13 @@ use chacha20::ChaCha20Rng;
 use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
 use rand_core::{Rng, SeedableRng};
 use service::{FairQueue, Ledger, Program};
-use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
+use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
+use crate::packets::{Link, Packets, Side, Timers};
 use crate::ports::{Binding, Id, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::wire::Wire;
@@ -31,8 +33,6 @@ pub const HOLDERS: u32 = 64;
 const BACKLOG: u32 = 1024;
 /// Maximum number of turns of sockets in one poll, before the service reads its port again.
 pub const STEPS: usize = 32;
-/// Maximum number of rounds of one poll.
-const ROUNDS: usize = 64;
 
 /// The source of data sockets.
 pub trait DataSockets {
@@ -64,9 +64,16 @@ pub trait DataSockets {
 /// All sockets, and the state of the network.
 pub struct Stack<W: DataSockets> {
     pub(crate) world: W,
-    pub(crate) wire: Wire,
-    pub(crate) interface: Interface,
-    pub(crate) set: SocketSet<'static>,
+    /// The loopback interface.
+    pub(crate) local: Link,
+    /// The network card's interface.
+    pub(crate) card: Option<Card>,
+    /// The smoltcp sockets of connections in packets.
+    pub(crate) packets: HashMap<Id, Packets>,
+    /// When they must send.
+    pub(crate) timers: Timers,
+    /// Without sockets: smoltcp handles frames with it that are for none.
+    pub(crate) no_sockets: SocketSet<'static>,
     pub(crate) sockets: HashMap<Id, Socket<W::End>>,
     /// Connections by local and peer address.
     pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
@@ -75,8 +82,6 @@ pub struct Stack<W: DataSockets> {
     fair_queue: FairQueue<Id>,
     /// When connections that wait for a place in a listener's queue time out.
     pub(crate) asking: BTreeSet<(Instant, Id)>,
-    /// smoltcp sockets that are removed after they have sent a last packet, a reset.
-    pub(crate) dying: Vec<SocketHandle>,
     /// Connections without a client, oldest first.
     pub(crate) orphans: VecDeque<(Instant, Id)>,
     pub(crate) now: Instant,
@@ -84,8 +89,6 @@ pub struct Stack<W: DataSockets> {
     pub(crate) scratch: Vec<u8>,
     /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
-    /// When smoltcp must be called.
-    deadline: Option<Instant>,
     ledger: Ledger,
     last: Id,
 }
@@ -94,7 +97,7 @@ impl<W: DataSockets> Stack<W> {
     /// A stack without sockets. The seed determines sequence numbers and ports. With `direct`, clients are connected
     /// with each other directly where possible; without it, every connection uses smoltcp.
     pub fn new(world: W, seed: [u8; 32], now: Instant, direct: bool) -> Stack<W> {
-        let mut wire = Wire::default();
+        let mut wire = Wire::looped();
         let mut config = Config::new(HardwareAddress::Ip);
         let mut random = ChaCha20Rng::from_seed(seed);
         config.random_seed = random.next_u64();
@@ -108,20 +111,20 @@ impl<W: DataSockets> Stack<W> {
         interface.set_any_ip(true);
         Stack {
             world,
-            wire,
-            interface,
-            set: SocketSet::new(Vec::new()),
+            local: Link { interface, wire },
+            card: None,
+            packets: HashMap::new(),
+            timers: Timers::new(),
+            no_sockets: SocketSet::new(Vec::new()),
             sockets: HashMap::new(),
             flows: HashMap::new(),
             ports: Ports::new(random),
             fair_queue: FairQueue::default(),
             asking: BTreeSet::new(),
-            dying: Vec::new(),
             orphans: VecDeque::new(),
             now,
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
-            deadline: None,
             ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
             last: 0,
         }
@@ -213,8 +216,9 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
-    /// Removes a socket. Its smoltcp socket must already be gone.
+    /// Removes a socket.
     pub(crate) fn remove(&mut self, id: Id) {
+        self.drop_packets(id);
         let Some(socket) = self.sockets.remove(&id) else { return };
         if let Some(port) = socket.bound {
             self.ports.free(socket.kind, id, port);
@@ -289,7 +293,7 @@ impl<W: DataSockets> Stack<W> {
             return Err(Error::Invalid);
         }
         let ip = canonical.ip();
-        if !ip.is_unspecified() && !ip.is_loopback() {
+        if !ip.is_unspecified() && !self.is_own(ip) {
             return Err(Error::AddressNotAvailable);
         }
         self.bind_to(id, SocketAddr::new(ip, canonical.port()))
@@ -366,7 +370,7 @@ impl<W: DataSockets> Stack<W> {
             _ => None,
         };
         let ip = match peer {
-            Some(peer) if local.ip().is_unspecified() => localhost(peer).ip(),
+            Some(peer) if local.ip().is_unspecified() => self.source(peer.ip()),
             _ => local.ip(),
         };
         Ok(shown(socket.family, SocketAddr::new(ip, local.port())))
@@ -404,61 +408,118 @@ impl<W: DataSockets> Stack<W> {
         self.now = self.now.max(now);
         self.end_orphans();
         self.end_asking();
-        let timer = self.deadline.is_some_and(|at| at <= self.now);
+        self.fire_timers();
         let mut steps = STEPS;
-        for round in 0..ROUNDS {
-            if timer && round == 1 {
-                // A timer fired in the previous round. smoltcp does not say which socket's.
-                let flows: Vec<Id> = self.flows.values().copied().collect();
-                flows.into_iter().for_each(|id| self.touch(id));
-            }
-            let moved = self.round(&mut steps);
-            let look_again = timer && round == 0;
-            if !moved && !look_again {
-                self.deadline = self.interface.poll_at(self.now, &self.set);
-                let orphans = self.orphans.front().map(|(at, _)| *at);
-                let asking = self.asking.first().map(|(at, _)| *at);
-                return self.deadline.into_iter().chain(orphans).chain(asking).min();
-            }
+        while self.round(&mut steps) {
             if steps == 0 {
-                break;
+                return Some(self.now);
             }
         }
-        Some(self.now)
+        let orphans = self.orphans.front().map(|(at, _)| *at);
+        let asking = self.asking.first().map(|(at, _)| *at);
+        let timers = self.timers.first().map(|(at, _)| *at);
+        timers.into_iter().chain(orphans).chain(asking).min()
     }
 
-    /// One turn for each queued socket, as long as there are steps; then one frame of each smoltcp socket, then the
-    /// received frames. Returns whether anything was done.
+    /// Queues a turn for each socket whose timer has fired.
+    fn fire_timers(&mut self) {
+        while let Some((at, id)) = self.timers.first().copied()
+            && at <= self.now
+        {
+            self.timers.pop_first();
+            if let Some(packets) = self.packets.get_mut(&id) {
+                packets.fired();
+            }
+            self.touch_packets(id);
+        }
+    }
+
+    /// One turn for each queued socket, as long as there are steps, then the received frames. Returns whether there
+    /// was anything to do.
     pub(crate) fn round(&mut self, steps: &mut usize) -> bool {
-        let mut any = !self.fair_queue.is_empty();
+        let any = !self.fair_queue.is_empty() || self.local.wire.next().is_some();
         for _ in 0..self.fair_queue.len().min(*steps) {
             let Some((_, id)) = self.fair_queue.pop() else { break };
             *steps -= 1;
             self.turn(id);
+            self.send_packets(id);
         }
-        any |= self.interface.poll_egress(self.now, &mut self.wire, &mut self.set) == PollResult::SocketStateChanged;
-        for handle in self.dying.drain(..) {
-            self.set.remove(handle);
-        }
-        while let Some(frame) = self.wire.next() {
-            any = true;
-            match frames::look(frame) {
-                Frame::Syn { from, to } => {
-                    if !self.expect(from, to) {
-                        self.wire.lose();
+        while let Some(frame) = self.local.wire.next() {
+            let of = match frames::look(frame) {
+                Frame::Syn { from, to } => match self.expect(from, to, Side::Loop) {
+                    Expected::By(id) => Some(id),
+                    Expected::ByNobody => None,
+                    Expected::Later => {
+                        self.local.wire.lose();
                         continue;
                     }
+                },
+                Frame::Segment { from, to } => self.flows.get(&(to, from)).copied(),
+                Frame::Datagram { .. } | Frame::Other | Frame::Foreign => None,
+            };
+            match of.and_then(|id| Some((id, self.packets.get_mut(&id)?))) {
+                Some((id, packets)) => {
+                    packets.receive(&mut self.local, self.now);
+                    self.touch(id);
                 }
-                Frame::Segment { from, to } => {
-                    if let Some(id) = self.flows.get(&(to, from)).copied() {
-                        self.touch(id);
-                    }
+                None => {
+                    let Link { interface, wire } = &mut self.local;
+                    interface.poll_ingress_single(self.now, wire, &mut self.no_sockets);
                 }
-                Frame::Other => {}
             }
-            self.interface.poll_ingress_single(self.now, &mut self.wire, &mut self.set);
         }
-        any
+        let mut from_card = false;
+        for _ in 0..STEPS {
+            if !self.receive_from_card() {
+                break;
+            }
+            from_card = true;
+        }
+        any || from_card
+    }
+
+    /// Sends what a socket's smoltcp socket has to send, a bounded number of frames at a time.
+    pub(crate) fn send_packets(&mut self, id: Id) {
+        let Some(packets) = self.packets.get_mut(&id) else { return };
+        let link = match (packets.side, &mut self.card) {
+            (Side::Loop, _) => &mut self.local,
+            (Side::Card, Some(card)) => &mut card.link,
+            (Side::Card, None) => return,
+        };
+        let sent = packets.send(link, self.now, id, &mut self.timers);
+        if sent.more && id == DHCP {
+            packets.set_timer(Some(self.now), id, &mut self.timers);
+        }
+        let closed = packets.is_closed();
+        if let (Side::Card, Some(card)) = (packets.side, &mut self.card) {
+            card.has_sent(id, sent.wants_room, sent.may_ask);
+        }
+        if sent.more || closed {
+            self.touch(id);
+        }
+        self.datagrams_sent(id, sent.frames);
+    }
+
+    /// Queues a turn for a socket whose smoltcp socket has something to do.
+    pub(crate) fn touch_packets(&mut self, id: Id) {
+        if id == DHCP {
+            self.pump_dhcp();
+        } else {
+            self.touch(id);
+        }
+    }
+
+    /// Removes a socket's smoltcp socket, after it has sent its last frame: an acknowledgement, or a reset.
+    pub(crate) fn end_packets(&mut self, id: Id) {
+        self.send_packets(id);
+        self.drop_packets(id);
+    }
+
+    /// Removes a socket's smoltcp socket.
+    pub(crate) fn drop_packets(&mut self, id: Id) {
+        if let Some(mut packets) = self.packets.remove(&id) {
+            packets.set_timer(None, id, &mut self.timers);
+        }
     }
 
     /// A socket's turn: does some of its work.
@@ -472,6 +533,16 @@ impl<W: DataSockets> Stack<W> {
             _ => self.pump_flow(id),
         }
     }
+}
+
+/// What becomes of a connection request.
+pub(crate) enum Expected {
+    /// It is for this connection.
+    By(Id),
+    /// No socket expects it: smoltcp answers it with a reset.
+    ByNobody,
+    /// Its listener has no room. The peer will repeat it.
+    Later,
 }
 
 /// The origin of a socket's data socket.

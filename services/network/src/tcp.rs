@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use network_protocol::{CONNECTED, ERROR, Error, INCOMING};
-use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{self, SocketBuffer, State};
 use smoltcp::time::Duration;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
+use crate::packets::{Packets, Side};
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transport, WriteOutcome};
-use crate::stack::{DataSockets, STEPS, Source, Stack, localhost};
+use crate::stack::{DataSockets, Expected, STEPS, Source, Stack};
 
 /// Size of a smoltcp buffer in each direction in bytes. The data socket holds more.
 const BUFFER: usize = 64 << 10;
@@ -30,10 +30,12 @@ enum Place {
 }
 
 impl<W: DataSockets> Stack<W> {
-    fn make_tcp(&mut self, choices: &Choices, peer: SocketAddr) -> tcp::Socket<'static> {
+    fn make_tcp(choices: &Choices, peer: SocketAddr, side: Side) -> tcp::Socket<'static> {
         let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
-        // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
-        tcp.set_ack_delay(None);
+        if side == Side::Loop {
+            // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
+            tcp.set_ack_delay(None);
+        }
         apply(&mut tcp, choices, peer);
         // This timeout holds until the connection is open.
         tcp.set_timeout(Some(SILENCE));
@@ -50,21 +52,19 @@ impl<W: DataSockets> Stack<W> {
             Body::Flow(_) | Body::Listener(_) => return Err(Error::IsConnected),
         }
         let to = ports::target(to);
-        if !ports::is_loop(to.ip()) || ports::is_broadcast(to.ip()) || to.is_ipv4() && socket.choices.only_v6 {
-            return Err(Error::Unreachable);
-        }
+        let side = self.side_of(to.ip()).filter(|_| !self.is_broadcast(to.ip())).ok_or(Error::Unreachable)?;
+        self.check_way(socket, to, side)?;
         if to.port() == 0 {
             return Err(Error::Refused);
         }
-        match socket.local {
-            None => self.bind_to(id, localhost(to))?,
-            Some(local) if local.ip().is_unspecified() || local.is_ipv4() == to.is_ipv4() => {}
-            Some(_) => return Err(Error::Unreachable),
+        let source = self.source(to.ip());
+        if socket.local.is_none() {
+            self.bind_to(id, SocketAddr::new(source, 0))?;
         }
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let mut local = socket.local.ok_or(Error::Invalid)?;
         if local.ip().is_unspecified() {
-            local.set_ip(localhost(to).ip());
+            local.set_ip(source);
         }
         if self.flows.contains_key(&(local, to)) {
             return Err(Error::AddressInUse);
@@ -74,18 +74,24 @@ impl<W: DataSockets> Stack<W> {
         socket.error = None;
         socket.end.tell(ERROR, 0);
         let choices = socket.choices;
-        if self.direct {
+        if self.direct && side == Side::Loop {
             return self.connect_directly(id, local, to, wait);
         }
-        let mut tcp = self.make_tcp(&choices, to);
-        tcp.connect(self.interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
-        let tcp = self.set.add(tcp);
+        let mut tcp = Self::make_tcp(&choices, to, side);
+        let interface = match (side, &mut self.card) {
+            (Side::Loop, _) => &mut self.local.interface,
+            (Side::Card, Some(card)) => &mut card.link.interface,
+            (Side::Card, None) => return Err(Error::Unreachable),
+        };
+        tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
+        self.packets.insert(id, Packets::new(tcp, side));
         self.flows.insert((local, to), id);
         let phase = Phase::Connecting(self.now);
-        let flow = Flow { way: Transport::Packets(tcp), peer: to, phase, sent_end: false, end_reported: false };
+        let flow = Flow { way: Transport::Packets, peer: to, phase, sent_end: false, end_reported: false };
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         socket.body = Body::Flow(flow);
-        if !wait {
+        self.touch(id);
+        if !wait || side == Side::Card {
             return Err(Error::InProgress);
         }
         // Both sides are on this machine: five frames complete the handshake.
@@ -226,35 +232,30 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// Handles a connection request that smoltcp has not seen yet: creates a socket for it, if a listener has room.
-    /// Returns whether smoltcp may see the frame. Without a listener, smoltcp answers it with a reset.
-    pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> bool {
+    pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr, side: Side) -> Expected {
         if let Some(id) = self.flows.get(&(to, from)) {
-            let id = *id;
-            self.touch(id);
-            return true;
+            return Expected::By(*id);
         }
-        let Some(listener) = self.ports.listener(to) else { return true };
+        let Some(listener) = self.ports.listener(to) else { return Expected::ByNobody };
         let Some(Socket { program, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
         else {
-            return true;
+            return Expected::ByNobody;
         };
         if !queue.has_room() {
-            // The peer will repeat its request.
-            return false;
+            return Expected::Later;
         }
         let (program, family, choices) = (*program, *family, *choices);
-        let mut tcp = self.make_tcp(&choices, from);
+        let mut tcp = Self::make_tcp(&choices, from, side);
         if tcp.listen(IpListenEndpoint::from(endpoint(to))).is_err() {
-            return true;
+            return Expected::ByNobody;
         }
-        let handle = self.set.add(tcp);
         let phase = Phase::Arriving(listener);
-        let flow = Flow { way: Transport::Packets(handle), peer: from, phase, sent_end: false, end_reported: false };
+        let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
         let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
-            self.set.remove(handle);
-            return true;
+            return Expected::ByNobody;
         };
+        self.packets.insert(id, Packets::new(tcp, side));
         if let Some(socket) = self.sockets.get_mut(&id) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
         }
@@ -262,24 +263,22 @@ impl<W: DataSockets> Stack<W> {
         if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
             queue.coming.push(id);
         }
-        self.touch(id);
-        true
+        Expected::By(id)
     }
 
     /// Moves data between a connection and its client, and passes the end of each side on to the other.
     pub(crate) fn pump_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Socket { end, body: Body::Flow(flow), reads, writes, choices, .. } = socket else { return };
-        let Transport::Packets(handle) = flow.way else { return };
-        let tcp = self.set.get_mut::<tcp::Socket<'static>>(handle);
+        let Some(packets) = self.packets.get_mut(&id) else { return };
+        let tcp = packets.socket::<tcp::Socket<'static>>();
         let mut arrived = None;
         match (flow.phase, tcp.state()) {
             (Phase::Connecting(_), State::SynSent | State::SynReceived) => return,
             (Phase::Connecting(since), State::Closed) => {
                 let error = if self.now - since >= SILENCE { Error::TimedOut } else { Error::Refused };
-                if let Some(handle) = self.forget_flow(id) {
-                    self.set.remove(handle);
-                }
+                self.forget_flow(id);
+                self.drop_packets(id);
                 return self.not_connected(id, error);
             }
             (Phase::Connecting(_), _) => {
@@ -378,9 +377,9 @@ impl<W: DataSockets> Stack<W> {
 
     /// smoltcp has finished with a connection. Unless both sides had closed it, it was lost.
     fn end_flow(&mut self, id: Id) {
-        let Some(handle) = self.forget_flow(id) else { return };
+        self.forget_flow(id);
         // No packet is delayed on this wire, so TIME-WAIT is unnecessary. But the last answer must still be sent.
-        self.dying.push(handle);
+        self.end_packets(id);
         let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
         if flow.phase == Phase::Orphan {
             return self.remove(id);
@@ -396,10 +395,10 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
-    /// Takes the smoltcp socket, if there is one, from a connection, which then has no way any more.
-    fn forget_flow(&mut self, id: Id) -> Option<SocketHandle> {
-        let socket = self.sockets.get_mut(&id)?;
-        let Body::Flow(flow) = &mut socket.body else { return None };
+    /// A connection has no way any more. Its smoltcp socket, if there is one, is left.
+    fn forget_flow(&mut self, id: Id) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let Body::Flow(flow) = &mut socket.body else { return };
         let way = std::mem::replace(&mut flow.way, Transport::Gone);
         if way != Transport::Gone
             && let Some(local) = socket.local
@@ -416,7 +415,6 @@ impl<W: DataSockets> Stack<W> {
                 }
             }
         }
-        if let Transport::Packets(handle) = way { Some(handle) } else { None }
     }
 
     /// Resets a connection and removes its socket.
@@ -435,9 +433,10 @@ impl<W: DataSockets> Stack<W> {
         {
             return self.part(id, *other, true);
         }
-        if let Some(handle) = self.forget_flow(id) {
-            self.set.get_mut::<tcp::Socket<'static>>(handle).abort();
-            self.dying.push(handle);
+        self.forget_flow(id);
+        if let Some(packets) = self.packets.get_mut(&id) {
+            packets.socket::<tcp::Socket<'static>>().abort();
+            self.end_packets(id);
         }
         self.remove(id);
     }
@@ -463,13 +462,14 @@ impl<W: DataSockets> Stack<W> {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Body::Flow(flow) = &mut socket.body else { return };
         let mut reset = socket.choices.linger == 1 || socket.end.unread() > 0;
-        let handle = match flow.way {
+        match flow.way {
             Transport::Gone => return self.remove(id),
             Transport::Direct(other) => return self.part(id, other, reset),
             Transport::Waits(_) => return self.abort(id),
-            Transport::Packets(handle) => handle,
-        };
-        reset |= self.set.get::<tcp::Socket<'static>>(handle).can_recv();
+            Transport::Packets => {}
+        }
+        let packets = self.packets.get_mut(&id);
+        reset |= packets.is_some_and(|packets| packets.socket::<tcp::Socket<'static>>().can_recv());
         if matches!(flow.phase, Phase::Connecting(_)) || reset {
             return self.abort(id);
         }

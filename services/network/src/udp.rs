@@ -2,36 +2,54 @@
 //!
 //! On the loopback device no packets are needed: the service reads a client's datagram, finds the receiver by address,
 //! and writes the datagram to it. So nothing is buffered in between. Unread data is charged to the reader's job, which
-//! created the data socket.
+//! created the data socket. A datagram that comes over the card reaches its receiver in the same way; one that leaves
+//! over the card waits in a smoltcp socket until the hardware address of its receiver is known.
 
 use std::net::SocketAddr;
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
+use smoltcp::socket::udp::UdpMetadata;
+use smoltcp::time::Duration;
+
+use crate::packets::Side;
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, Datagrams, End, ReadOutcome, Socket, WriteOutcome};
-use crate::stack::{DataSockets, Stack, localhost, shown, unspecified};
+use crate::stack::{DataSockets, Stack, shown, unspecified};
+use crate::tcp::endpoint;
 
+/// Bytes of a socket's datagrams that wait for the card, above which it sends no more: less than its room, by twice the
+/// longest datagram.
+const SENDER_FULL: usize = 6 << 10;
+/// How long a datagram waits for its receiver's hardware address.
+const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// Maximum number of datagrams that a socket sends in one turn.
 pub(crate) const TURN: usize = 4;
 
 impl<W: DataSockets> Stack<W> {
-    /// Checks that this socket may send to an address; returns the effective address.
-    fn check_target(socket: &Socket<W::End>, to: SocketAddr) -> Result<SocketAddr, Error> {
+    /// Checks that this socket may send to an address; returns the effective address and the way there.
+    fn check_target(&self, socket: &Socket<W::End>, to: SocketAddr) -> Result<(SocketAddr, Side), Error> {
         Self::check_family(socket, to)?;
         let to = ports::target(to);
         if to.port() == 0 {
             return Err(Error::Invalid);
         }
-        if ports::is_broadcast(to.ip()) && !socket.choices.broadcast {
+        if self.is_broadcast(to.ip()) && !socket.choices.broadcast {
             return Err(Error::Denied);
         }
-        let mixed = socket.local.is_some_and(|local| !local.ip().is_unspecified() && local.is_ipv4() != to.is_ipv4());
-        // Broadcast to all networks needs at least one network.
-        if !ports::is_loop(to.ip()) || mixed || to.is_ipv4() && socket.family == Family::V6 && socket.choices.only_v6 {
-            return Err(Error::Unreachable);
-        }
-        Ok(to)
+        let side = self.side_of(to.ip()).ok_or(Error::Unreachable)?;
+        self.check_way(socket, to, side)?;
+        Ok((to, side))
+    }
+
+    /// Checks that this socket's address and options allow traffic to `to`.
+    pub(crate) fn check_way(&self, socket: &Socket<W::End>, to: SocketAddr, side: Side) -> Result<(), Error> {
+        let fits = |local: SocketAddr| {
+            let (ip, loops) = (local.ip(), local.ip().is_loopback());
+            ip.is_unspecified() || local.is_ipv4() == to.is_ipv4() && !(loops && side == Side::Card)
+        };
+        let only_v6 = to.is_ipv4() && socket.family == Family::V6 && socket.choices.only_v6;
+        if only_v6 || !socket.local.is_none_or(fits) { Err(Error::Unreachable) } else { Ok(()) }
     }
 
     /// Protocol step 7: prepares a destination.
@@ -40,7 +58,7 @@ impl<W: DataSockets> Stack<W> {
         if socket.kind != Kind::Datagram {
             return Err(Error::Invalid);
         }
-        Self::check_target(socket, to)?;
+        self.check_target(socket, to)?;
         self.bind_any(id)
     }
 
@@ -57,7 +75,7 @@ impl<W: DataSockets> Stack<W> {
 
     pub(crate) fn connect_datagrams(&mut self, id: Id, to: SocketAddr) -> Result<(), Error> {
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
-        let to = Self::check_target(socket, to)?;
+        let (to, _) = self.check_target(socket, to)?;
         self.bind_any(id)?;
         if let Some(Socket { body: Body::Datagrams(datagrams), end, error, .. }) = self.sockets.get_mut(&id) {
             datagrams.peer = Some(to);
@@ -70,11 +88,45 @@ impl<W: DataSockets> Stack<W> {
     /// Sends some of the client's datagrams; the rest follows in later turns. When the client has gone and everything
     /// is sent, the socket is removed.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
-        let all = (0..TURN).any(|_| !self.send_one(id));
-        if !all {
+        for _ in 0..TURN {
+            if self.packets.get(&id).is_some_and(|packets| packets.datagrams() > Some(SENDER_FULL)) {
+                // The socket gets a turn when the card has taken them.
+                return;
+            }
+            if !self.send_one(id) {
+                let waits = self.packets.get(&id).is_some_and(|packets| packets.datagrams() > Some(0));
+                if !waits && self.sockets.get(&id).is_some_and(|socket| socket.closing) {
+                    self.remove(id);
+                }
+                return;
+            }
+        }
+        self.touch(id);
+    }
+
+    /// The card has taken this many of a datagram socket's frames. Datagrams whose receiver's hardware address nobody
+    /// tells are dropped.
+    pub(crate) fn datagrams_sent(&mut self, id: Id, frames: usize) {
+        let Some(packets) = self.packets.get_mut(&id) else { return };
+        let waits = match packets.datagrams() {
+            None => return,
+            Some(0) => false,
+            Some(_) => true,
+        };
+        if !waits || frames > 0 {
+            packets.waits_since = None;
+        }
+        if waits && self.now - *packets.waits_since.get_or_insert(self.now) >= NO_NEIGHBOUR {
+            self.drop_packets(id);
+            if let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_) }), end, error, .. }) =
+                self.sockets.get_mut(&id)
+            {
+                *error = Some(Error::Unreachable);
+                end.tell(0, ERROR);
+            }
             self.touch(id);
-        } else if self.sockets.get(&id).is_some_and(|socket| socket.closing) {
-            self.remove(id);
+        } else if frames > 0 && self.sockets.get(&id).is_some_and(|socket| socket.closing || !socket.reads) {
+            self.touch(id);
         }
     }
 
@@ -115,14 +167,15 @@ impl<W: DataSockets> Stack<W> {
         }
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         let Body::Datagrams(datagrams) = &socket.body else { return Err(Error::Invalid) };
-        let to = match to {
-            Some(to) => Self::check_target(socket, to)?,
-            None => datagrams.peer.ok_or(Error::NoDestination)?,
-        };
+        let to = to.or(datagrams.peer).ok_or(Error::NoDestination)?;
+        let (to, side) = self.check_target(socket, shown(socket.family, to))?;
         self.bind_any(id)?;
         let local = self.sockets.get(&id).and_then(|socket| socket.local).ok_or(Error::Invalid)?;
-        let ip = if local.ip().is_unspecified() { localhost(to).ip() } else { local.ip() };
+        let ip = if local.ip().is_unspecified() { self.source(to.ip()) } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
+        if side == Side::Card {
+            return self.send_over_card(id, from, to, bytes);
+        }
         let Some(receiver) = self.receiver(from, to) else {
             self.unreachable(id, to);
             return Err(Error::Refused);
@@ -134,9 +187,19 @@ impl<W: DataSockets> Stack<W> {
         Ok(())
     }
 
+    fn send_over_card(&mut self, id: Id, from: SocketAddr, to: SocketAddr, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() > self.card_datagram_max() {
+            return Err(Error::Invalid);
+        }
+        let udp = self.sender(id).ok_or(Error::Invalid)?;
+        let mut meta = UdpMetadata::from(endpoint(to));
+        meta.local_address = Some(from.ip().into());
+        udp.send_slice(bytes, meta).map_err(|_| Error::NoMemory)
+    }
+
     /// The receiver of a datagram: a socket connected to its sender takes precedence over an unconnected one, and one
     /// bound to this address over one bound to all addresses.
-    fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
+    pub(crate) fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
         let here = self.ports.at(Kind::Datagram, to.port()).iter().filter(|binding| binding.takes(to.ip()));
         let able = here.filter_map(|binding| {
             let Socket { body: Body::Datagrams(Datagrams { peer }), family, choices, .. } =

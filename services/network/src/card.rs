@@ -1,0 +1,341 @@
+//! The network card's interface: its addresses, its routes, and its frames.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use smoltcp::iface::{Config, Interface};
+use smoltcp::socket::dhcpv4;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
+
+use crate::frames::{self, Frame};
+use crate::packets::{Link, Packets, Side};
+use crate::ports::Id;
+use crate::socket::{Body, Datagrams, End, Socket};
+use crate::stack::{DataSockets, Expected, Stack, shown};
+use crate::wire::Wire;
+
+/// The number of the DHCP client among the smoltcp sockets. Sockets of programs have greater ones.
+pub(crate) const DHCP: Id = 0;
+/// The UDP ports of DHCP's servers and clients.
+const DHCP_SERVER: u16 = 67;
+const DHCP_CLIENT: u16 = 68;
+/// Bytes of the headers of a datagram on the card: Ethernet, IPv4 and UDP.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// How the card gets its IPv4 address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// By DHCP.
+    Dhcp,
+    /// As configured.
+    Static {
+        /// The card's address, and the length of its network's prefix in bits.
+        address: Ipv4Cidr,
+        /// The router to other networks.
+        gateway: Option<Ipv4Addr>,
+    },
+}
+
+/// The card's interface.
+pub(crate) struct Card {
+    pub link: Link,
+    mac: EthernetAddress,
+    /// Sockets that have something to send, and the card has no room.
+    starved: HashSet<Id>,
+    /// Sockets that may wait for the answer of a neighbour.
+    asking: HashSet<Id>,
+}
+
+impl Card {
+    /// A socket has sent what it could. `wants_room`: it has more, and the card has no room.
+    pub(crate) fn has_sent(&mut self, id: Id, wants_room: bool, may_ask: bool) {
+        if wants_room {
+            self.starved.insert(id);
+        }
+        if may_ask {
+            self.asking.insert(id);
+        }
+    }
+
+    /// The card's IPv4 network, once it has an address.
+    fn network(&self) -> Option<Ipv4Cidr> {
+        self.link.interface.ip_addrs().iter().find_map(|cidr| match cidr {
+            IpCidr::Ipv4(cidr) => Some(*cidr),
+            IpCidr::Ipv6(_) => None,
+        })
+    }
+
+    /// Whether packets to this address leave over the card.
+    fn reaches(&self, ip: Ipv4Addr) -> bool {
+        let Some(network) = self.network() else { return false };
+        let sendable = !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast();
+        let by_router = || !ip.is_broadcast() && self.link.interface.routes().get_default_ipv4_route().is_some();
+        sendable && (network.contains_addr(&ip) || ip.is_broadcast() || by_router())
+    }
+}
+
+impl<W: DataSockets> Stack<W> {
+    /// Adds the network card, or takes it again after its driver has started anew: the addresses and connections of
+    /// before stay. `mtu` is the longest frame in bytes, with its Ethernet header.
+    pub fn attach(&mut self, mac: [u8; 6], mtu: usize, addressing: &Addressing) {
+        let mac = EthernetAddress(mac);
+        if let Some(card) = &mut self.card
+            && card.mac == mac
+        {
+            return;
+        }
+        let mut wire = Wire::card(mtu);
+        let mut config = Config::new(HardwareAddress::Ethernet(mac));
+        config.random_seed = self.ports.random();
+        let interface = Interface::new(config, &mut wire, self.now);
+        self.card = Some(Card { link: Link { interface, wire }, mac, starved: HashSet::new(), asking: HashSet::new() });
+        match addressing {
+            Addressing::Dhcp => {
+                self.packets.insert(DHCP, Packets::new(dhcpv4::Socket::new(), Side::Card));
+            }
+            Addressing::Static { address, gateway } => self.set_address(Some(*address), *gateway),
+        }
+    }
+
+    /// The card's frames. `None`: there is no card.
+    pub fn wire(&mut self) -> Option<&mut Wire> {
+        self.card.as_mut().map(|card| &mut card.link.wire)
+    }
+
+    /// The card has room for frames again.
+    pub fn set_room(&mut self, frames: usize) {
+        let Some(card) = &mut self.card else { return };
+        card.link.wire.set_room(frames);
+        if frames > 0 {
+            let starved: Vec<Id> = card.starved.drain().collect();
+            starved.into_iter().for_each(|id| self.touch_packets(id));
+        }
+    }
+
+    /// The card's IPv4 address and the length of its network's prefix in bits, once it has one.
+    pub fn card_network(&self) -> Option<(Ipv4Addr, u8)> {
+        self.card.as_ref()?.network().map(|cidr| (cidr.address(), cidr.prefix_len()))
+    }
+
+    fn set_address(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
+        let Some(card) = &mut self.card else { return };
+        let usable = |cidr: &Ipv4Cidr| {
+            let ip = cidr.address();
+            !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast() && !ip.is_loopback()
+        };
+        let interface = &mut card.link.interface;
+        interface.update_ip_addrs(|addresses| {
+            addresses.clear();
+            if let Some(address) = address.filter(usable) {
+                // smoltcp has room for four.
+                let _ = addresses.push(IpCidr::Ipv4(address));
+            }
+        });
+        interface.routes_mut().remove_default_ipv4_route();
+        if let Some(gateway) = gateway {
+            // The same.
+            let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+        }
+    }
+
+    /// The turn of the DHCP client: takes what the servers have said.
+    pub(crate) fn pump_dhcp(&mut self) {
+        let Some(packets) = self.packets.get_mut(&DHCP) else { return };
+        let set = match packets.socket::<dhcpv4::Socket<'static>>().poll() {
+            None => None,
+            Some(dhcpv4::Event::Deconfigured) => Some((None, None)),
+            Some(dhcpv4::Event::Configured(config)) => Some((Some(config.address), config.router)),
+        };
+        if let Some((address, gateway)) = set {
+            self.set_address(address, gateway);
+        }
+        self.send_packets(DHCP);
+    }
+
+    /// Handles one frame of the card. Returns whether there was one.
+    pub(crate) fn receive_from_card(&mut self) -> bool {
+        let Some(card) = &mut self.card else { return false };
+        let Some(frame) = card.link.wire.next() else { return false };
+        let seen = frames::look_ethernet(frame, card.mac);
+        let of = match &seen {
+            Frame::Foreign => {
+                card.link.wire.lose();
+                return true;
+            }
+            Frame::Other => {
+                // It may be the answer of a neighbour. Whoever waits for one looks.
+                let asking: Vec<Id> = card.asking.drain().collect();
+                self.by_no_socket();
+                asking.into_iter().for_each(|id| self.touch_packets(id));
+                return true;
+            }
+            Frame::Datagram { from, to, .. } if (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) => Some(DHCP),
+            Frame::Datagram { from, to, data } => {
+                if !self.deliver(*from, *to, data.clone()) {
+                    return true;
+                }
+                None
+            }
+            Frame::Syn { from, to } | Frame::Segment { from, to } if !self.is_for_card(*from, *to) => {
+                self.lose_frame();
+                return true;
+            }
+            Frame::Segment { from, to } => self.flows.get(&(*to, *from)).copied(),
+            Frame::Syn { from, to } => match self.expect(*from, *to, Side::Card) {
+                Expected::By(id) => Some(id),
+                Expected::ByNobody => None,
+                Expected::Later => {
+                    self.lose_frame();
+                    return true;
+                }
+            },
+        };
+        let of = of.and_then(|id| Some((id, self.packets.get_mut(&id).filter(|packets| packets.side == Side::Card)?)));
+        match (of, &mut self.card) {
+            (Some((id, packets)), Some(card)) => {
+                packets.receive(&mut card.link, self.now);
+                self.touch_packets(id);
+            }
+            _ => self.by_no_socket(),
+        }
+        true
+    }
+
+    /// Drops the card's next frame.
+    fn lose_frame(&mut self) {
+        if let Some(card) = &mut self.card {
+            card.link.wire.lose();
+        }
+    }
+
+    /// smoltcp handles the card's next frame, which is for no socket: it answers neighbours' requests, echo requests,
+    /// segments without a connection and datagrams without a receiver.
+    fn by_no_socket(&mut self) {
+        if let Some(card) = &mut self.card {
+            let Link { interface, wire } = &mut card.link;
+            interface.poll_ingress_single(self.now, wire, &mut self.no_sockets);
+        }
+    }
+
+    /// Whether a segment that came over the card has the card's address and a peer that can be there.
+    fn is_for_card(&self, from: SocketAddr, to: SocketAddr) -> bool {
+        let own = |ip: IpAddr| self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address));
+        own(to.ip()) && self.can_be_there(from) && from.port() != 0
+    }
+
+    /// Whether an address can be another machine's.
+    fn can_be_there(&self, from: SocketAddr) -> bool {
+        let own = self.card_network();
+        match from.ip() {
+            IpAddr::V4(ip) => {
+                !ip.is_loopback()
+                    && !ip.is_unspecified()
+                    && !ip.is_multicast()
+                    && !ip.is_broadcast()
+                    && own.is_some_and(|(address, _)| ip != address)
+            }
+            IpAddr::V6(_) => false,
+        }
+    }
+
+    /// Gives a datagram of the card's next frame to its receiver, and drops the frame. Returns whether the frame is
+    /// still there: nobody receives it, and its sender may be told.
+    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, data: std::ops::Range<usize>) -> bool {
+        let Some((address, prefix)) = self.card_network() else {
+            self.lose_frame();
+            return false;
+        };
+        let IpAddr::V4(ip) = to.ip() else {
+            self.lose_frame();
+            return false;
+        };
+        let to_all = ip.is_broadcast() || Ipv4Cidr::new(address, prefix).broadcast() == Some(ip);
+        if !(ip == address || to_all) || !self.can_be_there(from) {
+            self.lose_frame();
+            return false;
+        }
+        let Some(receiver) = self.receiver(from, to) else {
+            if to_all {
+                self.lose_frame();
+            }
+            return !to_all;
+        };
+        let Some(card) = &mut self.card else { return false };
+        if let Some(Socket { end, family, .. }) = self.sockets.get_mut(&receiver)
+            && let Some(frame) = card.link.wire.next()
+            && let Some(bytes) = frame.get(data)
+        {
+            let header = network_protocol::encode_header(Some(shown(*family, from)));
+            let len = header.len() + bytes.len();
+            if let Some(datagram) = self.scratch.get_mut(..len) {
+                datagram[..header.len()].copy_from_slice(&header);
+                datagram[header.len()..].copy_from_slice(bytes);
+                // If the reader has no room, the datagram is dropped, as on any network.
+                let _ = end.give(datagram);
+            }
+        }
+        card.link.wire.lose();
+        false
+    }
+
+    /// Where packets to an address go. `None`: nowhere.
+    pub(crate) fn side_of(&self, ip: IpAddr) -> Option<Side> {
+        let IpAddr::V4(v4) = ip else { return ip.is_loopback().then_some(Side::Loop) };
+        if ip.is_loopback() || self.card_network().is_some_and(|(address, _)| address == v4) {
+            return Some(Side::Loop);
+        }
+        self.card.as_ref().filter(|card| card.reaches(v4)).map(|_| Side::Card)
+    }
+
+    /// Whether packets to an address go to all machines of a network.
+    pub(crate) fn is_broadcast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(v4) = ip else { return false };
+        let of_card = self.card.as_ref().and_then(Card::network).and_then(|network| network.broadcast());
+        crate::ports::is_broadcast(ip) || of_card == Some(v4)
+    }
+
+    /// The local address for traffic to `ip` if none was chosen.
+    pub(crate) fn source(&self, ip: IpAddr) -> IpAddr {
+        match (self.side_of(ip), self.card_network()) {
+            (Some(Side::Card), Some((address, _))) => address.into(),
+            (Some(Side::Loop), Some((address, _))) if ip == IpAddr::V4(address) => ip,
+            _ => crate::stack::localhost(SocketAddr::new(ip, 0)).ip(),
+        }
+    }
+
+    /// Whether an address is this machine's.
+    pub(crate) fn is_own(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address))
+    }
+
+    /// Length of the longest datagram over the card in bytes.
+    pub(crate) fn card_datagram_max(&self) -> usize {
+        self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS))
+    }
+
+    /// The smoltcp socket of a datagram socket, over the card. It only sends: datagrams that come in need none.
+    pub(crate) fn sender(&mut self, id: Id) -> Option<&mut smoltcp::socket::udp::Socket<'static>> {
+        use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, Socket as Udp};
+        let Some(Socket { body: Body::Datagrams(Datagrams { .. }), local: Some(local), choices, .. }) =
+            self.sockets.get(&id)
+        else {
+            return None;
+        };
+        let (port, hops) = (local.port(), choices.ttl.max(1));
+        let room = SENDS * self.card_datagram_max();
+        let packets = self.packets.entry(id).or_insert_with(|| {
+            let none = PacketBuffer::new(Vec::new(), Vec::new());
+            let sends = PacketBuffer::new(vec![PacketMetadata::EMPTY; SENDS], vec![0; room]);
+            let mut udp = Udp::new(none, sends);
+            // The port is not 0, and the socket is new.
+            let _ = udp.bind(port);
+            Packets::new(udp, Side::Card)
+        });
+        let udp = packets.socket::<Udp<'static>>();
+        udp.set_hop_limit(Some(hops));
+        Some(udp)
+    }
+}
+
+/// Datagrams that wait for the card at most, of one socket.
+const SENDS: usize = 8;
