@@ -1,6 +1,8 @@
 //! Memory that devices access by DMA, and device memory (MMIO).
 
 use core::ptr::NonNull;
+use std::vec;
+use std::vec::Vec;
 
 use abi::{ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_READ, ZX_BTI_PERM_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE};
 use zx::{Bti, Pmt, Result, Status, Vmo};
@@ -67,6 +69,83 @@ impl Dma {
     /// Its address in this process.
     pub(crate) fn mapped(&self) -> NonNull<u8> {
         self.mapped
+    }
+
+    /// Reads a number. It is 0 beyond the end or unaligned.
+    pub(crate) fn read<T: Number>(&self, offset: usize) -> T {
+        match self.place(offset) {
+            // SAFETY: inside the mapping and aligned; volatile because the device can write.
+            Some(place) => unsafe { place.read_volatile() },
+            None => T::default(),
+        }
+    }
+
+    /// Writes a number. Nothing happens beyond the end or unaligned.
+    pub(crate) fn write<T: Number>(&self, offset: usize, value: T) {
+        if let Some(place) = self.place(offset) {
+            // SAFETY: inside the mapping and aligned; volatile because the device can read.
+            unsafe { place.write_volatile(value) };
+        }
+    }
+
+    fn place<T: Number>(&self, offset: usize) -> Option<NonNull<T>> {
+        let end = offset.checked_add(size_of::<T>())?;
+        if end > self.len || !offset.is_multiple_of(align_of::<T>()) {
+            return None;
+        }
+        // SAFETY: the offset is inside the mapping, which begins at a page.
+        Some(unsafe { self.mapped.add(offset) }.cast())
+    }
+}
+
+/// Numbers that devices read and write.
+pub(crate) trait Number: Copy + Default {}
+
+impl Number for u16 {}
+impl Number for u32 {}
+impl Number for u64 {}
+
+/// Memory of another process, pinned: its physical addresses do not change, and it cannot shrink. Dropping it leaves the
+/// memory in quarantine, because a device may still use it.
+#[derive(Debug)]
+pub struct Pinned {
+    pmt: Pmt,
+    /// The address of each page for the device.
+    addresses: Vec<u64>,
+}
+
+impl Pinned {
+    /// Pins the first `len` bytes of a VMO, whole pages.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `OUT_OF_RANGE`, `ACCESS_DENIED`, `NO_MEMORY`.
+    pub fn new(bti: &Bti, vmo: &Vmo, len: usize) -> Result<Pinned> {
+        let mut addresses = vec![0; len / PAGE];
+        let options = ZX_BTI_PERM_READ | ZX_BTI_PERM_WRITE;
+        let pmt = bti.pin(options, vmo, 0, len as u64, &mut addresses)?;
+        Ok(Pinned { pmt, addresses })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.addresses.len() * PAGE
+    }
+
+    /// Always false: the memory has at least one page.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// The address for the device of a range of bytes inside one page.
+    pub(crate) fn address(&self, offset: usize, len: usize) -> Option<u64> {
+        let page = self.addresses.get(offset / PAGE)?;
+        let inside = offset % PAGE;
+        (inside.checked_add(len)? <= PAGE).then_some(page + inside as u64)
+    }
+
+    /// Unpins the memory. No device uses it: one that does owns this value.
+    pub fn unpin(self) {
+        let _ = self.pmt.unpin();
     }
 }
 

@@ -1,5 +1,5 @@
 //! Safe types for what drivers cannot do in safe code: DMA memory ([`Dma`]), device memory ([`Window`]), and, on top of
-//! both, a virtio disk ([`virtio`]) whose protocol the crate `virtio-drivers` implements. (I/O ports and interrupts are
+//! both, virtio devices ([`virtio`]). (I/O ports and interrupts are
 //! in the crate `zx`.)
 //!
 //! A driver is an ordinary program. Its rights to parts of the machine are handles, and these types are made from such
@@ -9,4 +9,4 @@
 mod dma;
 pub mod virtio;
 
-pub use dma::{Dma, Window};
+pub use dma::{Dma, Pinned, Window};

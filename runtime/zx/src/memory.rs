@@ -243,6 +243,11 @@ pub struct Mapping<'v> {
     pub(crate) len: usize,
 }
 
+/// Eight bytes at any address.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Word([u8; 8]);
+
 impl Mapping<'_> {
     /// The address of the first byte.
     pub fn address(&self) -> usize {
@@ -264,10 +269,17 @@ impl Mapping<'_> {
     /// # Errors
     /// [`Status::OUT_OF_RANGE`] beyond the end.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
-        let start = self.place(offset, bytes.len())?;
-        for (i, byte) in bytes.iter_mut().enumerate() {
+        let mut at = self.place(offset, bytes.len())?;
+        let (words, rest) = bytes.as_chunks_mut::<8>();
+        for word in words {
             // SAFETY: inside of the mapping, see `place`; volatile because other programs can write.
-            *byte = unsafe { start.add(i).read_volatile() };
+            *word = unsafe { at.cast::<Word>().read_volatile() }.0;
+            // SAFETY: at most the end of the mapping.
+            at = unsafe { at.add(8) };
+        }
+        for (i, byte) in rest.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *byte = unsafe { at.add(i).read_volatile() };
         }
         Ok(())
     }
@@ -277,10 +289,17 @@ impl Mapping<'_> {
     /// # Errors
     /// [`Status::OUT_OF_RANGE`] beyond the end.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        let start = self.place(offset, bytes.len())?;
-        for (i, byte) in bytes.iter().enumerate() {
+        let mut at = self.place(offset, bytes.len())?;
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
             // SAFETY: inside of the mapping, see `place`; volatile because other programs can read.
-            unsafe { start.add(i).write_volatile(*byte) };
+            unsafe { at.cast::<Word>().write_volatile(Word(*word)) };
+            // SAFETY: at most the end of the mapping.
+            at = unsafe { at.add(8) };
+        }
+        for (i, byte) in rest.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { at.add(i).write_volatile(*byte) };
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ pub mod block;
 pub mod clock;
 pub mod pci;
 #[cfg(target_os = "fuchsia")]
+pub mod pci_client;
+#[cfg(target_os = "fuchsia")]
 pub mod startup;
 pub mod terminal;
 pub mod uart;

@@ -36,6 +36,31 @@ pub enum Addressing {
     },
 }
 
+impl Addressing {
+    /// Parses the service's arguments: `dhcp`, or `address=192.0.2.2/24` and perhaps `gateway=192.0.2.1`.
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Addressing, String> {
+        let (mut own, mut router) = (None, None);
+        for argument in arguments {
+            let wrong = || format!("`{argument}` is no argument of this service");
+            match argument.split_once('=') {
+                None if argument == "dhcp" => {}
+                Some(("address", text)) => {
+                    let (ip, bits) = text.split_once('/').ok_or_else(wrong)?;
+                    let ip: Ipv4Addr = ip.parse().map_err(|_| wrong())?;
+                    let bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or_else(wrong)?;
+                    own = Some(Ipv4Cidr::new(ip, bits));
+                }
+                Some(("gateway", text)) => router = Some(text.parse().map_err(|_| wrong())?),
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(own.map_or(Addressing::Dhcp, |address| Addressing::Static { address, gateway: router }))
+    }
+}
+
 /// The card's interface.
 pub(crate) struct Card {
     pub link: Link,
@@ -91,7 +116,9 @@ impl<W: DataSockets> Stack<W> {
         self.card = Some(Card { link: Link { interface, wire }, mac, starved: HashSet::new(), asking: HashSet::new() });
         match addressing {
             Addressing::Dhcp => {
-                self.packets.insert(DHCP, Packets::new(dhcpv4::Socket::new(), Side::Card));
+                let mut packets = Packets::new(dhcpv4::Socket::new(), Side::Card);
+                packets.set_timer(Some(self.now), DHCP, &mut self.timers);
+                self.packets.insert(DHCP, packets);
             }
             Addressing::Static { address, gateway } => self.set_address(Some(*address), *gateway),
         }
@@ -102,14 +129,17 @@ impl<W: DataSockets> Stack<W> {
         self.card.as_mut().map(|card| &mut card.link.wire)
     }
 
-    /// The card has room for frames again.
-    pub fn set_room(&mut self, frames: usize) {
-        let Some(card) = &mut self.card else { return };
+    /// Sets the number of frames that the card takes. Returns whether a socket has waited for that, so that the stack
+    /// must be called again.
+    pub fn set_room(&mut self, frames: usize) -> bool {
+        let Some(card) = &mut self.card else { return false };
         card.link.wire.set_room(frames);
-        if frames > 0 {
-            let starved: Vec<Id> = card.starved.drain().collect();
-            starved.into_iter().for_each(|id| self.touch_packets(id));
+        if frames == 0 || card.starved.is_empty() {
+            return false;
         }
+        let starved: Vec<Id> = card.starved.drain().collect();
+        starved.into_iter().for_each(|id| self.touch_packets(id));
+        true
     }
 
     /// The card's IPv4 address and the length of its network's prefix in bits, once it has one.

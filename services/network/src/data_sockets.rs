@@ -9,7 +9,8 @@ use network_protocol::{DATAGRAM_MAX, Error, HEADER, Kind};
 use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status};
 
 /// The kinds of packets on the service's port, in the two lowest bits of their keys. The other bits are a number.
-pub const CLIENTS: u64 = 0;
+/// The service itself: number 0 is for an event from `init`, the others are the card's.
+pub const SERVICE: u64 = 0;
 /// A channel has a message, or has closed.
 pub const CONTROL: u64 = 1;
 /// A client wrote to a data socket.

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
+mod card_session;
+#[cfg(target_os = "fuchsia")]
 mod data_sockets;
 #[cfg(target_os = "fuchsia")]
 mod service;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use network::card::Addressing;
 use network::ports::Id;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Reply, Request};
@@ -14,7 +15,8 @@ use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Progr
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
-use crate::data_sockets::{CLIENTS, CONTROL, READABLE, Sockets, WRITABLE, key};
+use crate::card_session::{self, CardSession, News};
+use crate::data_sockets::{CONTROL, READABLE, SERVICE, Sockets, WRITABLE, key};
 
 /// Maximum number of client connections, in total and per program.
 const CLIENTS_MAX: u64 = 1024;
@@ -69,6 +71,10 @@ struct Service {
     /// A packet is requested for the next event from `init`.
     listens: bool,
     stack: Stack<Sockets>,
+    card: Option<CardSession>,
+    addressing: Addressing,
+    /// There may be more frames of the card's.
+    frames: bool,
     ends: ChannelEnds,
     /// By the number in the keys of their packets.
     controls: HashMap<u64, Control>,
@@ -89,8 +95,13 @@ pub fn run() -> Result<(), String> {
     zx::cprng_draw(&mut seed);
     // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
+    let addressing = Addressing::parse(std::env::args().skip(1).filter(|argument| argument != "packets"))?;
     let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
+    let card = CardSession::new(port.clone());
     let mut service = Service {
+        card,
+        addressing,
+        frames: false,
         port,
         clients,
         listens: false,
@@ -114,7 +125,7 @@ impl Service {
         let mut deadline = MonotonicInstant::INFINITE;
         loop {
             if !self.listens {
-                self.listens = self.watch(&self.clients.0, key(0, CLIENTS)).is_ok();
+                self.listens = self.watch(&self.clients.0, key(0, SERVICE)).is_ok();
             }
             if !self.listens {
                 deadline = deadline.min(MonotonicInstant::after(AGAIN));
@@ -136,14 +147,52 @@ impl Service {
                     Step::Cut(number) => self.cut(number),
                 }
             }
-            deadline = match self.stack.poll(now()) {
+            let next = self.move_frames();
+            deadline = match next {
                 Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
                 None => MonotonicInstant::INFINITE,
             };
-            if !self.fair_queue.is_empty() {
+            if !self.fair_queue.is_empty() || self.frames {
                 deadline = MonotonicInstant::ZERO;
             }
         }
+    }
+
+    /// Moves frames and bytes. Returns the latest time for the next call.
+    fn move_frames(&mut self) -> Option<Instant> {
+        let now = now();
+        if let (Some(card), Some(wire)) = (&mut self.card, self.stack.wire())
+            && self.frames
+        {
+            self.frames = card.receive(wire, now);
+        }
+        let next = self.stack.poll(now);
+        let Some(card) = &mut self.card else { return next };
+        card.tick(now);
+        if let Some(wire) = self.stack.wire() {
+            let room = card.send(wire, now);
+            if self.stack.set_room(room) {
+                return Some(now);
+            }
+        }
+        next.into_iter().chain(card.deadline()).min()
+    }
+
+    /// A packet of the service's own.
+    fn own_packet(&mut self, number: u64) -> Result<(), Status> {
+        match (number, &mut self.card) {
+            (0, _) => return self.init_event(),
+            (card_session::CHANNEL, Some(card)) => {
+                if let News::Card(info) = card.message(now()) {
+                    self.stack.attach(info.mac, info.max_frame_length as usize, &self.addressing);
+                    self.frames = true;
+                }
+            }
+            (card_session::RX, Some(_)) => self.frames = true,
+            (card_session::TX, Some(card)) => card.may_send(),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn watch(&self, channel: &Channel, key: u64) -> Result<(), Status> {
@@ -153,7 +202,7 @@ impl Service {
     fn packet(&mut self, packet: u64) -> Result<(), Status> {
         let number = packet >> 2;
         match packet & 3 {
-            CLIENTS => return self.init_event(),
+            SERVICE => return self.own_packet(number),
             CONTROL => {
                 if let Some(control) = self.controls.get(&number) {
                     self.fair_queue.push(control.program, Step::Message(number));

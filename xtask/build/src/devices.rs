@@ -23,8 +23,19 @@ pub struct Devices {
     pub raw: bool,
     /// That disk cannot be written.
     pub read_only: bool,
+    /// A network card.
+    pub network: Option<Network>,
     /// The additional instances, and the BOOTFS image of each.
     pub beside: Vec<(OtherInstance, Vec<u8>)>,
     /// The native components.
     pub components: Vec<Native>,
+}
+
+/// A network card, and what is behind it.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// What is behind it, in QEMU's words (`-netdev`), without `id`.
+    pub netdev: String,
+    /// A file for all frames, in the format of tcpdump.
+    pub capture: Option<PathBuf>,
 }

@@ -40,13 +40,21 @@ impl Image {
     /// A built file cannot be read, or two have one name.
     pub fn new(built: &Built, tests: bool, devices: &Devices) -> Result<Image> {
         let mut image = Image { writer: Writer::new() };
-        let there = |known: &&ServiceEntry| match known.needs {
-            Some(DeviceNeed::Terminal) => devices.terminal,
-            Some(DeviceNeed::Disk) => devices.disk.is_some() && !(devices.raw && known.service.mount.is_some()),
-            Some(DeviceNeed::Tests) => tests,
-            None => true,
+        let has = |service: &Service, need: &DeviceNeed| match need {
+            DeviceNeed::Terminal => devices.terminal,
+            DeviceNeed::Disk => devices.disk.is_some() && !(devices.raw && service.mount.is_some()),
+            DeviceNeed::Network => devices.network.is_some(),
+            DeviceNeed::Tests => tests,
         };
-        let services: Vec<Service> = built.services.iter().filter(there).map(|known| known.service.clone()).collect();
+        let there =
+            |known: &&ServiceEntry| known.needs.is_empty() || known.needs.iter().any(|need| has(&known.service, need));
+        let mut services: Vec<Service> =
+            built.services.iter().filter(there).map(|known| known.service.clone()).collect();
+        // Who uses a service that this machine does not have does without it.
+        let names: Vec<String> = services.iter().map(|service| service.name.clone()).collect();
+        for service in &mut services {
+            service.uses.retain(|used| names.iter().any(|name| used.split('/').next() == Some(name)));
+        }
         image.add("config/services", services::encode(&services)?)?;
         let trusted: Vec<String> = built.trusted.iter().map(|name| format!("/boot/bin/{name}")).collect();
         image.add("config/trusted", strings(&trusted))?;

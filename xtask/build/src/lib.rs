@@ -206,8 +206,9 @@ impl Builder<'_> {
         };
         let services = system.services()?;
         let made = |known: &ServiceEntry| {
-            let of_tests: &[_] = if known.needs == Some(DeviceNeed::Tests) { &test_programs } else { &[] };
-            let left_out = known.needs == Some(DeviceNeed::Tests) && !self.what.tests;
+            let is_for_tests = known.needs == [DeviceNeed::Tests];
+            let of_tests: &[_] = if is_for_tests { &test_programs } else { &[] };
+            let left_out = is_for_tests && !self.what.tests;
             left_out || programs.iter().chain(of_tests).any(|(name, _)| *name == known.service.program)
         };
         if let Some(ServiceEntry { service, .. }) = services.iter().find(|known| !made(known)) {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use xtask_common::size::parse_size;
 
+use crate::network::{self, Net};
+
 /// Options of `run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
@@ -43,6 +45,14 @@ pub struct RunArgs {
     /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
+    /// Give the machine a network card: `user` (the host's network through QEMU; add
+    /// `,hostfwd=tcp:127.0.0.1:8080-:80` to reach port 80 of the machine at the host's port 8080), `tap=NAME`,
+    /// `stream=SOCKET`, or `none`. What follows a comma is passed to QEMU's option -netdev.
+    #[arg(long, value_name = "KIND", value_parser = network::parse)]
+    pub net: Option<Net>,
+    /// Write all frames of the network card to this file, in the format of tcpdump.
+    #[arg(long, value_name = "FILE", requires = "net")]
+    pub pcap: Option<PathBuf>,
     /// Include the files of this folder: they are in /boot/files, read-only. Links to files become files, links to
     /// folders are left out.
     #[arg(long, value_name = "FOLDER")]
@@ -89,6 +99,8 @@ impl RunArgs {
             trace_file: None,
             accel: Accel::Tcg,
             disk: None,
+            net: None,
+            pcap: None,
             files: None,
             linux: false,
             system: None,

@@ -11,6 +11,7 @@ pub mod install;
 mod line;
 pub mod link;
 pub mod linux;
+pub mod network;
 pub mod qemu;
 pub mod session;
 mod stalls;
@@ -26,13 +27,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::args::{Accel, RunArgs};
+use crate::network::Net;
 use crate::qemu::{Machine, runtime_folder};
 use crate::session::{End, Outcome, OutputOptions, Session, Streams};
 use crate::symbols::Files;
 use crate::trace::Wanted;
 use xtask_build::c::front;
 use xtask_build::cargo::{self, Build};
-use xtask_build::devices::Devices;
+use xtask_build::devices::{Devices, Network};
 use xtask_build::elf::{self, ProgramError};
 use xtask_build::image::{Image, Mode};
 use xtask_build::system::System;
@@ -112,6 +114,9 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut devices = Devices { terminal: shell, disk: args.disk.clone(), raw, read_only, ..Devices::default() };
     if let Some(disk) = &devices.disk {
         check_disk("--disk", disk, read_only)?;
+    }
+    if let Some(Net::Netdev(netdev)) = &args.net {
+        devices.network = Some(Network { netdev: netdev.clone(), capture: args.pcap.clone() });
     }
     let mut image = Image::new(built, false, &devices)?;
     image.add_installed(&args.programs)?;

@@ -109,6 +109,11 @@ impl Machine<'_> {
             let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
             symlink(file, folder.path().join(name)).context("cannot make a temporary file")?;
         }
+        if let Some(file) = self.devices.network.as_ref().and_then(|network| network.capture.as_ref()) {
+            fs::File::create(file).with_context(|| format!("cannot write {}", file.display()))?;
+            let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
+            symlink(file, folder.path().join("capture.pcap")).context("cannot make a temporary file")?;
+        }
         if let Some(sector) = self.devices.bad_sector {
             let rule = format!("[inject-error]\nevent = \"none\"\niotype = \"write\"\nsector = \"{sector}\"\n");
             fs::write(folder.path().join("failures"), rule).context("cannot write a temporary file")?;
@@ -238,6 +243,13 @@ impl Machine<'_> {
             // machine silently.
             let errors = "werror=report,rerror=report";
             command.arg("-device").arg(format!("virtio-blk-pci,drive=disk,disable-legacy=on,{errors}"));
+        }
+        if let Some(network) = &self.devices.network {
+            command.arg("-netdev").arg(format!("{},id=net", network.netdev));
+            command.args(["-device", "virtio-net-pci,netdev=net,disable-legacy=on,romfile="]);
+            if network.capture.is_some() {
+                command.args(["-object", "filter-dump,id=capture,netdev=net,file=capture.pcap"]);
+            }
         }
         if self.has_monitor() {
             command.args(["-chardev", "pipe,id=monitor,path=monitor", "-mon", "chardev=monitor,mode=control"]);

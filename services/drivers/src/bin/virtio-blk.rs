@@ -8,14 +8,13 @@
 #[cfg(target_os = "fuchsia")]
 mod here {
     use std::collections::HashMap;
-    use std::rc::Rc;
 
-    use driver::virtio::{self, BLOCK, Config, Token};
-    use driver::{Dma, Window};
+    use driver::Dma;
+    use driver::virtio::{self, BLOCK, Token};
     use drivers::block::{Answer, ELEMENT, Geometry, MOST, OPEN, Operation, Request};
-    use drivers::pci;
+    use drivers::pci_client::{Parts, PciClient};
     use service::{ChannelEnds, Clients, End, Event, Ledger, Program};
-    use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, Interrupt, MonotonicInstant, Port, Rights, Signals, Status};
+    use zx::{AsHandleRef, Bti, Channel, Fifo, Handle, MonotonicInstant, Port, Rights, Signals, Status};
 
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
@@ -28,36 +27,6 @@ mod here {
     /// The maximum number of clients, in total and per program. Each client's buffer is physically contiguous.
     const MOST_CLIENTS: u64 = 16;
     const OF_A_PROGRAM: u64 = 4;
-
-    /// The device, accessed through the bus driver.
-    #[derive(Clone)]
-    struct Device {
-        channel: Rc<Channel>,
-        /// Address and size of each window.
-        windows: Rc<[Option<(u64, u64)>; 6]>,
-    }
-
-    fn ask(channel: &Channel, request: pci::Request) -> zx::Result<(u64, u64, Option<Handle>)> {
-        let mut bytes = [0; pci::ANSWER];
-        let mut handles = [None];
-        let size = channel.call(MonotonicInstant::INFINITE, &request.to_bytes(), [], &mut bytes, &mut handles)?;
-        let (status, one, two) = pci::answered(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)?;
-        let [handle] = handles;
-        if status == 0 { Ok((one, two, handle)) } else { Err(Status(status)) }
-    }
-
-    impl Config for Device {
-        fn read(&self, offset: u8) -> u32 {
-            ask(&self.channel, pci::Request::Read(offset)).map_or(u32::MAX, |(value, ..)| value as u32)
-        }
-        fn write(&self, offset: u8, value: u32) {
-            // If the bus driver refuses the write, it has no effect.
-            let _ = ask(&self.channel, pci::Request::Write(offset, value));
-        }
-        fn window(&self, index: u8) -> Option<(u64, u64)> {
-            self.windows.get(usize::from(index)).copied().flatten()
-        }
-    }
 
     struct Client {
         channel: End,
@@ -78,7 +47,7 @@ mod here {
 
     struct Server {
         /// The bus driver stops the disk when this connection closes.
-        _device: Device,
+        _device: PciClient,
         disk: virtio::Disk,
         bti: Bti,
         port: Port,
@@ -97,35 +66,13 @@ mod here {
 
     pub fn main() -> Result<(), String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-        let channel = service::uses(0).map_err(step("the bus driver"))?;
-        let mut windows = [None; 6];
-        let mut mapped = Vec::new();
-        for (index, place) in (0..).zip(&mut windows) {
-            match ask(&channel, pci::Request::Window(index)) {
-                Ok((address, size, vmo)) => {
-                    *place = Some((address, size));
-                    if let Some(vmo) = vmo {
-                        mapped.push(Window::new(address, size, &vmo.into()).map_err(step("a window"))?);
-                    }
-                }
-                Err(Status::NOT_FOUND) => {}
-                Err(status) => return Err(format!("the bus driver: {status}")),
-            }
-        }
-        let handle = |request: pci::Request, what: &'static str| {
-            let (_, _, handle) = ask(&channel, request).map_err(step(what))?;
-            handle.ok_or_else(|| format!("{what}: the bus driver gave none"))
-        };
-        let bti = Bti::from(handle(pci::Request::Bti, "the BTI")?);
-        let interrupt = Interrupt::from(handle(pci::Request::Interrupt(0), "the interrupt")?);
+        let Parts { device, windows, bti, interrupt } = PciClient::take()?;
         let port = Port::create_for_interrupts().map_err(step("port"))?;
         interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
-        let device = Device { channel: Rc::new(channel), windows: Rc::new(windows) };
         // From now on the disk can access memory. Until the reset it knows no memory that is in use: buffers of an
         // earlier driver are in quarantine.
-        let command = device.read(pci::COMMAND);
-        device.write(pci::COMMAND, command | pci::MEMORY | pci::MASTER | pci::NO_PIN);
-        let disk = virtio::Disk::new(device.clone(), mapped, &bti)?;
+        device.start();
+        let disk = virtio::Disk::new(device.clone(), windows, &bti)?;
         let clients = Clients::take()?;
         let mut server = Server {
             _device: device,

@@ -9,7 +9,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use description::Range;
 use description::services::{Resource, Service};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use components::ComponentText;
 use instances::{InstanceText, Instances};
@@ -54,8 +54,8 @@ pub struct Image {
 /// A service, and what the machine must have for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceEntry {
-    /// The device; `None`: every machine has it.
-    pub needs: Option<DeviceNeed>,
+    /// The devices, of which it needs one; none: every machine has it.
+    pub needs: Vec<DeviceNeed>,
     /// The description for `init`.
     pub service: Service,
 }
@@ -68,8 +68,24 @@ pub enum DeviceNeed {
     Terminal,
     /// A disk.
     Disk,
+    /// A network card.
+    Network,
     /// No device, but the image must contain the test programs.
     Tests,
+}
+
+/// One need, or a list of which one is enough.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<DeviceNeed>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Text {
+        One(DeviceNeed),
+        More(Vec<DeviceNeed>),
+    }
+    Ok(match Text::deserialize(from)? {
+        Text::One(need) => vec![need],
+        Text::More(needs) => needs,
+    })
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,7 +95,8 @@ struct ServiceText {
     program: String,
     #[serde(default)]
     arguments: Vec<String>,
-    needs: Option<DeviceNeed>,
+    #[serde(default, deserialize_with = "one_or_more")]
+    needs: Vec<DeviceNeed>,
     #[serde(default)]
     public: bool,
     #[serde(default)]
@@ -98,7 +115,8 @@ struct DriverText {
     program: String,
     #[serde(default)]
     arguments: Vec<String>,
-    needs: Option<DeviceNeed>,
+    #[serde(default, deserialize_with = "one_or_more")]
+    needs: Vec<DeviceNeed>,
     #[serde(default)]
     public: bool,
     #[serde(default)]
@@ -158,8 +176,8 @@ impl System {
     /// range is empty or overlaps another.
     pub fn services(&self) -> Result<Vec<ServiceEntry>> {
         let mut all: Vec<ServiceEntry> = Vec::new();
-        let drivers = self.driver.iter().map(|text| (&text.name, text.needs, text.check()));
-        let services = self.service.iter().map(|text| (&text.name, text.needs, text.check()));
+        let drivers = self.driver.iter().map(|text| (&text.name, &text.needs, text.check()));
+        let services = self.service.iter().map(|text| (&text.name, &text.needs, text.check()));
         for (name, needs, service) in drivers.chain(services) {
             let service = service.with_context(|| format!("service `{name}`"))?;
             for ServiceEntry { service: other, .. } in &all {
@@ -181,7 +199,7 @@ impl System {
                     bail!("service `{name}` uses `{used}`, and no service above it has that name");
                 }
             }
-            all.push(ServiceEntry { needs, service });
+            all.push(ServiceEntry { needs: needs.clone(), service });
         }
         Ok(all)
     }

@@ -1,20 +1,17 @@
-//! A virtio disk on a PCI bus.
+//! Virtio devices on a PCI bus: a [`Disk`] and a network [`Card`].
 //!
-//! The crate `virtio-drivers` implements the protocol: features, queue, registers. It allocates memory through a trait
-//! without a receiver ([`Hal`]), so the state behind that trait is global: a process can drive one device.
-//!
-//! A request has three parts that the device reads and writes: a header, the data, and a status byte. The data lies in
-//! a [`Dma`] that the driver may share with a client; the driver neither copies nor reads it. Header and status byte
-//! are small; the driver copies them to and from a page that the device can access.
+//! The crate `virtio-drivers` implements the registers, and the disk. It allocates memory through a trait without a
+//! receiver ([`Hal`]), so the state behind that trait is global: a process can drive one device.
+
+mod blk;
+mod net;
+mod ring;
 
 use core::ptr::NonNull;
-use core::sync::atomic::{Ordering, fence};
-use std::boxed::Box;
 use std::string::{String, ToString};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::vec::Vec;
 
-use virtio_drivers::device::blk::{BlkReq, BlkResp, SECTOR_SIZE, VirtIOBlk};
 use virtio_drivers::transport::pci::PciTransport;
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction, PciRoot};
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
@@ -24,10 +21,9 @@ use zx::{Bti, Rights};
 
 use crate::dma::{Dma, PAGE, Window};
 
-/// Block size in bytes.
-pub const BLOCK: usize = SECTOR_SIZE;
-/// Limit on requests in flight: the size of the crate's queue.
-pub const MOST_REQUESTS: usize = 16;
+pub use blk::{BLOCK, Disk, MOST_REQUESTS, Token};
+pub use net::{Broken, Card, MOST_FRAMES};
+
 /// Bytes of a slot for a header or a status byte.
 const PLACE: usize = 64;
 
@@ -41,15 +37,11 @@ pub trait Config: Clone {
     fn window(&self, index: u8) -> Option<(u64, u64)>;
 }
 
-/// A request in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Token(u16);
-
 /// This process's resources, as the crate's trait uses them.
 struct Process {
     bti: Bti,
     windows: Vec<Window>,
-    /// All memory that the device may access, except for data buffers.
+    /// All memory that the crate made accessible to the device.
     memory: Mutex<Vec<Dma>>,
     /// For each data buffer: address in this process, length, address for the device.
     buffers: Mutex<Vec<(usize, usize, u64)>>,
@@ -209,12 +201,27 @@ struct Interrupting {
     common: NonNull<u8>,
 }
 
+/// How often the driver looks whether a device has stopped.
+const RESET_LOOKS: u32 = 10_000_000;
+
 /// Offsets in the common configuration structure.
 const MSIX_CONFIG: usize = 0x10;
 const QUEUE_SELECT: usize = 0x16;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
 
 impl Interrupting {
+    /// Resets the device and waits until it has stopped.
+    fn reset(&mut self) -> Result<(), String> {
+        self.set_status(DeviceStatus::empty());
+        for _ in 0..RESET_LOOKS {
+            if self.get_status().is_empty() {
+                return Ok(());
+            }
+            core::hint::spin_loop();
+        }
+        Err("the device does not stop".to_string())
+    }
+
     fn write(&self, offset: usize, value: u16) {
         // SAFETY: `common` is the mapped common configuration, of 56 bytes or more, aligned to four.
         unsafe { self.common.add(offset).cast::<u16>().write_volatile(value) };
@@ -276,136 +283,29 @@ impl Transport for Interrupting {
     }
 }
 
-/// A request that the device is processing.
-struct Pending {
-    write: bool,
-    /// The data, in a [`Dma`] buffer.
-    data: NonNull<[u8]>,
-    /// Header and status. Their address in this process must not change until the request is complete.
-    small: Box<(BlkReq, BlkResp)>,
-}
-
-/// A virtio disk.
-pub struct Disk {
-    device: VirtIOBlk<Memory, Interrupting>,
-    /// Requests in flight, indexed by the queue's tokens.
-    pending: [Option<Pending>; MOST_REQUESTS],
-}
-
-// SAFETY: the pointers point to mappings of the process, and are used only through `&mut Disk`.
-unsafe impl Send for Disk {}
-
-impl Disk {
-    /// Resets the device and initialises it. After the reset the device accesses no memory of an earlier driver, so
-    /// that driver's quarantined memory is released then.
-    ///
-    /// # Errors
-    /// A sentence for the log.
-    pub fn new(config: impl Config, windows: Vec<Window>, bti: &Bti) -> Result<Disk, String> {
-        let step = |what: &'static str| move |error: zx::Status| std::format!("{what}: {error}");
-        let process = Process {
-            bti: bti.duplicate(Rights::SAME_RIGHTS).map_err(step("the BTI"))?,
-            windows,
-            memory: Mutex::default(),
-            buffers: Mutex::default(),
-            places: Mutex::new(Places::new(bti).map_err(step("a page for requests"))?),
-        };
-        PROCESS.set(process).map_err(|_| "a process drives one device".to_string())?;
-        let function = DeviceFunction { bus: 0, device: 0, function: 0 };
-        let common = common_config(&config).ok_or("it has no common configuration in a window")?;
-        let mut root = PciRoot::new(Registers { config, written: [None; 6] });
-        let inner = PciTransport::new::<Memory, _>(&mut root, function).map_err(|error| error.to_string())?;
-        let mut transport = Interrupting { inner, common };
-        transport.set_status(DeviceStatus::empty());
-        while !transport.get_status().is_empty() {
-            core::hint::spin_loop();
-        }
-        bti.release_quarantine().map_err(step("the memory of an earlier driver"))?;
-        let mut device = VirtIOBlk::new(transport).map_err(|error| error.to_string())?;
-        device.enable_interrupts();
-        Ok(Disk { device, pending: [const { None }; MOST_REQUESTS] })
-    }
-
-    /// Number of blocks.
-    pub fn blocks(&self) -> u64 {
-        self.device.capacity()
-    }
-
-    /// Whether the disk is read-only.
-    pub fn read_only(&self) -> bool {
-        self.device.readonly()
-    }
-
-    /// Number of requests in flight.
-    pub fn under_way(&self) -> usize {
-        self.pending.iter().flatten().count()
-    }
-
-    /// Registers a buffer for data. It must exist until [`Disk::forget`].
-    pub fn learn(&mut self, buffer: &Dma) {
-        if let Some(process) = PROCESS.get() {
-            locked(&process.buffers).push((buffer.mapped().addr().get(), buffer.len(), buffer.address()));
-        }
-    }
-
-    /// Unregisters a buffer. No request in flight may use it.
-    pub fn forget(&mut self, buffer: &Dma) {
-        if let Some(process) = PROCESS.get() {
-            locked(&process.buffers).retain(|(at, ..)| *at != buffer.mapped().addr().get());
-        }
-    }
-
-    /// Submits a read or write of `blocks` blocks from `block` on, to or from `buffer` at `offset`. Returns `None` if
-    /// too many requests are in flight or a range is invalid.
-    pub fn submit(&mut self, write: bool, block: u64, blocks: u32, buffer: &Dma, offset: usize) -> Option<Token> {
-        let len = (blocks as usize).checked_mul(BLOCK)?;
-        let in_buffer = offset.checked_add(len)? <= buffer.len();
-        let on_disk = block.checked_add(blocks.into())? <= self.blocks();
-        if blocks == 0 || !in_buffer || !on_disk || self.under_way() == MOST_REQUESTS {
-            return None;
-        }
-        // SAFETY: the range is inside the buffer's mapping, as checked above.
-        let data = NonNull::slice_from_raw_parts(unsafe { buffer.mapped().add(offset) }, len);
-        let mut small = Box::new((BlkReq::default(), BlkResp::default()));
-        let (request, response) = (&mut small.0, &mut small.1);
-        let block = usize::try_from(block).ok()?;
-        // SAFETY: `pending` keeps the small parts at their address, and callers of `learn` keep the buffer; this
-        // process does not access either until the request is complete. (The crate uses the slice of data only as an
-        // address.)
-        let token = unsafe {
-            match write {
-                true => self.device.write_blocks_nb(block, request, data.as_ref(), response),
-                false => self.device.read_blocks_nb(block, request, &mut *data.as_ptr(), response),
-            }
-        };
-        let token = token.ok()?;
-        *self.pending.get_mut(usize::from(token))? = Some(Pending { write, data, small });
-        Some(Token(token))
-    }
-
-    /// Takes a completed request and whether it succeeded; `None` if no request is complete.
-    pub fn done(&mut self) -> Option<(Token, bool)> {
-        // The crate has told the device at which request to interrupt. The device must see that before the driver looks
-        // for more completed requests; otherwise a request that completes in between would raise no interrupt and go
-        // unnoticed.
-        fence(Ordering::SeqCst);
-        let token = self.device.peek_used()?;
-        let Pending { write, data, mut small } = self.pending.get_mut(usize::from(token))?.take()?;
-        let (request, response) = (&small.0, &mut small.1);
-        // SAFETY: these are the parts that the request was submitted with.
-        let result = unsafe {
-            match write {
-                true => self.device.complete_write_blocks(token, request, data.as_ref(), response),
-                false => self.device.complete_read_blocks(token, request, &mut *data.as_ptr(), response),
-            }
-        };
-        Some((Token(token), result.is_ok()))
-    }
-
-    /// Makes the device write its cache to the disk, and waits for that. Returns `None` while requests are in flight.
-    pub fn flush(&mut self) -> Option<bool> {
-        (self.under_way() == 0).then(|| self.device.flush().is_ok())
-    }
+/// Finds the device's registers, resets it, and waits for the reset. After that it accesses no memory of an earlier
+/// driver, so that driver's quarantined memory is released then.
+///
+/// # Errors
+/// A sentence for the log.
+fn open(config: impl Config, windows: Vec<Window>, bti: &Bti) -> Result<Interrupting, String> {
+    let step = |what: &'static str| move |error: zx::Status| std::format!("{what}: {error}");
+    let process = Process {
+        bti: bti.duplicate(Rights::SAME_RIGHTS).map_err(step("the BTI"))?,
+        windows,
+        memory: Mutex::default(),
+        buffers: Mutex::default(),
+        places: Mutex::new(Places::new(bti).map_err(step("a page for requests"))?),
+    };
+    PROCESS.set(process).map_err(|_| "a process drives one device".to_string())?;
+    let function = DeviceFunction { bus: 0, device: 0, function: 0 };
+    let common = common_config(&config).ok_or("it has no common configuration in a window")?;
+    let mut root = PciRoot::new(Registers { config, written: [None; 6] });
+    let inner = PciTransport::new::<Memory, _>(&mut root, function).map_err(|error| error.to_string())?;
+    let mut transport = Interrupting { inner, common };
+    transport.reset()?;
+    bti.release_quarantine().map_err(step("the memory of an earlier driver"))?;
+    Ok(transport)
 }
 
 /// Finds the common configuration structure: the vendor-specific capability of type 1 holds its BAR and offset.

@@ -1,0 +1,348 @@
+//! The client's side of the card's protocol: the crate `netdevice` has its steps. Nothing here waits.
+//!
+//! When the driver has ended, this connects to the next one. Frames in flight are lost, and TCP sends them again.
+
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use netdevice::{
+    ANSWER, DESCRIPTOR, Descriptor, ELEMENT, FRAME_ETHERNET, Info, OPEN_HANDLES, Owned, Request, decode_answer,
+};
+use network::wire::Wire;
+use smoltcp::time::{Duration, Instant};
+use zx::{AsHandleRef, Channel, Fifo, Mapping, Port, Signals, Status, Unowned, Vmar, Vmo};
+
+use crate::data_sockets::{SERVICE, key};
+
+/// The driver's name among the services that this one uses.
+const DRIVER: &str = "net0";
+/// Packets of the port: the driver's channel, numbers of frames that came in, numbers of buffers that are free.
+pub const CHANNEL: u64 = 1;
+pub const RX: u64 = 2;
+pub const TX: u64 = 3;
+
+/// Bytes of a buffer. It divides a page.
+const BUFFER: usize = 2048;
+/// Numbers that are read from a FIFO at a time.
+const BATCH: usize = 64;
+/// Free buffers to send, below which this side looks for more, and below which it waits for more.
+const FEW: usize = 64;
+const ALMOST_NONE: usize = 16;
+/// Time between an end of the driver and the next connection.
+const AGAIN: Duration = Duration::from_millis(50);
+
+static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
+
+/// The connection to the driver.
+pub struct CardSession {
+    port: Rc<Port>,
+    state: State,
+}
+
+enum State {
+    /// The next connection is made then.
+    Ended(Instant),
+    /// Step 1: the driver was asked what it is.
+    Asked(Channel),
+    /// Step 2: the driver was asked for a session.
+    Opening(Channel, Info, Memory),
+    Open(Open),
+}
+
+/// The VMOs of a session.
+struct Memory {
+    descriptors: Mapping<'static>,
+    frames: Mapping<'static>,
+    /// Numbers below this are of buffers to receive.
+    receive: u16,
+    /// Number of descriptors.
+    count: u16,
+}
+
+struct Open {
+    channel: Channel,
+    rx: Fifo,
+    tx: Fifo,
+    memory: Memory,
+    /// Bytes of a frame at most.
+    longest: usize,
+    /// Buffers to send that are free.
+    free: Vec<u16>,
+    /// The driver's descriptors.
+    given: Owned,
+    /// A packet is requested for free buffers.
+    awaits: bool,
+}
+
+/// What the driver said.
+pub enum News {
+    /// There is a session with this card.
+    Card(Info),
+    /// Nothing that matters.
+    Nothing,
+}
+
+impl CardSession {
+    /// Connects to the driver, if the machine has a card.
+    pub fn new(port: Rc<Port>) -> Option<CardSession> {
+        let channel = service::uses(0).ok()?;
+        let mut session = CardSession { port, state: State::Ended(Instant::ZERO) };
+        session.ask(channel);
+        Some(session)
+    }
+
+    /// When this wants to be called again. `None`: after the next packet.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Ended(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Makes the next connection when its time has come.
+    pub fn tick(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|at| at <= now) {
+            match zx::startup::connect(DRIVER) {
+                Ok(channel) => self.ask(channel),
+                Err(_) => self.end(now),
+            }
+        }
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.state = State::Ended(now + AGAIN);
+    }
+
+    fn ask(&mut self, channel: Channel) {
+        let asked = channel.write(&Request::Info.to_bytes(1), []).and_then(|()| self.watch(&channel));
+        if asked.is_ok() {
+            self.state = State::Asked(channel);
+        }
+    }
+
+    fn watch(&self, channel: &Channel) -> zx::Result<()> {
+        let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
+        channel.wait_async(&self.port, key(CHANNEL, SERVICE), signals, 0)
+    }
+
+    /// The driver has answered, or has ended.
+    pub fn message(&mut self, now: Instant) -> News {
+        let state = std::mem::replace(&mut self.state, State::Ended(now + AGAIN));
+        match self.next(state) {
+            Ok((state, news)) => {
+                self.state = state;
+                news
+            }
+            Err(Status::PEER_CLOSED) => News::Nothing,
+            Err(status) => {
+                eprintln!("the network card's driver: {status}; trying again");
+                News::Nothing
+            }
+        }
+    }
+
+    fn next(&self, state: State) -> zx::Result<(State, News)> {
+        let mut bytes = [0; ANSWER];
+        let mut handles = [const { None }; OPEN_HANDLES];
+        let channel = match &state {
+            State::Asked(channel) | State::Opening(channel, ..) | State::Open(Open { channel, .. }) => channel,
+            State::Ended(_) => return Ok((state, News::Nothing)),
+        };
+        let size = match channel.read(&mut bytes, &mut handles) {
+            Ok(size) => size,
+            Err((Status::SHOULD_WAIT, _)) => {
+                self.watch(channel)?;
+                return Ok((state, News::Nothing));
+            }
+            Err((status, _)) => return Err(status),
+        };
+        let (status, info) = decode_answer(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)?;
+        if status != 0 {
+            return Err(Status(status));
+        }
+        self.watch(channel)?;
+        match (state, handles) {
+            (State::Asked(channel), _) => {
+                let memory = self.open(&channel, &info)?;
+                Ok((State::Opening(channel, info, memory), News::Nothing))
+            }
+            (State::Opening(channel, info, memory), [Some(rx), Some(tx)]) => {
+                let open = Open::new(channel, rx.into(), tx.into(), memory, &info)?;
+                Ok((State::Open(open), News::Card(info)))
+            }
+            _ => Err(Status::IO_DATA_INTEGRITY),
+        }
+    }
+
+    /// Step 2: makes the VMOs, and asks for a session.
+    fn open(&self, channel: &Channel, info: &Info) -> zx::Result<Memory> {
+        // While the driver fills some buffers, frames lie in the others.
+        let receive = 2 * info.rx_depth.min(256);
+        let count = receive + info.tx_depth.min(256);
+        if receive == 0 || count == receive || (info.max_frame_length as usize) > BUFFER {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let of_frames = usize::from(count) * BUFFER;
+        let of_descriptors = (usize::from(count) * DESCRIPTOR).next_multiple_of(4096);
+        if of_frames > info.max_vmo_length as usize {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let make = |len: usize| {
+            let vmo = Vmo::create(len as u64, 0)?;
+            let mapping = ROOT.map_here(abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE, &vmo, 0, len)?;
+            Ok::<_, Status>((vmo, mapping))
+        };
+        let (descriptors_vmo, descriptors) = make(of_descriptors)?;
+        let (frames_vmo, frames) = make(of_frames)?;
+        let request = Request::Open { descriptor_count: count }.to_bytes(2);
+        channel.write(&request, [descriptors_vmo.into(), frames_vmo.into()])?;
+        Ok(Memory { descriptors, frames, receive, count })
+    }
+
+    /// Gives frames that came in to the stack. Returns whether there may be more.
+    pub fn receive(&mut self, wire: &mut Wire, now: Instant) -> bool {
+        let State::Open(open) = &mut self.state else { return false };
+        match open.receive(wire, &self.port) {
+            Ok(more) => more,
+            Err(_) => {
+                self.end(now);
+                false
+            }
+        }
+    }
+
+    /// Sends the stack's frames, and returns how many more there is room for.
+    pub fn send(&mut self, wire: &mut Wire, now: Instant) -> usize {
+        let State::Open(open) = &mut self.state else {
+            // They are lost, as on a wire that is not there.
+            while let Some(frame) = wire.take() {
+                wire.keep(frame);
+            }
+            return 0;
+        };
+        match open.send(wire, &self.port) {
+            Ok(()) => open.free.len(),
+            Err(_) => {
+                self.end(now);
+                0
+            }
+        }
+    }
+
+    /// There are free buffers to send.
+    pub fn may_send(&mut self) {
+        if let State::Open(open) = &mut self.state {
+            open.awaits = false;
+        }
+    }
+}
+
+impl Open {
+    fn new(channel: Channel, rx: Fifo, tx: Fifo, memory: Memory, info: &Info) -> zx::Result<Open> {
+        let (receive, count) = (memory.receive, memory.count);
+        let longest = info.max_frame_length as usize;
+        let given = Owned::new(count);
+        let free = (receive..count).rev().collect();
+        let mut open = Open { channel, rx, tx, memory, longest, free, given, awaits: false };
+        for number in 0..receive {
+            open.describe(number, BUFFER)?;
+        }
+        let numbers: Vec<u16> = (0..receive).collect();
+        open.give(&numbers, |open| &open.rx)?;
+        Ok(open)
+    }
+
+    fn describe(&self, number: u16, len: usize) -> zx::Result<()> {
+        let descriptor = Descriptor {
+            frame_type: FRAME_ETHERNET,
+            offset: (usize::from(number) * BUFFER) as u64,
+            data_length: len as u32,
+            ..Descriptor::default()
+        };
+        self.memory.descriptors.write(usize::from(number) * DESCRIPTOR, &descriptor.to_bytes())
+    }
+
+    /// Gives descriptors to the driver.
+    fn give(&mut self, numbers: &[u16], fifo: fn(&Open) -> &Fifo) -> zx::Result<()> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        for number in numbers {
+            self.given.take(*number).map_err(|_| Status::BAD_STATE)?;
+        }
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let written = fifo(self).write(ELEMENT, &bytes)?;
+        if written == numbers.len() { Ok(()) } else { Err(Status::BAD_STATE) }
+    }
+
+    /// Takes descriptors from the driver.
+    fn take(&mut self, fifo: fn(&Open) -> &Fifo) -> zx::Result<Vec<u16>> {
+        let mut bytes = [0; BATCH * ELEMENT];
+        let count = match fifo(self).read(ELEMENT, &mut bytes) {
+            Ok(count) => count,
+            Err(Status::SHOULD_WAIT) => return Ok(Vec::new()),
+            Err(status) => return Err(status),
+        };
+        let (numbers, _) = bytes.as_chunks::<ELEMENT>();
+        let numbers: Vec<u16> = numbers.iter().take(count).map(|number| u16::from_le_bytes(*number)).collect();
+        for number in &numbers {
+            self.given.give(*number).map_err(|_| Status::IO_DATA_INTEGRITY)?;
+        }
+        Ok(numbers)
+    }
+
+    fn await_rx(&self, port: &Port) -> zx::Result<()> {
+        self.rx.wait_async(port, key(RX, SERVICE), Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED, 0)
+    }
+
+    /// Step 3. Returns whether there may be more; if not, a packet is requested.
+    fn receive(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<bool> {
+        let numbers = self.take(|open| &open.rx)?;
+        if numbers.is_empty() {
+            self.await_rx(port)?;
+            return Ok(false);
+        }
+        for number in &numbers {
+            let mut bytes = [0; DESCRIPTOR];
+            self.memory.descriptors.read(usize::from(*number) * DESCRIPTOR, &mut bytes)?;
+            let len = Descriptor::from_bytes(&bytes).data_length as usize;
+            // A frame that is too long for its network was not meant for this machine.
+            if *number < self.memory.receive && len <= self.longest {
+                let mut frame = wire.buffer();
+                frame.resize(len, 0);
+                self.memory.frames.read(usize::from(*number) * BUFFER, &mut frame)?;
+                wire.put(frame);
+            }
+            self.describe(*number, BUFFER)?;
+        }
+        self.give(&numbers, |open| &open.rx)?;
+        Ok(true)
+    }
+
+    /// Step 4.
+    fn send(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<()> {
+        let mut numbers = Vec::new();
+        while let Some(frame) = wire.take() {
+            if let Some(number) = self.free.pop() {
+                self.memory.frames.write(usize::from(number) * BUFFER, &frame)?;
+                self.describe(number, frame.len())?;
+                numbers.push(number);
+            }
+            wire.keep(frame);
+        }
+        self.give(&numbers, |open| &open.tx)?;
+        while self.free.len() < FEW {
+            let numbers = self.take(|open| &open.tx)?;
+            if numbers.is_empty() {
+                break;
+            }
+            self.free.extend(numbers);
+        }
+        if self.free.len() < ALMOST_NONE && !self.awaits {
+            let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
+            self.tx.wait_async(port, key(TX, SERVICE), signals, 0)?;
+            self.awaits = true;
+        }
+        Ok(())
+    }
+}
