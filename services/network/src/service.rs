@@ -34,6 +34,10 @@ const HANDLES: usize = 3;
 /// Delay before a wait that failed for lack of memory is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
+/// How long the first sockets wait for the card's address. Without this, a program that starts with the machine would
+/// find that there is no network.
+const SETTLE: Duration = Duration::from_seconds(5);
+
 /// What a channel stands for.
 #[derive(Clone, Copy)]
 enum ChannelRole {
@@ -73,6 +77,10 @@ struct Service {
     stack: Stack<Sockets>,
     card: Option<CardSession>,
     addressing: Addressing,
+    /// Until then, sockets wait for the card's address. `None`: they do not wait any more.
+    settles: Option<MonotonicInstant>,
+    /// Clients' channels with requests that wait for that.
+    early: Vec<(Program, u64)>,
     /// There may be more frames of the card's.
     frames: bool,
     ends: ChannelEnds,
@@ -99,6 +107,8 @@ pub fn run() -> Result<(), String> {
     let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
     let card = CardSession::new(port.clone());
     let mut service = Service {
+        settles: card.as_ref().map(|_| MonotonicInstant::after(SETTLE)),
+        early: Vec::new(),
         card,
         addressing,
         frames: false,
@@ -152,6 +162,10 @@ impl Service {
                 Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
                 None => MonotonicInstant::INFINITE,
             };
+            self.settle();
+            if let Some(at) = self.settles {
+                deadline = deadline.min(at);
+            }
             if !self.fair_queue.is_empty() || self.frames {
                 deadline = MonotonicInstant::ZERO;
             }
@@ -176,6 +190,16 @@ impl Service {
             }
         }
         next.into_iter().chain(card.deadline()).min()
+    }
+
+    /// Serves the waiting clients once the card has an address, or has had time enough.
+    fn settle(&mut self) {
+        if self.settles.is_some_and(|at| self.stack.card_network().is_some() || at <= MonotonicInstant::now()) {
+            self.settles = None;
+            for (program, number) in self.early.drain(..) {
+                self.fair_queue.push(program, Step::Message(number));
+            }
+        }
     }
 
     /// A packet of the service's own.
@@ -254,6 +278,11 @@ impl Service {
     /// Handles one message of a channel, or its end. A client that breaks the rules or does not read its answers is
     /// disconnected, as one that has closed its channel.
     fn control(&mut self, number: u64) {
+        let Some(control) = self.controls.get(&number) else { return };
+        if self.settles.is_some() && matches!(control.holder, ChannelRole::Client) {
+            self.early.push((control.program, number));
+            return;
+        }
         let Some(control) = self.controls.remove(&number) else { return };
         let goes_on = self.message(number, &control).is_ok();
         self.controls.insert(number, control);

@@ -1,0 +1,138 @@
+//! A server that the tests of the network talk to, and a client of a server on the host. Both speak the same lines:
+//!
+//! - `sink N`: it reads N bytes, and answers with their SHA-256;
+//! - `source N`: it sends N bytes, as [`network_tests::bytes`] makes them;
+//! - `echo`: it sends back what it gets;
+//! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
+//! - `killed`: how often it has done so;
+//! - `exit N`: it ends.
+#![forbid(unsafe_code)]
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::exit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use network_tests::{bytes, digest};
+
+/// How often a service was killed.
+static KILLED: AtomicUsize = AtomicUsize::new(0);
+
+fn serve(stream: TcpStream) -> io::Result<()> {
+    let mut from = BufReader::with_capacity(64 << 10, stream.try_clone()?);
+    let mut to = stream;
+    let mut line = String::new();
+    while from.read_line(&mut line)? > 0 {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0_usize);
+        match words.first().copied() {
+            Some("sink") => writeln!(to, "{}", digest(&mut from, number(1))?)?,
+            Some("source") => bytes(number(1)).try_for_each(|part| to.write_all(&part))?,
+            Some("echo") => return io::copy(&mut from, &mut to).map(drop),
+            Some("kill") => {
+                let name = words.get(1).copied().unwrap_or_default().to_owned();
+                let (times, pause) = (number(2), number(3));
+                thread::spawn(move || kill(&name, times, pause));
+                writeln!(to, "killing")?;
+            }
+            Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
+            Some("exit") => exit(number(1) as i32),
+            _ => writeln!(to, "no such line")?,
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Kills a service again and again.
+#[cfg(target_os = "fuchsia")]
+fn kill(name: &str, times: usize, pause: usize) {
+    use zx::{AsHandleRef, Handle, Job, Process, Rights};
+
+    /// Type of the start handle (`PA_USER0`) for the job of all tasks.
+    const TASKS: u32 = 0xf0;
+
+    fn find(job: &Job, name: &str) -> Option<Process> {
+        let mut koids = [0; 64];
+        let processes = job.processes(&mut koids).ok()?.actual;
+        let found = koids[..processes.min(64)].iter().find_map(|koid| {
+            let process = Process::from(job.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
+            let its = process.get_name().ok()?;
+            its.split(|byte| *byte == 0).next().is_some_and(|its| its == name.as_bytes()).then_some(process)
+        });
+        let jobs = job.children(&mut koids).ok()?.actual;
+        let child = |koid: &u64| job.get_child(*koid, Rights::SAME_RIGHTS).map(Job::from);
+        found.or_else(|| koids[..jobs.min(64)].iter().find_map(|koid| find(&child(koid).ok()?, name)))
+    }
+
+    let Some(all) = zx::startup::take(TASKS, 0).map(|handle: Handle| Job::from(handle)) else {
+        println!("this program may not look at all tasks");
+        return;
+    };
+    while KILLED.load(Ordering::Relaxed) < times {
+        thread::sleep(std::time::Duration::from_millis(pause as u64));
+        if let Some(process) = find(&all, name)
+            && process.kill().is_ok()
+        {
+            KILLED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    println!("killed {name} {times} times");
+}
+
+#[cfg(not(target_os = "fuchsia"))]
+fn kill(_name: &str, _times: usize, _pause: usize) {}
+
+/// Asks a server for bytes, and sends it some.
+fn fetch(address: &str, len: usize) -> io::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    writeln!(stream, "source {len}")?;
+    let got = digest(&mut stream, len)?;
+    writeln!(stream, "sink {len}")?;
+    bytes(len).try_for_each(|part| stream.write_all(&part))?;
+    let mut said = String::new();
+    BufReader::new(&stream).read_line(&mut said)?;
+    println!("{} {got} {}", stream.peer_addr()?, said.trim());
+    Ok(())
+}
+
+/// Sends datagrams, and prints what comes back.
+fn datagrams(address: &str, count: usize) -> io::Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect(address)?;
+    let mut buffer = [0; 2048];
+    for number in 0..count {
+        let sent = vec![number as u8; 1 + number * 1471 / count.max(2)];
+        socket.send(&sent)?;
+        let received = socket.recv(&mut buffer)?;
+        if buffer[..received] != sent {
+            return Err(io::Error::other(format!("datagram {number} came back changed")));
+        }
+    }
+    println!("{count} datagrams came back");
+    Ok(())
+}
+
+fn main() -> io::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["serve", address] => {
+            let listener = TcpListener::bind(address)?;
+            println!("serving");
+            for stream in listener.incoming() {
+                let stream = stream?;
+                thread::spawn(move || {
+                    if let Err(error) = serve(stream) {
+                        println!("a connection ended: {error}");
+                    }
+                });
+            }
+            Ok(())
+        }
+        ["fetch", address, len] => fetch(address, len.parse().map_err(io::Error::other)?),
+        ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
+        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT")),
+    }
+}

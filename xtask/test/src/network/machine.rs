@@ -1,0 +1,170 @@
+//! A machine with a network card, and the program `network-peer` in it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use super::wire::{self, Faults};
+use crate::Context;
+use crate::drivers::output;
+use xtask_build::devices::Network;
+use xtask_run::{Capture, PATIENCE, qemu};
+
+/// What is behind the card.
+pub enum Back {
+    /// QEMU's user network.
+    User,
+    /// The same, behind a wire with faults.
+    Wire(Faults),
+}
+
+/// A machine that serves at a port of the host's.
+pub struct Machine {
+    port: u16,
+    /// It has ended, so waiting for it is of no use.
+    over: Arc<AtomicBool>,
+}
+
+/// The test program in a machine.
+pub fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a>> {
+    let mut capture = Capture::new(context.built_with_tests()?, Path::new("network-peer"));
+    capture.tests = true;
+    capture.args = args.iter().map(ToString::to_string).collect();
+    Ok(capture)
+}
+
+/// A card with this behind it.
+pub fn network(netdev: String, capture: Option<PathBuf>) -> Network {
+    Network { netdev, capture }
+}
+
+/// The digest of a transfer's bytes.
+pub fn digest_of(len: usize) -> Result<String> {
+    let bytes: Vec<u8> = network_tests::bytes(len).flatten().collect();
+    Ok(network_tests::digest(&mut bytes.as_slice(), len)?)
+}
+
+/// A port that is free now.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// QEMU without a machine: its user network at one end of a wire.
+struct UserNetwork(Child);
+
+impl Drop for UserNetwork {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl UserNetwork {
+    fn start(socket: &Path, forward: &str) -> Result<UserNetwork> {
+        let mut command = qemu::mortal();
+        command.args(["-machine", "none", "-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg"]);
+        command.args(["-netdev", &format!("user,id=user,{forward}")]);
+        command.arg("-netdev");
+        command.arg(format!("stream,id=wire,server=off,addr.type=unix,addr.path={}", socket.display()));
+        command.args(["-netdev", "hubport,id=one,hubid=0,netdev=user", "-netdev", "hubport,id=two,hubid=0,netdev=wire"]);
+        // It says that it has no machine.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(UserNetwork(command.spawn().context("cannot start QEMU")?))
+    }
+}
+
+impl Machine {
+    /// Boots the machine with the server, does something with it, and ends it. Returns its output.
+    ///
+    /// # Errors
+    /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
+    pub fn run(
+        context: &Context<'_>,
+        back: Back,
+        act: impl FnOnce(&Machine) -> Result<()>,
+    ) -> Result<(String, String)> {
+        let mut capture = capture(context, &["serve", "0.0.0.0:7"])?;
+        let folder = qemu::runtime_folder()?;
+        let frames = folder.path().join("frames.pcap");
+        let port = free_port()?;
+        let forward = format!("hostfwd=tcp:127.0.0.1:{port}-:7");
+        let _network = match back {
+            Back::User => {
+                capture.devices.network = Some(network(format!("user,{forward}"), Some(frames.clone())));
+                None
+            }
+            Back::Wire(faults) => {
+                let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
+                wire::start(&near, &far, faults)?;
+                let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
+                capture.devices.network = Some(network(netdev, Some(frames.clone())));
+                Some(UserNetwork::start(&far, &forward)?)
+            }
+        };
+        let over = Arc::new(AtomicBool::new(false));
+        let machine = Machine { port, over: over.clone() };
+        let result = thread::scope(|scope| {
+            let runs = scope.spawn(|| {
+                let outcome = output(&capture, 0);
+                over.store(true, Ordering::Relaxed);
+                outcome
+            });
+            let acted = machine.ready().and_then(|()| act(&machine));
+            let ended = machine.connect().and_then(|mut stream| Ok(writeln!(stream, "exit 0")?));
+            let said = runs.join().unwrap_or_else(|_| bail!("the machine's thread failed"));
+            match (acted, said) {
+                (Ok(()), Ok(said)) => ended.map(|()| said),
+                (Err(error), Ok((stdout, stderr))) => Err(error.context(format!("{stdout}{stderr}"))),
+                (Ok(()), Err(error)) => Err(error),
+                (Err(error), Err(said)) => Err(error.context(said)),
+            }
+        });
+        result.map_err(|error| match keep(&frames) {
+            Ok(kept) => error.context(format!("its frames are in {}", kept.display())),
+            Err(_) => error,
+        })
+    }
+
+    /// A connection to the server.
+    pub fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).context("cannot connect to the machine")?;
+        // Only a machine that stands still reaches it.
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+
+    /// Waits until the server answers. QEMU takes connections for it before that.
+    fn ready(&self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE && !self.over.load(Ordering::Relaxed) {
+            let answers = self.connect().is_ok_and(|mut stream| {
+                let mut bytes = [0; 2];
+                write!(stream, "echo\nhi").is_ok() && stream.read_exact(&mut bytes).is_ok() && &bytes == b"hi"
+            });
+            if answers {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        bail!("the machine's server does not answer")
+    }
+}
+
+/// Keeps the frames of a test that failed.
+fn keep(frames: &Path) -> Result<PathBuf> {
+    let folder: TempDir = tempfile::Builder::new().prefix("hafnon-frames-").tempdir_in(env::temp_dir())?;
+    let kept = folder.keep().join("frames.pcap");
+    fs::copy(frames, &kept)?;
+    Ok(kept)
+}

@@ -1,0 +1,184 @@
+//! The network: the card, its driver and the TCP/IP service, with the host as the other side.
+//!
+//! The host reaches the machine through QEMU's user network, whose TCP is not ours. Where a test needs a bad wire, a
+//! second QEMU without a machine is that network, and the test passes the frames between the two ([`wire`]).
+
+mod machine;
+mod wire;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Context, Test, expect, expect_part};
+use machine::{Back, Machine, digest_of};
+use wire::Faults;
+use xtask_run::Capture;
+
+/// Bytes of a transfer.
+const LEN: usize = 8 << 20;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![
+        Test::one("network.service-dies", service_dies),
+        Test::one("network.host-to-system", host_to_system),
+        Test::one("network.system-to-host", system_to_host),
+        Test::one("network.datagrams", datagrams),
+        Test::one("network.many-connections", many_connections),
+        Test::one("network.driver-dies", driver_dies),
+        Test::one("network.bad-wire", bad_wire),
+        Test::one("network.hostile-frames", hostile_frames),
+    ]
+}
+
+fn service_dies(context: &Context<'_>) -> Result<()> {
+    let capture = Capture::new(context.built()?, Path::new("network-check"));
+    let (stdout, stderr) = super::drivers::output(&capture, 0)?;
+    expect_part("standard output", &stdout, "as it should be")?;
+    expect("how often its end was told", &stderr.matches("the service network ended (-1024)").count(), &1)
+}
+
+/// The next line of the machine's. No more bytes follow it yet.
+fn line(stream: &TcpStream) -> Result<String> {
+    let mut said = String::new();
+    BufReader::new(stream).read_line(&mut said)?;
+    Ok(said.trim().to_owned())
+}
+
+/// Transfers `len` bytes in both directions over one connection.
+fn transfer(machine: &Machine, len: usize) -> Result<()> {
+    let mut stream = machine.connect()?;
+    writeln!(stream, "source {len}")?;
+    let got = network_tests::digest(&mut stream, len).context("from the machine")?;
+    expect("the bytes from the machine", &got, &digest_of(len)?)?;
+    writeln!(stream, "sink {len}")?;
+    network_tests::bytes(len).try_for_each(|part| stream.write_all(&part)).context("to the machine")?;
+    expect("the bytes to the machine", &line(&stream)?, &digest_of(len)?)
+}
+
+fn host_to_system(context: &Context<'_>) -> Result<()> {
+    Machine::run(context, Back::User, |machine| transfer(machine, 2 * LEN))?;
+    Ok(())
+}
+
+/// Runs the program as a client of a server on the host, which it reaches at 10.0.2.2.
+fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
+    let mut capture = machine::capture(context, args)?;
+    capture.devices.network = Some(machine::network("user".into(), None));
+    Ok(super::drivers::output(&capture, 0)?.0)
+}
+
+fn system_to_host(context: &Context<'_>) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
+    let port = listener.local_addr()?.port();
+    let served = thread::spawn(move || -> Result<String> {
+        let (stream, _) = listener.accept()?;
+        let mut from = BufReader::new(stream.try_clone()?);
+        let mut to = stream;
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        expect("the first line", &line.trim(), &format!("source {LEN}").as_str())?;
+        network_tests::bytes(LEN).try_for_each(|part| to.write_all(&part))?;
+        line.clear();
+        from.read_line(&mut line)?;
+        expect("the second line", &line.trim(), &format!("sink {LEN}").as_str())?;
+        let got = network_tests::digest(&mut from, LEN)?;
+        writeln!(to, "{got}")?;
+        Ok(got)
+    });
+    let stdout = client(context, &["fetch", &format!("10.0.2.2:{port}"), &LEN.to_string()])?;
+    let sum = digest_of(LEN)?;
+    expect("standard output", &stdout.as_str(), &format!("10.0.2.2:{port} {sum} {sum}\n").as_str())?;
+    match served.join() {
+        Ok(got) => expect("the bytes from the machine", &got?, &sum),
+        Err(_) => bail!("the server on the host failed"),
+    }
+}
+
+fn datagrams(context: &Context<'_>) -> Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0").context("cannot bind on the host")?;
+    let port = socket.local_addr()?.port();
+    // It ends with this process.
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..count], from);
+        }
+    });
+    let stdout = client(context, &["datagrams", &format!("10.0.2.2:{port}"), "500"])?;
+    expect("standard output", &stdout.as_str(), &"500 datagrams came back\n")
+}
+
+/// Connections that are open at the same time, each with bytes of its own.
+fn many_connections(context: &Context<'_>) -> Result<()> {
+    const CONNECTIONS: usize = 300;
+    Machine::run(context, Back::User, |machine| {
+        let mut streams = Vec::new();
+        for number in 0..CONNECTIONS {
+            let mut stream = machine.connect().with_context(|| format!("connection {number}"))?;
+            // QEMU's network takes one connection of the host's at a time. The next one would wait for a second.
+            writeln!(stream, "killed")?;
+            expect("an answer", &line(&stream)?.as_str(), &"0")?;
+            writeln!(stream, "echo")?;
+            streams.push(stream);
+        }
+        for (number, stream) in streams.iter_mut().enumerate() {
+            write!(stream, "this is {number:04}")?;
+        }
+        for (number, stream) in streams.iter_mut().enumerate() {
+            let mut bytes = [0; 12];
+            stream.read_exact(&mut bytes).with_context(|| format!("connection {number}"))?;
+            expect("an echo", &String::from_utf8_lossy(&bytes).as_ref(), &format!("this is {number:04}").as_str())?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The driver is killed five times during a transfer. The connection lives, and no byte is wrong.
+fn driver_dies(context: &Context<'_>) -> Result<()> {
+    let (stdout, stderr) = Machine::run(context, Back::User, |machine| {
+        let mut control = machine.connect()?;
+        writeln!(control, "kill virtio-net 5 300")?;
+        expect("an answer", &line(&control)?.as_str(), &"killing")?;
+        // Until all five are over.
+        let mut killed = String::new();
+        for _ in 0..20 {
+            transfer(machine, 2 * LEN)?;
+            writeln!(control, "killed")?;
+            killed = line(&control)?;
+            if killed == "5" {
+                return Ok(());
+            }
+        }
+        bail!("the driver was killed {killed} times, expected 5")
+    })?;
+    expect_part("standard output", &stdout, "killed virtio-net 5 times")?;
+    expect("how often its end was told", &stderr.matches("the service net0 ended (-1024)").count(), &5)
+}
+
+/// Frames are lost, come twice, or overtake others.
+fn bad_wire(context: &Context<'_>) -> Result<()> {
+    for (faults, len) in [
+        (Faults { lost: 1, twice: 1, early: 5, changed: 0 }, LEN),
+        (Faults { lost: 10, twice: 10, early: 20, changed: 5 }, LEN / 4),
+    ] {
+        let passed = Machine::run(context, Back::Wire(faults), |machine| {
+            transfer(machine, len)?;
+            Ok(())
+        });
+        passed.with_context(|| format!("{faults:?}"))?;
+    }
+    Ok(())
+}
+
+/// Frames of all kinds of nonsense come in beside those of a connection.
+fn hostile_frames(context: &Context<'_>) -> Result<()> {
+    let faults = Faults { lost: 0, twice: 0, early: 0, changed: wire::NONSENSE };
+    Machine::run(context, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
+    Ok(())
+}
