@@ -1,17 +1,24 @@
 //! The network card's interface: its addresses, its routes, and its frames.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
-use smoltcp::socket::dhcpv4;
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr};
+use smoltcp::socket::tcp::State;
+use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::time::Instant;
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, TcpControl};
 
 use crate::frames::{self, Frame};
+use crate::half_open::{HalfOpen, Ours};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::Id;
 use crate::socket::{Body, Datagrams, End, Socket};
-use crate::stack::{DataSockets, Expected, Stack, shown};
+use crate::segments::Segment;
+use crate::stack::{DataSockets, Stack, shown};
+use crate::time_wait::TimeWait;
 use crate::wire::Wire;
 
 /// The number of the DHCP client among the smoltcp sockets. Sockets of programs have greater ones.
@@ -19,6 +26,10 @@ pub(crate) const DHCP: Id = 0;
 /// The UDP ports of DHCP's servers and clients.
 const DHCP_SERVER: u16 = 67;
 const DHCP_CLIENT: u16 = 68;
+/// Bytes of the headers of a segment: Ethernet, IPv4 and TCP.
+const SEGMENT_HEADERS: usize = 14 + 20 + 20;
+/// The window scale of smoltcp's sockets, by the size of their buffers.
+const SCALE: u8 = 1;
 /// Bytes of the headers of a datagram on the card: Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
@@ -65,6 +76,10 @@ impl Addressing {
 pub(crate) struct Card {
     pub link: Link,
     mac: EthernetAddress,
+    pub half_open: HalfOpen,
+    pub time_wait: TimeWait,
+    /// Determines initial sequence numbers.
+    secret: [u8; 16],
     /// Sockets that have something to send, and the card has no room.
     starved: HashSet<Id>,
     /// Sockets that may wait for the answer of a neighbour.
@@ -90,6 +105,51 @@ impl Card {
         })
     }
 
+    /// An initial sequence number (RFC 6528): a clock, and a number that depends on the addresses, so that no other
+    /// connection shows it.
+    pub(crate) fn initial_number(&self, here: SocketAddr, peer: SocketAddr, now: Instant) -> i32 {
+        let mut hasher = SipHasher13::new_with_key(&self.secret);
+        (here, peer).hash(&mut hasher);
+        let clock = now.total_micros() / 4;
+        (hasher.finish() as i32).wrapping_add(clock as i32)
+    }
+
+    /// What this side says in answers to connection requests: the same as smoltcp's sockets.
+    fn ours(&self) -> Ours {
+        let max_segment = (self.link.wire.mtu() - SEGMENT_HEADERS) as u16;
+        Ours { mac: self.mac, window: u16::MAX, max_segment, scale: SCALE }
+    }
+
+    /// Repeats answers to connection requests.
+    pub(crate) fn repeat_answers(&mut self, now: Instant) {
+        let ours = self.ours();
+        for answer in self.half_open.due(ours, now) {
+            self.link.wire.send(answer.write());
+        }
+    }
+
+    /// Handles the next frame, a segment of a connection that has no socket. Returns what it acknowledges, if that
+    /// makes it a connection that gets one.
+    fn without_socket(&mut self) -> Option<(Segment, Segment, i32)> {
+        let segment = self.link.wire.next().and_then(Segment::read)?;
+        if let Some((syn, our_seq)) = self.half_open.acknowledged(&segment) {
+            return Some((segment, syn, our_seq));
+        }
+        if segment.control == TcpControl::Rst {
+            self.half_open.reset(&segment);
+        } else if let Some(answer) = self.time_wait.answer(&segment, self.mac) {
+            self.link.wire.send(answer.write());
+        }
+        None
+    }
+
+    /// Whether the next frame belongs to a connection that is not open yet, or has ended.
+    fn knows_next(&mut self, now: Instant) -> bool {
+        self.time_wait.expire(now);
+        let segment = self.link.wire.next().and_then(Segment::read);
+        segment.is_some_and(|segment| self.half_open.has(&segment) || self.time_wait.has(&segment))
+    }
+
     /// Whether packets to this address leave over the card.
     fn reaches(&self, ip: Ipv4Addr) -> bool {
         let Some(network) = self.network() else { return false };
@@ -113,7 +173,16 @@ impl<W: DataSockets> Stack<W> {
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = self.ports.random();
         let interface = Interface::new(config, &mut wire, self.now);
-        self.card = Some(Card { link: Link { interface, wire }, mac, starved: HashSet::new(), asking: HashSet::new() });
+        let secret = u128::from(self.ports.random()) << 64 | u128::from(self.ports.random());
+        self.card = Some(Card {
+            link: Link { interface, wire },
+            mac,
+            half_open: HalfOpen::default(),
+            time_wait: TimeWait::default(),
+            secret: secret.to_ne_bytes(),
+            starved: HashSet::new(),
+            asking: HashSet::new(),
+        });
         match addressing {
             Addressing::Dhcp => {
                 let mut packets = Packets::new(dhcpv4::Socket::new(), Side::Card);
@@ -210,11 +279,21 @@ impl<W: DataSockets> Stack<W> {
                 self.lose_frame();
                 return true;
             }
-            Frame::Segment { from, to } => self.flows.get(&(*to, *from)).copied(),
-            Frame::Syn { from, to } => match self.expect(*from, *to, Side::Card) {
-                Expected::By(id) => Some(id),
-                Expected::ByNobody => None,
-                Expected::Later => {
+            Frame::Segment { from, to } => match self.flows.get(&(*to, *from)).copied() {
+                Some(id) => Some(id),
+                None if self.card.as_mut().is_some_and(|card| card.knows_next(self.now)) => match self.opened(*from, *to) {
+                    Some(id) => Some(id),
+                    None => {
+                        self.lose_frame();
+                        return true;
+                    }
+                },
+                None => None,
+            },
+            Frame::Syn { from, to } => match self.asked(*from, *to) {
+                Asked::By(id) => Some(id),
+                Asked::ByNobody => None,
+                Asked::Answered => {
                     self.lose_frame();
                     return true;
                 }
@@ -229,6 +308,65 @@ impl<W: DataSockets> Stack<W> {
             _ => self.by_no_socket(),
         }
         true
+    }
+
+    /// Handles a connection request (half-open connections, step 1).
+    fn asked(&mut self, from: SocketAddr, to: SocketAddr) -> Asked {
+        if let Some(id) = self.flows.get(&(to, from)) {
+            return Asked::By(*id);
+        }
+        let Some(card) = &mut self.card else { return Asked::ByNobody };
+        let Some(syn) = card.link.wire.next().and_then(Segment::read) else { return Asked::Answered };
+        card.time_wait.expire(self.now);
+        if !card.time_wait.gives_way(&syn) {
+            if let Some(answer) = card.time_wait.answer(&syn, card.mac) {
+                card.link.wire.send(answer.write());
+            }
+            return Asked::Answered;
+        }
+        let Some(listener) = self.ports.listener(to) else { return Asked::ByNobody };
+        let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get(&listener) else {
+            return Asked::ByNobody;
+        };
+        // Without room the peer will repeat its request.
+        if queue.has_room() {
+            let our_seq = card.initial_number(to, from, self.now);
+            let answer = card.half_open.syn(&syn, card.ours(), our_seq, self.now);
+            card.link.wire.send(answer.write());
+        }
+        Asked::Answered
+    }
+
+    /// Handles a segment without a socket. If it opens a connection, that gets one (half-open connections, step 3), and
+    /// the frame is for it.
+    fn opened(&mut self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
+        let card = self.card.as_mut()?;
+        let (segment, syn, our_seq) = card.without_socket()?;
+        // Without room in the listener's queue, the peer sends again.
+        let id = self.arrive(from, to, Side::Card)?;
+        let (card, packets) = (self.card.as_mut()?, self.packets.get_mut(&id)?);
+        packets.socket::<tcp::Socket<'static>>().set_initial_sequence_number(our_seq);
+        card.link.wire.put_first(syn.write());
+        packets.receive(&mut card.link, self.now);
+        packets.socket::<tcp::Socket<'static>>().set_answered(card.ours().window);
+        card.half_open.remove(&segment);
+        Some(id)
+    }
+
+    /// A connection has ended on both sides. Late segments of it are answered for a while.
+    pub(crate) fn wait_for_late_segments(&mut self, id: Id) {
+        let Some(packets) = self.packets.get_mut(&id).filter(|packets| packets.side == Side::Card) else { return };
+        let tcp = packets.socket::<tcp::Socket<'static>>();
+        if tcp.state() != State::TimeWait {
+            return;
+        }
+        let ends = (tcp.remote_endpoint(), tcp.local_endpoint());
+        if let (Some(card), (Some(peer), Some(here))) = (&mut self.card, ends)
+            && let (IpAddr::V4(peer_ip), IpAddr::V4(here_ip)) = (peer.addr.into(), here.addr.into())
+        {
+            let (peer, here) = (SocketAddrV4::new(peer_ip, peer.port), SocketAddrV4::new(here_ip, here.port));
+            card.time_wait.add(peer, here, tcp.next_sequence_numbers(), self.now);
+        }
     }
 
     /// Drops the card's next frame.
@@ -365,6 +503,16 @@ impl<W: DataSockets> Stack<W> {
         udp.set_hop_limit(Some(hops));
         Some(udp)
     }
+}
+
+/// What became of a connection request.
+enum Asked {
+    /// It is for this connection.
+    By(Id),
+    /// Nobody listens there: smoltcp answers it with a reset.
+    ByNobody,
+    /// The stack has answered it, or drops it.
+    Answered,
 }
 
 /// Datagrams that wait for the card at most, of one socket.

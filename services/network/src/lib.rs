@@ -11,12 +11,15 @@
 pub mod card;
 mod choices;
 pub mod frames;
+mod half_open;
 mod packets;
 pub mod ports;
+mod segments;
 pub mod socket;
 pub mod stack;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 mod udp;
 pub mod wire;

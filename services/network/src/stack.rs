@@ -409,6 +409,9 @@ impl<W: DataSockets> Stack<W> {
         self.end_orphans();
         self.end_asking();
         self.fire_timers();
+        if let Some(card) = &mut self.card {
+            card.repeat_answers(self.now);
+        }
         let mut steps = STEPS;
         while self.round(&mut steps) {
             if steps == 0 {
@@ -418,7 +421,8 @@ impl<W: DataSockets> Stack<W> {
         let orphans = self.orphans.front().map(|(at, _)| *at);
         let asking = self.asking.first().map(|(at, _)| *at);
         let timers = self.timers.first().map(|(at, _)| *at);
-        timers.into_iter().chain(orphans).chain(asking).min()
+        let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
+        timers.into_iter().chain(orphans).chain(asking).chain(answers).min()
     }
 
     /// Queues a turn for each socket whose timer has fired.
@@ -446,7 +450,7 @@ impl<W: DataSockets> Stack<W> {
         }
         while let Some(frame) = self.local.wire.next() {
             let of = match frames::look(frame) {
-                Frame::Syn { from, to } => match self.expect(from, to, Side::Loop) {
+                Frame::Syn { from, to } => match self.expect(from, to) {
                     Expected::By(id) => Some(id),
                     Expected::ByNobody => None,
                     Expected::Later => {

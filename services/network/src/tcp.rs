@@ -80,7 +80,13 @@ impl<W: DataSockets> Stack<W> {
         let mut tcp = Self::make_tcp(&choices, to, side);
         let interface = match (side, &mut self.card) {
             (Side::Loop, _) => &mut self.local.interface,
-            (Side::Card, Some(card)) => &mut card.link.interface,
+            (Side::Card, Some(card)) => {
+                tcp.set_initial_sequence_number(card.initial_number(local, to, self.now));
+                if let (SocketAddr::V4(local), SocketAddr::V4(to)) = (local, to) {
+                    card.time_wait.remove(to, local);
+                }
+                &mut card.link.interface
+            }
             (Side::Card, None) => return Err(Error::Unreachable),
         };
         tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
@@ -231,30 +237,29 @@ impl<W: DataSockets> Stack<W> {
         end.cut();
     }
 
-    /// Handles a connection request that smoltcp has not seen yet: creates a socket for it, if a listener has room.
-    pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr, side: Side) -> Expected {
+    /// Handles a connection request on the loopback device that smoltcp has not seen yet.
+    pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> Expected {
         if let Some(id) = self.flows.get(&(to, from)) {
             return Expected::By(*id);
         }
-        let Some(listener) = self.ports.listener(to) else { return Expected::ByNobody };
-        let Some(Socket { program, family, choices, body: Body::Listener(queue), .. }) = self.sockets.get(&listener)
-        else {
-            return Expected::ByNobody;
-        };
-        if !queue.has_room() {
-            return Expected::Later;
+        match self.place(to) {
+            Place::None => Expected::ByNobody,
+            Place::Taken(_) => Expected::Later,
+            Place::Free(_) => self.arrive(from, to, Side::Loop).map_or(Expected::ByNobody, Expected::By),
         }
-        let (program, family, choices) = (*program, *family, *choices);
+    }
+
+    /// Creates the socket of a connection that arrives at a listener, if that has room.
+    pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, side: Side) -> Option<Id> {
+        let Place::Free(listener) = self.place(to) else { return None };
+        let listening = self.sockets.get(&listener)?;
+        let (program, family, choices) = (listening.program, listening.family, listening.choices);
         let mut tcp = Self::make_tcp(&choices, from, side);
-        if tcp.listen(IpListenEndpoint::from(endpoint(to))).is_err() {
-            return Expected::ByNobody;
-        }
+        tcp.listen(IpListenEndpoint::from(endpoint(to))).ok()?;
         let phase = Phase::Arriving(listener);
         let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
-        let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
-            return Expected::ByNobody;
-        };
+        let id = self.add(program, family, stream, Body::Flow(flow), Source::Here).ok()?;
         self.packets.insert(id, Packets::new(tcp, side));
         if let Some(socket) = self.sockets.get_mut(&id) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
@@ -263,7 +268,7 @@ impl<W: DataSockets> Stack<W> {
         if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
             queue.coming.push(id);
         }
-        Expected::By(id)
+        Some(id)
     }
 
     /// Moves data between a connection and its client, and passes the end of each side on to the other.
@@ -378,8 +383,10 @@ impl<W: DataSockets> Stack<W> {
     /// smoltcp has finished with a connection. Unless both sides had closed it, it was lost.
     fn end_flow(&mut self, id: Id) {
         self.forget_flow(id);
-        // No packet is delayed on this wire, so TIME-WAIT is unnecessary. But the last answer must still be sent.
-        self.end_packets(id);
+        // The last answer must still be sent. No packet is delayed on the loopback device, so it needs no TIME-WAIT.
+        self.send_packets(id);
+        self.wait_for_late_segments(id);
+        self.drop_packets(id);
         let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
         if flow.phase == Phase::Orphan {
             return self.remove(id);

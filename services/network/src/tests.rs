@@ -1,5 +1,6 @@
 //! Tests of the stack, with correct and incorrect clients.
 
+mod card;
 mod machine;
 mod patterns;
 

@@ -99,6 +99,18 @@ impl Wire {
         self.incoming.push_back(frame);
     }
 
+    /// Puts a frame before those that came in.
+    pub fn put_first(&mut self, frame: Vec<u8>) {
+        self.incoming.push_front(frame);
+    }
+
+    /// Sends a frame. It is dropped where nothing may go out, as on any network.
+    pub fn send(&mut self, frame: Vec<u8>) {
+        if self.room.take() {
+            self.outgoing.push_back(frame);
+        }
+    }
+
     /// Takes the next frame that goes out.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         self.outgoing.pop_front()

@@ -203,6 +203,10 @@ impl Machine {
         self.settle();
     }
 
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     pub fn pipe(&self, id: Id) -> Pipe {
         self.stack.end(id).unwrap().clone()
     }

@@ -1,0 +1,429 @@
+//! Two machines on one Ethernet, and whoever else writes to it.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use network_protocol::{CONNECTED, Choice, ERROR, Error, Family, HEADER, Kind, Reply, Request};
+use proptest::prelude::*;
+use smoltcp::time::Duration;
+use smoltcp::wire::{EthernetAddress, TcpControl};
+
+use super::machine::Machine;
+use crate::card::Addressing;
+use crate::half_open::MOST;
+use crate::ports::Id;
+use crate::segments::{Options, Segment};
+
+const FRAME: usize = 1514;
+const PORT: u16 = 80;
+
+fn mac(number: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, number]
+}
+
+fn ip(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, number)
+}
+
+/// Machine 1 and machine 2, at 192.0.2.1 and 192.0.2.2.
+struct Ethernet {
+    machines: [Machine; 2],
+    /// All frames that were sent.
+    frames: Vec<Vec<u8>>,
+    /// The next frames of this machine are lost, as many as this.
+    loses: [usize; 2],
+}
+
+impl Ethernet {
+    fn new() -> Ethernet {
+        let machines = [1, 2].map(|number| {
+            let mut machine = Machine::new(true);
+            let (address, gateway) = (smoltcp::wire::Ipv4Cidr::new(ip(number), 24), None);
+            machine.stack.attach(mac(number), FRAME, &Addressing::Static { address, gateway });
+            machine.stack.set_room(64);
+            machine
+        });
+        Ethernet { machines, frames: Vec::new(), loses: [0; 2] }
+    }
+
+    /// Carries frames until none is left.
+    fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let mut moved = false;
+            for at in 0..2 {
+                self.machines[at].settle();
+                while let Some(frame) = self.machines[at].stack.wire().unwrap().take() {
+                    moved = true;
+                    if self.loses[at] > 0 {
+                        self.loses[at] -= 1;
+                        continue;
+                    }
+                    self.frames.push(frame.clone());
+                    self.machines[1 - at].stack.wire().unwrap().put(frame);
+                }
+                self.machines[at].stack.set_room(64);
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn pass(&mut self, time: Duration) {
+        for machine in &mut self.machines {
+            machine.pass(time);
+        }
+        self.settle();
+    }
+
+    /// A frame comes to machine 1. Returns what it answers.
+    fn put(&mut self, frame: Vec<u8>) -> Vec<Segment> {
+        let machine = &mut self.machines[0];
+        machine.stack.wire().unwrap().put(frame);
+        machine.settle();
+        machine.stack.set_room(64);
+        let wire = machine.stack.wire().unwrap();
+        std::iter::from_fn(|| wire.take()).filter_map(|frame| Segment::read(&frame)).collect()
+    }
+
+    /// Machine 1 listens.
+    fn listener(&mut self, backlog: u32) -> Id {
+        let listener = self.machines[0].open(Family::V4, Kind::Stream);
+        let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT).into();
+        self.machines[0].ask(listener, Request::Bind(any)).unwrap();
+        self.machines[0].ask(listener, Request::Listen(backlog)).unwrap();
+        listener
+    }
+
+    /// Machine 2 connects to it.
+    fn connect(&mut self) -> Id {
+        let client = self.machines[1].open(Family::V4, Kind::Stream);
+        let to = SocketAddrV4::new(ip(1), PORT).into();
+        assert_eq!(self.machines[1].ask(client, Request::Connect { to, wait: true }), Err(Error::InProgress));
+        self.settle();
+        client
+    }
+
+    /// A connection: its ends in machine 1 and in machine 2.
+    fn connection(&mut self) -> (Id, Id) {
+        let listener = self.listener(1);
+        let client = self.connect();
+        assert_ne!(self.machines[1].signals(client) & CONNECTED, 0);
+        let (server, peer) = self.machines[0].stack.accept(listener).unwrap();
+        assert_eq!(peer.ip(), ip(2));
+        self.machines[0].stack.close(listener);
+        (server, client)
+    }
+}
+
+/// A segment from a machine that is not there, to machine 1.
+fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpControl) -> Segment {
+    Segment {
+        macs: [EthernetAddress(mac(9)), EthernetAddress(mac(1))],
+        from,
+        to: SocketAddrV4::new(ip(1), PORT),
+        seq,
+        ack,
+        control,
+        window: 1000,
+        options: Options::default(),
+        len: 0,
+    }
+}
+
+#[test]
+fn bytes_there_and_back() {
+    let mut ethernet = Ethernet::new();
+    let (server, client) = ethernet.connection();
+    let sent: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+    for (from, from_id, to, to_id) in [(0, server, 1, client), (1, client, 0, server)] {
+        ethernet.machines[from].write(from_id, &sent);
+        let mut received = Vec::new();
+        while received.len() < sent.len() {
+            ethernet.settle();
+            let part = ethernet.machines[to].read(to_id);
+            if part.is_empty() {
+                ethernet.pass(Duration::from_millis(10));
+            }
+            received.extend(part);
+        }
+        assert!(received == sent);
+    }
+    // No frame is longer than the card's, and an idle connection needs no timer.
+    assert!(ethernet.frames.iter().all(|frame| frame.len() <= FRAME));
+    ethernet.pass(Duration::from_secs(1));
+    assert_eq!(ethernet.machines[0].settle(), None);
+}
+
+#[test]
+fn a_connection_ends_and_late_segments_are_answered() {
+    let mut ethernet = Ethernet::new();
+    let (server, client) = ethernet.connection();
+    ethernet.machines[0].write(server, b"last words");
+    ethernet.machines[0].stack.close(server);
+    ethernet.settle();
+    assert_eq!(ethernet.machines[1].read(client), b"last words");
+    ethernet.machines[1].stack.close(client);
+    ethernet.settle();
+    ethernet.pass(Duration::from_secs(1));
+    assert!(ethernet.machines.iter().all(|machine| machine.stack.is_empty() && machine.stack.packets.is_empty()));
+    let end = |frame: &Vec<u8>| {
+        Segment::read(frame).is_some_and(|segment| segment.control == TcpControl::Fin && *segment.from.ip() == ip(2))
+    };
+    let end = ethernet.frames.iter().rfind(|frame| end(frame)).unwrap().clone();
+    let sent = Segment::read(&end).unwrap();
+    // Machine 1 closed first. It acknowledges the end of machine 2 again.
+    let answers = ethernet.put(end.clone());
+    assert_eq!(answers.len(), 1);
+    assert_eq!((answers[0].control, answers[0].ack), (TcpControl::None, Some(sent.seq + 1)));
+    assert_eq!(answers[0].seq, sent.ack.unwrap());
+    // After a minute it does not know the connection any more.
+    ethernet.pass(Duration::from_secs(61));
+    let (_, other) = ethernet.connection();
+    ethernet.machines[1].stack.close(other);
+    ethernet.pass(Duration::from_secs(1));
+    assert_eq!(ethernet.put(end)[0].control, TcpControl::Rst);
+}
+
+#[test]
+fn nobody_listens() {
+    let mut ethernet = Ethernet::new();
+    let client = ethernet.connect();
+    let error = ethernet.machines[1].ask(client, Request::Get(Choice::Error));
+    assert_eq!(error, Ok(Reply::Value(Error::Refused as u32)));
+}
+
+#[test]
+fn the_first_answer_is_lost_and_comes_again() {
+    let mut ethernet = Ethernet::new();
+    let listener = ethernet.listener(1);
+    // Its answer to the question for its hardware address, then the one to the request.
+    let client = ethernet.machines[1].open(Family::V4, Kind::Stream);
+    let to = SocketAddrV4::new(ip(1), PORT).into();
+    let _ = ethernet.machines[1].ask(client, Request::Connect { to, wait: true });
+    ethernet.loses[0] = 2;
+    ethernet.settle();
+    for _ in 0..6 {
+        ethernet.pass(Duration::from_secs(1));
+    }
+    assert_ne!(ethernet.machines[1].signals(client) & CONNECTED, 0);
+    assert!(ethernet.machines[0].stack.accept(listener).is_ok());
+}
+
+/// The peer's acknowledgement is lost, and the peer waits for the server to speak first.
+#[test]
+fn a_lost_acknowledgement_is_asked_for_again() {
+    let mut ethernet = Ethernet::new();
+    let listener = ethernet.listener(1);
+    let peer = SocketAddrV4::new(ip(7), 1234);
+    let answers = ethernet.put(segment(peer, 100, None, TcpControl::Syn).write());
+    assert_eq!((answers[0].control, answers[0].ack), (TcpControl::Syn, Some(101)));
+    // The same again: at once for the same request, and later by itself.
+    assert_eq!(ethernet.put(segment(peer, 100, None, TcpControl::Syn).write()), answers);
+    let machine = &mut ethernet.machines[0];
+    machine.pass(Duration::from_millis(1001));
+    let again = machine.stack.wire().unwrap().take().and_then(|frame| Segment::read(&frame));
+    assert_eq!(again, Some(answers[0]));
+    // A wrong number opens nothing, and is reset.
+    let wrong = ethernet.put(segment(peer, 101, Some(answers[0].seq + 2), TcpControl::None).write());
+    assert!(wrong.is_empty() && ethernet.machines[0].stack.accept(listener).is_err());
+    ethernet.put(segment(peer, 101, Some(answers[0].seq + 1), TcpControl::None).write());
+    assert!(ethernet.machines[0].stack.accept(listener).is_ok());
+    assert_eq!(ethernet.machines[0].stack.card.as_ref().unwrap().half_open.len(), 0);
+}
+
+#[test]
+fn a_request_that_nobody_follows_is_forgotten() {
+    let mut ethernet = Ethernet::new();
+    ethernet.listener(1);
+    let peer = SocketAddrV4::new(ip(7), 1234);
+    ethernet.put(segment(peer, 100, None, TcpControl::Syn).write());
+    let machine = &mut ethernet.machines[0];
+    // It is no socket.
+    assert_eq!(machine.stack.len(), 1);
+    for _ in 0..20 {
+        machine.pass(Duration::from_secs(1));
+    }
+    let answers = std::iter::from_fn(|| machine.stack.wire().unwrap().take()).count();
+    assert_eq!((answers, machine.stack.card.as_ref().unwrap().half_open.len()), (3, 0));
+    assert_eq!(machine.settle(), None);
+}
+
+/// Of 200,000 requests in the name of others each costs a record, and only so many are kept. A real client still
+/// connects.
+#[test]
+fn a_flood_of_requests() {
+    let mut ethernet = Ethernet::new();
+    let listener = ethernet.listener(8);
+    for number in 0..200_000_u32 {
+        let [.., a, b, c] = number.to_be_bytes();
+        let peer = SocketAddrV4::new(Ipv4Addr::new(198, a, b, c), 1024 + number as u16 % 60_000);
+        ethernet.put(segment(peer, number as i32, None, TcpControl::Syn).write());
+        assert!(ethernet.machines[0].stack.card.as_ref().unwrap().half_open.len() <= MOST);
+    }
+    assert_eq!(ethernet.machines[0].stack.len(), 1);
+    let client = ethernet.connect();
+    assert_ne!(ethernet.machines[1].signals(client) & CONNECTED, 0);
+    assert!(ethernet.machines[0].stack.accept(listener).is_ok());
+}
+
+/// Addresses that cannot be another machine's, and frames that are not for this one.
+#[test]
+fn segments_with_impossible_addresses() {
+    let mut ethernet = Ethernet::new();
+    ethernet.listener(8);
+    let syn = |from: Ipv4Addr, to: Ipv4Addr, to_mac: u8| {
+        let syn = segment(SocketAddrV4::new(from, 1000), 5, None, TcpControl::Syn);
+        let macs = [syn.macs[0], EthernetAddress(mac(to_mac))];
+        Segment { macs, to: SocketAddrV4::new(to, PORT), ..syn }.write()
+    };
+    assert_eq!(ethernet.put(syn(ip(7), ip(1), 1)).len(), 1);
+    let loopback = Ipv4Addr::LOCALHOST;
+    for (from, to, to_mac) in [
+        (loopback, ip(1), 1),
+        (ip(1), ip(1), 1),
+        (Ipv4Addr::BROADCAST, ip(1), 1),
+        (Ipv4Addr::UNSPECIFIED, ip(1), 1),
+        (Ipv4Addr::new(224, 0, 0, 1), ip(1), 1),
+        (ip(7), loopback, 1),
+        (ip(7), ip(255), 1),
+        (ip(7), Ipv4Addr::BROADCAST, 1),
+        (ip(7), ip(3), 1),
+        (ip(7), ip(1), 3),
+        (ip(7), ip(1), 255),
+    ] {
+        assert!(ethernet.put(syn(from, to, to_mac)).is_empty(), "{from} {to} {to_mac}");
+    }
+}
+
+fn datagram(to: SocketAddrV4, len: usize) -> Vec<u8> {
+    [&network_protocol::encode_header(Some(to.into()))[..], &vec![7; len]].concat()
+}
+
+#[test]
+fn datagrams() {
+    let mut ethernet = Ethernet::new();
+    let [receiver, sender] = [0, 1].map(|at| ethernet.machines[at].open(Family::V4, Kind::Datagram));
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 5000);
+    ethernet.machines[0].ask(receiver, Request::Bind(any.into())).unwrap();
+    let to = SocketAddrV4::new(ip(1), 5000);
+    for len in [0, 1, 1472] {
+        ethernet.machines[1].write(sender, &datagram(to, len));
+        ethernet.settle();
+        assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + len);
+    }
+    // More than a frame holds.
+    ethernet.machines[1].write(sender, &datagram(to, 1473));
+    ethernet.settle();
+    assert!(ethernet.machines[0].read(receiver).is_empty());
+    // Many at once: those behind wait for room.
+    for _ in 0..100 {
+        ethernet.machines[1].pipe(sender).service().inbox.push_back(datagram(to, 1000));
+    }
+    ethernet.settle();
+    assert_eq!(ethernet.machines[0].read(receiver).len(), 100 * (HEADER + 1000));
+    // To all, if the sender says so.
+    let to_all = SocketAddrV4::new(ip(255), 5000);
+    assert_eq!(ethernet.machines[1].ask(sender, Request::Prepare(to_all.into())), Err(Error::Denied));
+    ethernet.machines[1].ask(sender, Request::Set(Choice::Broadcast, 1)).unwrap();
+    for to in [to_all, SocketAddrV4::new(Ipv4Addr::BROADCAST, 5000)] {
+        ethernet.machines[1].write(sender, &datagram(to, 10));
+        ethernet.settle();
+        assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + 10);
+    }
+}
+
+/// Nobody has the receiver's address: the datagrams are dropped, and no timer remains.
+#[test]
+fn a_receiver_that_is_not_there() {
+    let mut ethernet = Ethernet::new();
+    let sender = ethernet.machines[1].open(Family::V4, Kind::Datagram);
+    let to = SocketAddrV4::new(ip(77), 5000);
+    ethernet.machines[1].ask(sender, Request::Connect { to: to.into(), wait: true }).unwrap();
+    ethernet.machines[1].write(sender, &datagram(to, 10));
+    ethernet.settle();
+    for _ in 0..5 {
+        ethernet.pass(Duration::from_secs(1));
+    }
+    assert_ne!(ethernet.machines[1].signals(sender) & ERROR, 0);
+    assert_eq!(ethernet.machines[1].settle(), None);
+    // The next one, to a machine that is there, goes out.
+    let receiver = ethernet.machines[0].open(Family::V4, Kind::Datagram);
+    ethernet.machines[0].ask(receiver, Request::Bind(SocketAddrV4::new(ip(1), 5000).into())).unwrap();
+    ethernet.machines[1].write(sender, &datagram(SocketAddrV4::new(ip(1), 5000), 10));
+    ethernet.settle();
+    assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + 10);
+}
+
+/// The driver has no room for a while.
+#[test]
+fn a_card_without_room() {
+    let mut ethernet = Ethernet::new();
+    let (server, client) = ethernet.connection();
+    ethernet.machines[0].stack.set_room(0);
+    ethernet.machines[0].write(server, b"later");
+    assert!(ethernet.machines[0].stack.wire().unwrap().take().is_none());
+    assert!(ethernet.machines[0].stack.set_room(1));
+    ethernet.settle();
+    assert_eq!(ethernet.machines[1].read(client), b"later");
+}
+
+#[test]
+fn initial_sequence_numbers_do_not_follow_from_each_other() {
+    let ethernet = Ethernet::new();
+    let machine = &ethernet.machines[0];
+    let card = machine.stack.card.as_ref().unwrap();
+    let number = |port: u16| {
+        let peer = SocketAddrV4::new(ip(2), port).into();
+        card.initial_number(SocketAddrV4::new(ip(1), PORT).into(), peer, machine.now())
+    };
+    let near = (1..1000).filter(|port| number(*port).wrapping_sub(number(port + 1)).unsigned_abs() < 1 << 16).count();
+    assert!(near < 5, "{near} of 999 numbers are near the next one");
+    // The same addresses get greater numbers later.
+    let later = card.initial_number(
+        SocketAddrV4::new(ip(1), PORT).into(),
+        SocketAddrV4::new(ip(2), 1).into(),
+        machine.now() + Duration::from_secs(1),
+    );
+    assert_eq!(later.wrapping_sub(number(1)), 250_000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Changed copies of a connection's frames: nothing panics, and all comes to rest.
+    #[test]
+    fn any_frames(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..80, any::<u8>(), 0_usize..1600), 1..60),
+    ) {
+        let mut ethernet = Ethernet::new();
+        let (server, client) = ethernet.connection();
+        ethernet.machines[0].write(server, &[1; 5000]);
+        ethernet.settle();
+        ethernet.machines[1].read(client);
+        ethernet.settle();
+        let frames = ethernet.frames.clone();
+        for (frame, at, byte, len) in changes {
+            let mut frame = frame.get(&frames).clone();
+            if let Some(place) = frame.get_mut(at) {
+                *place = byte;
+            }
+            frame.resize(if len < 100 { len } else { frame.len() }, byte);
+            for machine in &mut ethernet.machines {
+                machine.stack.wire().unwrap().put(frame.clone());
+            }
+            ethernet.settle();
+        }
+        for machine in &mut ethernet.machines {
+            let ids: Vec<Id> = machine.stack.sockets.keys().copied().collect();
+            ids.into_iter().for_each(|id| machine.stack.close(id));
+        }
+        for _ in 0..20 {
+            ethernet.pass(Duration::from_secs(20));
+        }
+        for machine in &mut ethernet.machines {
+            prop_assert!(machine.stack.is_empty() && machine.stack.packets.is_empty() && machine.stack.flows.is_empty());
+            prop_assert_eq!(machine.settle(), None);
+        }
+    }
+}
