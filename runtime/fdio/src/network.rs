@@ -6,7 +6,9 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_STREAM};
-use network_protocol::{self as protocol, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Reply, Request};
+use network_protocol::{
+    self as protocol, Addresses, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Name, Reply, Request,
+};
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Socket};
 
@@ -41,7 +43,8 @@ impl From<Error> for Errno {
             Error::AddressInUse => EADDRINUSE,
             Error::AddressNotAvailable => EADDRNOTAVAIL,
             Error::WrongFamily => EAFNOSUPPORT,
-            Error::Unreachable => ENETUNREACH,
+            // The last two are never a socket's.
+            Error::Unreachable | Error::NoName | Error::NoNameServer => ENETUNREACH,
             Error::Refused => ECONNREFUSED,
             Error::Reset => ECONNRESET,
             Error::TimedOut => ETIMEDOUT,
@@ -124,6 +127,23 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
         }
     }
     Err(ENETDOWN)
+}
+
+/// Looks up the addresses of a host (10), over a channel of its own: it may take seconds.
+///
+/// # Errors
+/// `NoName`, `NoNameServer`; the last one also if there is no network service.
+pub fn look_up(name: Name) -> core::result::Result<Addresses, Error> {
+    let connected = Channel::create().map_err(Errno::from).and_then(|(ours, theirs)| {
+        services::connect(protocol::SERVICE, theirs.into_handle()).map_err(|_| ENETDOWN)?;
+        Ok(ours)
+    });
+    let channel = connected.map_err(|_| Error::NoNameServer)?;
+    match call(&channel, Request::Lookup(name), []) {
+        Ok((Ok(Reply::Addresses(addresses)), [])) => Ok(addresses),
+        Ok((Err(error), [])) => Err(error),
+        _ => Err(Error::NoNameServer),
+    }
 }
 
 impl Network {

@@ -1,5 +1,5 @@
-//! `getaddrinfo` and `getnameinfo`: numeric addresses and ports, and `localhost`. There is no resolver: any other name
-//! fails at once (`EAI_FAIL`).
+//! `getaddrinfo` and `getnameinfo`: numeric addresses and ports, and `localhost`. The network service looks up any other
+//! name.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,7 +8,10 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::ptr::null_mut;
 
+use network_protocol::{Error, Name};
+
 use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, V6_SIZE};
+use crate::network;
 use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 
 const AI_PASSIVE: c_int = 0x1;
@@ -19,7 +22,7 @@ const AI_KNOWN: c_int = 0x43f;
 
 const EAI_BADFLAGS: c_int = -1;
 const EAI_NONAME: c_int = -2;
-const EAI_FAIL: c_int = -4;
+const EAI_AGAIN: c_int = -3;
 const EAI_FAMILY: c_int = -6;
 const EAI_SOCKTYPE: c_int = -7;
 const EAI_SERVICE: c_int = -8;
@@ -50,7 +53,7 @@ struct Element {
 }
 
 /// Limit on the names in answers, in bytes.
-const NAME_MAX: usize = 64;
+const NAME_MAX: usize = 256;
 
 /// The addresses of a host name.
 fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
@@ -71,7 +74,14 @@ fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
         name if name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost") => {
             Ok(alloc::vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()])
         }
-        _ => Err(EAI_FAIL),
+        name => {
+            let name = Name::new(name).ok_or(EAI_NONAME)?;
+            match network::look_up(name) {
+                Ok(found) => Ok(found.as_slice().iter().map(|ip| IpAddr::V4(*ip)).collect()),
+                Err(Error::NoName) => Err(EAI_NONAME),
+                Err(_) => Err(EAI_AGAIN),
+            }
+        }
     }
 }
 
@@ -231,8 +241,8 @@ pub extern "C" fn gai_strerror(error: c_int) -> *const c_char {
     let text = match error {
         EAI_BADFLAGS => c"Invalid flags",
         EAI_NONAME => c"Name does not resolve",
-        -3 => c"Try again",
-        EAI_FAIL => c"Non-recoverable error: there is no name resolver",
+        EAI_AGAIN => c"Try again: there is no name server, or none answers",
+        -4 => c"Non-recoverable error",
         EAI_FAMILY => c"Unrecognized address family or invalid length",
         EAI_SOCKTYPE => c"Unrecognized socket type",
         EAI_SERVICE => c"Unrecognized service",

@@ -24,6 +24,8 @@
 //! 8. **Share.** [`Request::Clone`] makes a second control channel to a socket, for another process; the client
 //!    duplicates the data socket like any handle.
 //! 9. **Close.** A socket exists until its last control channel is closed, for whatever reason.
+//! 10. **Look up.** A client sends [`Request::Lookup`] over a client's channel of its own (1). The service asks the
+//!     network's name servers and answers when they have answered, or have not for some seconds.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -31,10 +33,12 @@
 extern crate std;
 
 mod message;
+mod name;
 #[cfg(test)]
 mod tests;
 
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
+pub use name::{Addresses, NAME_MAX, Name};
 
 use core::net::SocketAddr;
 
@@ -51,7 +55,7 @@ pub const ERROR: u32 = 1 << 26;
 pub const LISTENING: u32 = 1 << 27;
 
 /// Limit on a message in bytes.
-pub const LONGEST: usize = 64;
+pub const LONGEST: usize = 8 + NAME_MAX;
 /// Size in bytes of a datagram's header.
 pub const HEADER: usize = 28;
 /// Limit on a datagram over IPv4 in bytes: 65,535 without the headers of IP and UDP.
@@ -105,6 +109,8 @@ pub enum Request {
     Get(Choice),
     /// Asks whether datagrams can be sent to an address (7).
     Prepare(SocketAddr),
+    /// Looks up the IPv4 addresses of a host (10).
+    Lookup(Name),
 }
 
 macro_rules! numbered {
@@ -214,4 +220,8 @@ numbered! {
     NoDestination = 19,
     /// The option does not exist.
     NoOption = 20,
+    /// No host has this name, or none with an address.
+    NoName = 21,
+    /// There is no name server, or none answers.
+    NoNameServer = 22,
 }

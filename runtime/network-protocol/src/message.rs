@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::{Choice, Error, Family, HEADER, Kind, LONGEST, Request};
+use crate::{Addresses, Choice, Error, Family, HEADER, Kind, LONGEST, Name, Request};
 
 /// A message that is being encoded. Its first four bytes are the transaction's number, which `zx_channel_call` sets.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Message {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        // Always fits: the longest message has two words, an address and a word.
+        // Always fits: the longest message has two words and a name.
         if let Some(place) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             place.copy_from_slice(bytes);
             self.len += bytes.len();
@@ -50,6 +50,14 @@ impl Reader<'_> {
         let (header, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         decode_address(header)
+    }
+
+    /// The rest, if it is addresses.
+    fn addresses(&mut self) -> Option<Addresses> {
+        let (addresses, rest) = self.0.as_chunks::<4>();
+        self.0 = rest;
+        let found = Addresses::new(addresses.iter().map(|octets| Ipv4Addr::from(*octets)))?;
+        (found.as_slice().len() == addresses.len()).then_some(found)
     }
 
     /// Returns `value` if no bytes are left over.
@@ -120,6 +128,7 @@ impl Request {
             Request::Set(..) => 9,
             Request::Get(_) => 10,
             Request::Prepare(_) => 11,
+            Request::Lookup(_) => 12,
         }
     }
 
@@ -142,6 +151,7 @@ impl Request {
                 message.word(value);
             }
             Request::Get(choice) => message.word(choice as u32),
+            Request::Lookup(name) => message.put(name.as_str().as_bytes()),
             Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
         }
         message
@@ -187,6 +197,7 @@ impl Request {
             9 => Request::Set(Choice::from_number(reader.word()?)?, reader.word()?),
             10 => Request::Get(Choice::from_number(reader.word()?)?),
             11 => Request::Prepare(reader.address()?),
+            12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };
         reader.end(request)
@@ -202,6 +213,8 @@ pub enum Reply {
     Address(SocketAddr),
     /// The value of an option.
     Value(u32),
+    /// The addresses of a host.
+    Addresses(Addresses),
 }
 
 impl Reply {
@@ -216,6 +229,10 @@ impl Reply {
             Ok(Reply::Value(value)) => {
                 message.word(2);
                 message.word(value);
+            }
+            Ok(Reply::Addresses(addresses)) => {
+                message.word(3);
+                addresses.as_slice().iter().for_each(|address| message.put(&address.octets()));
             }
             Ok(Reply::Done) | Err(_) => {}
         }
@@ -232,6 +249,7 @@ impl Reply {
                 let reply = match reader.word()? {
                     1 => Reply::Address(reader.address()?),
                     2 => Reply::Value(reader.word()?),
+                    3 => Reply::Addresses(reader.addresses()?),
                     _ => return None,
                 };
                 reader.end(Ok(reply))

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::{Choice, Error, Family, Kind, Reply, Request, canonical, decode_header, encode_header, mapped};
+use crate::{Addresses, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped};
 
 fn address() -> impl Strategy<Value = SocketAddr> {
     prop_oneof![
@@ -29,6 +29,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::PeerAddress),
         address().prop_map(Request::Bind),
         address().prop_map(Request::Prepare),
+        "[a-z0-9_-]{1,63}([.][A-Z]{1,20}){0,3}".prop_filter_map("a name", |name| Name::new(&name)).prop_map(Request::Lookup),
         (address(), any::<bool>()).prop_map(|(to, wait)| Request::Connect { to, wait }),
         any::<u32>().prop_map(Request::Listen),
         (choice(), any::<u32>()).prop_map(|(choice, value)| Request::Set(choice, value)),
@@ -49,8 +50,13 @@ proptest! {
     }
 
     #[test]
-    fn replies_are_understood(transaction: u32, address in address(), value: u32, error in prop::sample::select(Error::ALL)) {
-        for reply in [Ok(Reply::Done), Ok(Reply::Address(address)), Ok(Reply::Value(value)), Err(error)] {
+    fn replies_are_understood(
+        transaction: u32, address in address(), value: u32, error in prop::sample::select(Error::ALL),
+        addresses in prop::collection::vec(any::<core::net::Ipv4Addr>(), 1..20),
+    ) {
+        let addresses = Addresses::new(addresses).map(Reply::Addresses);
+        let replies = [Ok(Reply::Done), Ok(Reply::Address(address)), Ok(Reply::Value(value)), Err(error)];
+        for reply in replies.into_iter().chain(addresses.map(Ok)) {
             prop_assert_eq!(Reply::decode(Reply::encode(transaction, reply).as_bytes()), Some(reply));
         }
     }
@@ -74,4 +80,17 @@ fn addresses_change_their_clothes() {
     assert_eq!(canonical(mapped(v4)), v4);
     let v6: SocketAddr = "[::1]:80".parse().expect("an address");
     assert_eq!((mapped(v6), canonical(v6)), (v6, v6));
+}
+
+#[test]
+fn names() {
+    let long = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+    for good in ["a", "a.example", "A-1._x.example.", &long] {
+        assert_eq!(Name::new(good).expect("a name").as_str(), good.trim_end_matches('.'));
+    }
+    let longer = [&long, "e"].concat();
+    for bad in ["", ".", "..", "a..b", ".a", "a b", "\u{e4}", "a/b", &"a".repeat(64), &longer] {
+        assert_eq!(Name::new(bad), None, "{bad}");
+    }
+    assert_eq!(Addresses::new([]), None);
 }

@@ -13,6 +13,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, TcpContr
 
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Ours};
+use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::Id;
 use crate::socket::{Body, Datagrams, End, Socket};
@@ -44,16 +45,19 @@ pub enum Addressing {
         address: Ipv4Cidr,
         /// The router to other networks.
         gateway: Option<Ipv4Addr>,
+        /// The name servers.
+        name_servers: Vec<Ipv4Addr>,
     },
 }
 
 impl Addressing {
-    /// Parses the service's arguments: `dhcp`, or `address=192.0.2.2/24` and perhaps `gateway=192.0.2.1`.
+    /// Parses the service's arguments: `dhcp`, or `address=192.0.2.2/24` and perhaps `gateway=192.0.2.1` and
+    /// `name-server=192.0.2.3`, up to three times.
     ///
     /// # Errors
     /// A sentence for the log.
     pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Addressing, String> {
-        let (mut own, mut router) = (None, None);
+        let (mut own, mut router, mut name_servers) = (None, None, Vec::new());
         for argument in arguments {
             let wrong = || format!("`{argument}` is no argument of this service");
             match argument.split_once('=') {
@@ -65,10 +69,11 @@ impl Addressing {
                     own = Some(Ipv4Cidr::new(ip, bits));
                 }
                 Some(("gateway", text)) => router = Some(text.parse().map_err(|_| wrong())?),
+                Some(("name-server", text)) => name_servers.push(text.parse().map_err(|_| wrong())?),
                 _ => return Err(wrong()),
             }
         }
-        Ok(own.map_or(Addressing::Dhcp, |address| Addressing::Static { address, gateway: router }))
+        Ok(own.map_or(Addressing::Dhcp, |address| Addressing::Static { address, gateway: router, name_servers }))
     }
 }
 
@@ -189,7 +194,10 @@ impl<W: DataSockets> Stack<W> {
                 packets.set_timer(Some(self.now), DHCP, &mut self.timers);
                 self.packets.insert(DHCP, packets);
             }
-            Addressing::Static { address, gateway } => self.set_address(Some(*address), *gateway),
+            Addressing::Static { address, gateway, name_servers } => {
+                self.set_address(Some(*address), *gateway);
+                self.set_name_servers(name_servers);
+            }
         }
     }
 
@@ -242,11 +250,14 @@ impl<W: DataSockets> Stack<W> {
         let Some(packets) = self.packets.get_mut(&DHCP) else { return };
         let set = match packets.socket::<dhcpv4::Socket<'static>>().poll() {
             None => None,
-            Some(dhcpv4::Event::Deconfigured) => Some((None, None)),
-            Some(dhcpv4::Event::Configured(config)) => Some((Some(config.address), config.router)),
+            Some(dhcpv4::Event::Deconfigured) => Some((None, None, Vec::new())),
+            Some(dhcpv4::Event::Configured(config)) => {
+                Some((Some(config.address), config.router, config.dns_servers.iter().copied().collect()))
+            }
         };
-        if let Some((address, gateway)) = set {
+        if let Some((address, gateway, servers)) = set {
             self.set_address(address, gateway);
+            self.set_name_servers(&servers);
         }
         self.send_packets(DHCP);
     }
@@ -273,7 +284,7 @@ impl<W: DataSockets> Stack<W> {
                 if !self.deliver(*from, *to, data.clone()) {
                     return true;
                 }
-                None
+                (from.port() == DNS_SERVER).then_some(DNS)
             }
             Frame::Syn { from, to } | Frame::Segment { from, to } if !self.is_for_card(*from, *to) => {
                 self.lose_frame();

@@ -12,6 +12,7 @@ pub mod card;
 mod choices;
 pub mod frames;
 mod half_open;
+pub mod lookup;
 mod packets;
 pub mod ports;
 mod segments;

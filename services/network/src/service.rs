@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use network::card::Addressing;
+use network::lookup::{LOOKUPS, LookupId};
 use network::ports::Id;
 use network::stack::Stack;
-use network_protocol::{Error, LONGEST, Reply, Request};
+use network_protocol::{Error, LONGEST, Name, Reply, Request};
 use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
@@ -25,6 +26,8 @@ const CLIENTS_OF_PROGRAM: u64 = 256;
 /// waits for each data socket, they are fewer than the waits that a port can have (50,000).
 const CONTROLS_MAX: u64 = 16_384;
 const CONTROLS_OF_PROGRAM: u64 = 4096;
+/// Maximum number of lookups of a program at a time.
+const LOOKUPS_OF_PROGRAM: u64 = 16;
 /// Maximum number of packets that are read from the port before their steps run.
 const BATCH: usize = 1024;
 /// Number of requests that are answered before sockets are served.
@@ -88,6 +91,9 @@ struct Service {
     controls: HashMap<u64, Control>,
     client_ledger: Ledger,
     control_ledger: Ledger,
+    /// Who waits for the result of a lookup: the channel's number, the request's, and the program.
+    lookups: HashMap<LookupId, (u64, u32, Program)>,
+    lookup_ledger: Ledger,
     fair_queue: FairQueue<Step>,
     last: u64,
 }
@@ -120,6 +126,8 @@ pub fn run() -> Result<(), String> {
         controls: HashMap::new(),
         client_ledger: Ledger::new(CLIENTS_MAX, CLIENTS_OF_PROGRAM),
         control_ledger: Ledger::new(CONTROLS_MAX, CONTROLS_OF_PROGRAM),
+        lookups: HashMap::new(),
+        lookup_ledger: Ledger::new(LOOKUPS as u64, LOOKUPS_OF_PROGRAM),
         fair_queue: FairQueue::default(),
         last: 0,
     };
@@ -163,6 +171,7 @@ impl Service {
                 None => MonotonicInstant::INFINITE,
             };
             self.settle();
+            self.tell_lookups();
             if let Some(at) = self.settles {
                 deadline = deadline.min(at);
             }
@@ -296,7 +305,16 @@ impl Service {
         let Some(Control { end, holder, program }) = self.controls.remove(&number) else { return };
         drop(end);
         match holder {
-            ChannelRole::Client => self.client_ledger.give(program, 1),
+            ChannelRole::Client => {
+                self.client_ledger.give(program, 1);
+                let its: Vec<LookupId> =
+                    self.lookups.iter().filter(|(_, (of, ..))| *of == number).map(|(id, _)| *id).collect();
+                for id in its {
+                    self.lookups.remove(&id);
+                    self.lookup_ledger.give(program, 1);
+                    self.stack.cancel_lookup(id);
+                }
+            }
             ChannelRole::Socket(id) => {
                 self.control_ledger.give(program, 1);
                 self.stack.close(id);
@@ -313,6 +331,15 @@ impl Service {
             Err((status, _)) => return Err(status),
         };
         let (transaction, request) = Request::decode(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
+        if let (ChannelRole::Client, Some(Request::Lookup(name)), [None, None, None]) =
+            (control.holder, &request, &handles)
+        {
+            self.watch(&control.end, key(number, CONTROL))?;
+            return match self.look_up(number, transaction, control.program, name) {
+                Ok(()) => Ok(()),
+                Err(error) => control.end.write(Reply::encode(transaction, Err(error)).as_bytes(), []),
+            };
+        }
         let answer = request.ok_or(Error::Malformed).and_then(|request| self.answer(control, request, handles));
         let (reply, handle) = match answer {
             Ok((reply, handle)) => (Ok(reply), handle),
@@ -322,6 +349,29 @@ impl Service {
         // another, is served in that order.
         self.watch(&control.end, key(number, CONTROL))?;
         control.end.write_handles(Reply::encode(transaction, reply).as_bytes(), handle)
+    }
+
+    /// Protocol step 10.
+    fn look_up(&mut self, number: u64, transaction: u32, program: Program, name: &Name) -> Result<(), Error> {
+        if !self.lookup_ledger.take(program, 1) {
+            return Err(Error::TooMany);
+        }
+        let id = self.stack.look_up(name).inspect_err(|_| self.lookup_ledger.give(program, 1))?;
+        self.lookups.insert(id, (number, transaction, program));
+        Ok(())
+    }
+
+    /// Answers lookups that have ended. A client that does not read its answers is disconnected.
+    fn tell_lookups(&mut self) {
+        for (id, result) in self.stack.looked_up() {
+            let Some((number, transaction, program)) = self.lookups.remove(&id) else { continue };
+            self.lookup_ledger.give(program, 1);
+            let reply = Reply::encode(transaction, result.map(Reply::Addresses));
+            let told = self.controls.get(&number).map(|control| control.end.write(reply.as_bytes(), []));
+            if told.is_some_and(|told| told.is_err()) {
+                self.cut(number);
+            }
+        }
     }
 
     fn answer(&mut self, control: &Control, request: Request, handles: [Option<Handle>; HANDLES]) -> Answer {

@@ -18,6 +18,7 @@ use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
+use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
 use crate::ports::{Binding, Id, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
@@ -68,6 +69,9 @@ pub struct Stack<W: DataSockets> {
     pub(crate) local: Link,
     /// The network card's interface.
     pub(crate) card: Option<Card>,
+    /// The name servers, and what was asked.
+    pub(crate) name_servers: Vec<Ipv4Addr>,
+    pub(crate) lookups: Lookups,
     /// The smoltcp sockets of connections in packets.
     pub(crate) packets: HashMap<Id, Packets>,
     /// When they must send.
@@ -113,6 +117,8 @@ impl<W: DataSockets> Stack<W> {
             world,
             local: Link { interface, wire },
             card: None,
+            name_servers: Vec::new(),
+            lookups: Lookups::default(),
             packets: HashMap::new(),
             timers: Timers::new(),
             no_sockets: SocketSet::new(Vec::new()),
@@ -126,7 +132,7 @@ impl<W: DataSockets> Stack<W> {
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
             ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
-            last: 0,
+            last: DNS,
         }
     }
 
@@ -270,7 +276,7 @@ impl<W: DataSockets> Stack<W> {
             Request::Set(choice, value) => self.set_choice(id, choice, value).map(done),
             Request::Get(choice) => self.choice(id, choice).map(Reply::Value),
             Request::Prepare(address) => self.prepare(id, address).map(done),
-            Request::Open(..) | Request::Clone | Request::Accept => Err(Error::Malformed),
+            Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) => Err(Error::Malformed),
         }
     }
 
@@ -491,7 +497,7 @@ impl<W: DataSockets> Stack<W> {
             (Side::Card, None) => return,
         };
         let sent = packets.send(link, self.now, id, &mut self.timers);
-        if sent.more && id == DHCP {
+        if sent.more && id <= DNS {
             packets.set_timer(Some(self.now), id, &mut self.timers);
         }
         let closed = packets.is_closed();
@@ -506,10 +512,10 @@ impl<W: DataSockets> Stack<W> {
 
     /// Queues a turn for a socket whose smoltcp socket has something to do.
     pub(crate) fn touch_packets(&mut self, id: Id) {
-        if id == DHCP {
-            self.pump_dhcp();
-        } else {
-            self.touch(id);
+        match id {
+            DHCP => self.pump_dhcp(),
+            DNS => self.send_packets(DNS),
+            _ => self.touch(id),
         }
     }
 

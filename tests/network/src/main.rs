@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -132,7 +132,12 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         ["fetch", address, len] => fetch(address, len.parse().map_err(io::Error::other)?),
+        ["look-up", name] => {
+            let found: Vec<String> = (*name, 0).to_socket_addrs()?.map(|address| address.ip().to_string()).collect();
+            println!("{}", found.join(" "));
+            Ok(())
+        }
         ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
-        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT")),
+        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | look-up NAME | datagrams ADDRESS COUNT")),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use network_protocol::{CONNECTED, Choice, ERROR, Error, Family, HEADER, Kind, Reply, Request};
+use network_protocol::{
+    Addresses, CONNECTED, Choice, ERROR, Error, Family, HEADER, Kind, Name, Reply, Request, decode_header,
+};
 use proptest::prelude::*;
 use smoltcp::time::Duration;
 use smoltcp::wire::{EthernetAddress, TcpControl};
@@ -10,6 +12,7 @@ use smoltcp::wire::{EthernetAddress, TcpControl};
 use super::machine::Machine;
 use crate::card::Addressing;
 use crate::half_open::MOST;
+use crate::lookup::{DNS, LOOKUPS};
 use crate::ports::Id;
 use crate::segments::{Options, Segment};
 
@@ -37,8 +40,9 @@ impl Ethernet {
     fn new() -> Ethernet {
         let machines = [1, 2].map(|number| {
             let mut machine = Machine::new(true);
-            let (address, gateway) = (smoltcp::wire::Ipv4Cidr::new(ip(number), 24), None);
-            machine.stack.attach(mac(number), FRAME, &Addressing::Static { address, gateway });
+            let address = smoltcp::wire::Ipv4Cidr::new(ip(number), 24);
+            let addressing = Addressing::Static { address, gateway: None, name_servers: vec![ip(2)] };
+            machine.stack.attach(mac(number), FRAME, &addressing);
             machine.stack.set_room(64);
             machine
         });
@@ -116,6 +120,11 @@ impl Ethernet {
     }
 }
 
+/// Whether a machine has no socket, and smoltcp has none but the DNS client.
+fn rests(machine: &Machine) -> bool {
+    machine.stack.is_empty() && machine.stack.packets.keys().all(|id| *id == DNS)
+}
+
 /// A segment from a machine that is not there, to machine 1.
 fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpControl) -> Segment {
     Segment {
@@ -166,7 +175,7 @@ fn a_connection_ends_and_late_segments_are_answered() {
     ethernet.machines[1].stack.close(client);
     ethernet.settle();
     ethernet.pass(Duration::from_secs(1));
-    assert!(ethernet.machines.iter().all(|machine| machine.stack.is_empty() && machine.stack.packets.is_empty()));
+    assert!(ethernet.machines.iter().all(|machine| rests(machine)));
     let end = |frame: &Vec<u8>| {
         Segment::read(frame).is_some_and(|segment| segment.control == TcpControl::Fin && *segment.from.ip() == ip(2))
     };
@@ -422,8 +431,134 @@ proptest! {
             ethernet.pass(Duration::from_secs(20));
         }
         for machine in &mut ethernet.machines {
-            prop_assert!(machine.stack.is_empty() && machine.stack.packets.is_empty() && machine.stack.flows.is_empty());
+            prop_assert!(rests(machine) && machine.stack.flows.is_empty());
             prop_assert_eq!(machine.settle(), None);
         }
     }
+}
+
+/// Records of an answer of a name server's: the type, and the data.
+type Records<'a> = &'a [(u16, &'a [u8])];
+const A: u16 = 1;
+const CNAME: u16 = 5;
+
+/// A name server's answer to a query. A record behind a CNAME is of the name that this says.
+fn answer(query: &[u8], code: u8, records: Records<'_>) -> Vec<u8> {
+    let mut bytes = query.to_vec();
+    (bytes[2], bytes[3]) = (0x81, 0x80 | code);
+    bytes[7] = records.len() as u8;
+    // The name of the question.
+    let mut name = 12_u16;
+    for (kind, data) in records {
+        bytes.extend((0xc000 | name).to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend([0, 1, 0, 0, 0, 9]);
+        bytes.extend((data.len() as u16).to_be_bytes());
+        if *kind == CNAME {
+            name = bytes.len() as u16;
+        }
+        bytes.extend(*data);
+    }
+    bytes
+}
+
+/// Machine 1 looks up a name, and machine 2 is its name server.
+struct NameServer {
+    ethernet: Ethernet,
+    socket: Id,
+}
+
+impl NameServer {
+    fn new() -> NameServer {
+        let mut ethernet = Ethernet::new();
+        let socket = ethernet.machines[1].open(Family::V4, Kind::Datagram);
+        ethernet.machines[1].ask(socket, Request::Bind(SocketAddrV4::new(ip(2), 53).into())).unwrap();
+        NameServer { ethernet, socket }
+    }
+
+    /// Begins a lookup; returns the query and its sender.
+    fn query(&mut self, name: &str) -> (Vec<u8>, SocketAddrV4) {
+        self.ethernet.machines[0].stack.look_up(&Name::new(name).unwrap()).unwrap();
+        self.ethernet.settle();
+        let received = self.ethernet.machines[1].read(self.socket);
+        let (Some(std::net::SocketAddr::V4(from)), query) = decode_header(&received).unwrap() else {
+            panic!("no address");
+        };
+        (query.to_vec(), from)
+    }
+
+    /// Sends an answer; returns the result, if there is one.
+    fn say(&mut self, to: SocketAddrV4, bytes: &[u8]) -> Option<Result<Addresses, Error>> {
+        let header = network_protocol::encode_header(Some(to.into()));
+        self.ethernet.machines[1].write(self.socket, &[&header[..], bytes].concat());
+        self.ethernet.settle();
+        self.result()
+    }
+
+    fn result(&mut self) -> Option<Result<Addresses, Error>> {
+        self.ethernet.machines[0].stack.looked_up().pop().map(|(_, result)| result)
+    }
+}
+
+#[test]
+fn names_are_looked_up() {
+    let mut server = NameServer::new();
+    let found = |ips: &[Ipv4Addr]| Some(Ok(Addresses::new(ips.iter().copied()).unwrap()));
+    let (query, from) = server.query("host.example");
+    let good = answer(&query, 0, &[(A, &[192, 0, 2, 33]), (A, &[192, 0, 2, 34])]);
+    assert_eq!(server.say(from, &good), found(&[ip(33), ip(34)]));
+    // A chain of names.
+    let (query, from) = server.query("www.host.example");
+    let chain: Records<'_> = &[(CNAME, b"\x05other\x00"), (CNAME, b"\x04last\x00"), (A, &[192, 0, 2, 35])];
+    assert_eq!(server.say(from, &answer(&query, 0, chain)), found(&[ip(35)]));
+    // No such name, and a name without an address.
+    for (code, records) in [(3, &[][..]), (0, &[])] {
+        let (query, from) = server.query("nobody.example");
+        assert_eq!(server.say(from, &answer(&query, code, records)), Some(Err(Error::NoName)));
+    }
+    assert!(server.ethernet.machines[0].stack.looked_up().is_empty());
+}
+
+#[test]
+fn forged_and_late_answers_are_ignored() {
+    let mut server = NameServer::new();
+    let (query, from) = server.query("host.example");
+    let good = answer(&query, 0, &[(A, &[192, 0, 2, 33])]);
+    let mut wrong_number = good.clone();
+    wrong_number[1] ^= 1;
+    assert_eq!(server.say(from, &wrong_number), None);
+    let (other, _) = server.query("else.example");
+    let mut wrong_question = answer(&other, 0, &[(A, &[192, 0, 2, 66])]);
+    wrong_question[..2].copy_from_slice(&good[..2]);
+    assert_eq!(server.say(from, &wrong_question), None);
+    assert_eq!(server.say(SocketAddrV4::new(ip(1), from.port() ^ 1), &good), None);
+    for len in 0..good.len() {
+        // Not even the header, or part of a record. The answer may be taken as one without an address.
+        let result = server.say(from, &good[..len]);
+        assert!(result.is_none() || result == Some(Err(Error::NoName)), "{len} bytes: {result:?}");
+        if result.is_some() {
+            return;
+        }
+    }
+    assert!(matches!(server.say(from, &good), Some(Ok(_))));
+    assert_eq!(server.say(from, &good), None);
+}
+
+#[test]
+fn a_name_server_that_does_not_answer() {
+    let mut server = NameServer::new();
+    server.query("host.example");
+    let mut result = None;
+    for _ in 0..40 {
+        server.ethernet.pass(Duration::from_secs(1));
+        result = result.or(server.result());
+    }
+    assert_eq!(result, Some(Err(Error::NoNameServer)));
+    // Lookups that nobody waits for any more make room.
+    let stack = &mut server.ethernet.machines[0].stack;
+    let name = Name::new("host.example").unwrap();
+    let ids: Vec<u64> = (0..LOOKUPS).map(|_| stack.look_up(&name).unwrap()).collect();
+    assert_eq!(stack.look_up(&name), Err(Error::TooMany));
+    stack.cancel_lookup(ids[3]);
+    assert!(stack.look_up(&name).is_ok());
 }
