@@ -11,8 +11,8 @@ use core::ptr::null_mut;
 use network_protocol::{Error, Name};
 
 use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, V6_SIZE};
-use crate::network;
 use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use crate::network;
 
 const AI_PASSIVE: c_int = 0x1;
 const AI_CANONNAME: c_int = 0x2;

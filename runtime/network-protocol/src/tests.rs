@@ -7,7 +7,9 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::{Addresses, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped};
+use crate::{
+    Addresses, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped,
+};
 
 fn address() -> impl Strategy<Value = SocketAddr> {
     prop_oneof![
@@ -29,7 +31,9 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::PeerAddress),
         address().prop_map(Request::Bind),
         address().prop_map(Request::Prepare),
-        "[a-z0-9_-]{1,63}([.][A-Z]{1,20}){0,3}".prop_filter_map("a name", |name| Name::new(&name)).prop_map(Request::Lookup),
+        "[a-z0-9_-]{1,63}([.][A-Z]{1,20}){0,3}"
+            .prop_filter_map("a name", |name| Name::new(&name))
+            .prop_map(Request::Lookup),
         (address(), any::<bool>()).prop_map(|(to, wait)| Request::Connect { to, wait }),
         any::<u32>().prop_map(Request::Listen),
         (choice(), any::<u32>()).prop_map(|(choice, value)| Request::Set(choice, value)),

@@ -16,8 +16,8 @@ use crate::half_open::{HalfOpen, Ours};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::Id;
-use crate::socket::{Body, Datagrams, End, Socket};
 use crate::segments::Segment;
+use crate::socket::{Body, Datagrams, End, Socket};
 use crate::stack::{DataSockets, Stack, shown};
 use crate::time_wait::TimeWait;
 use crate::wire::Wire;
@@ -292,13 +292,15 @@ impl<W: DataSockets> Stack<W> {
             }
             Frame::Segment { from, to } => match self.flows.get(&(*to, *from)).copied() {
                 Some(id) => Some(id),
-                None if self.card.as_mut().is_some_and(|card| card.knows_next(self.now)) => match self.opened(*from, *to) {
-                    Some(id) => Some(id),
-                    None => {
-                        self.lose_frame();
-                        return true;
+                None if self.card.as_mut().is_some_and(|card| card.knows_next(self.now)) => {
+                    match self.opened(*from, *to) {
+                        Some(id) => Some(id),
+                        None => {
+                            self.lose_frame();
+                            return true;
+                        }
                     }
-                },
+                }
                 None => None,
             },
             Frame::Syn { from, to } => match self.asked(*from, *to) {

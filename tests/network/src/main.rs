@@ -5,6 +5,7 @@
 //! - `echo`: it sends back what it gets;
 //! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
 //! - `killed`: how often it has done so;
+//! - `look-up NAME`: the host's addresses;
 //! - `exit N`: it ends.
 #![forbid(unsafe_code)]
 
@@ -37,12 +38,23 @@ fn serve(stream: TcpStream) -> io::Result<()> {
                 writeln!(to, "killing")?;
             }
             Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
+            Some("look-up") => writeln!(to, "{}", look_up(line["look-up".len()..].trim()))?,
             Some("exit") => exit(number(1) as i32),
             _ => writeln!(to, "no such line")?,
         }
         line.clear();
     }
     Ok(())
+}
+
+/// The addresses of a host, or why there are none.
+fn look_up(name: &str) -> String {
+    match (name, 0).to_socket_addrs() {
+        Ok(found) => found.map(|address| address.ip().to_string()).collect::<Vec<_>>().join(" "),
+        Err(error) if error.to_string().contains("Name does not resolve") => "no such name".into(),
+        Err(error) if error.to_string().contains("Try again") => "no answer".into(),
+        Err(error) => error.to_string(),
+    }
 }
 
 /// Kills a service again and again.
@@ -132,12 +144,7 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         ["fetch", address, len] => fetch(address, len.parse().map_err(io::Error::other)?),
-        ["look-up", name] => {
-            let found: Vec<String> = (*name, 0).to_socket_addrs()?.map(|address| address.ip().to_string()).collect();
-            println!("{}", found.join(" "));
-            Ok(())
-        }
         ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
-        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | look-up NAME | datagrams ADDRESS COUNT")),
+        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT")),
     }
 }

@@ -76,7 +76,12 @@ impl UserNetwork {
         command.args(["-netdev", &format!("user,id=user,{forward}")]);
         command.arg("-netdev");
         command.arg(format!("stream,id=wire,server=off,addr.type=unix,addr.path={}", socket.display()));
-        command.args(["-netdev", "hubport,id=one,hubid=0,netdev=user", "-netdev", "hubport,id=two,hubid=0,netdev=wire"]);
+        command.args([
+            "-netdev",
+            "hubport,id=one,hubid=0,netdev=user",
+            "-netdev",
+            "hubport,id=two,hubid=0,netdev=wire",
+        ]);
         // It says that it has no machine.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(UserNetwork(command.spawn().context("cannot start QEMU")?))

@@ -3,6 +3,7 @@
 //! The host reaches the machine through QEMU's user network, whose TCP is not ours. Where a test needs a bad wire, a
 //! second QEMU without a machine is that network, and the test passes the frames between the two ([`wire`]).
 
+mod frames;
 mod machine;
 mod wire;
 
@@ -32,6 +33,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.driver-dies", driver_dies),
         Test::one("network.bad-wire", bad_wire),
         Test::one("network.hostile-frames", hostile_frames),
+        Test::one("network.request-flood", request_flood),
+        Test::one("network.names", names),
     ]
 }
 
@@ -164,8 +167,8 @@ fn driver_dies(context: &Context<'_>) -> Result<()> {
 /// Frames are lost, come twice, or overtake others.
 fn bad_wire(context: &Context<'_>) -> Result<()> {
     for (faults, len) in [
-        (Faults { lost: 1, twice: 1, early: 5, changed: 0 }, LEN),
-        (Faults { lost: 10, twice: 10, early: 20, changed: 5 }, LEN / 4),
+        (Faults { lost: 1, twice: 1, early: 5, ..Faults::default() }, LEN),
+        (Faults { lost: 10, twice: 10, early: 20, changed: 5, ..Faults::default() }, LEN / 4),
     ] {
         let passed = Machine::run(context, Back::Wire(faults), |machine| {
             transfer(machine, len)?;
@@ -178,7 +181,45 @@ fn bad_wire(context: &Context<'_>) -> Result<()> {
 
 /// Frames of all kinds of nonsense come in beside those of a connection.
 fn hostile_frames(context: &Context<'_>) -> Result<()> {
-    let faults = Faults { lost: 0, twice: 0, early: 0, changed: wire::NONSENSE };
+    let faults = Faults { changed: wire::NONSENSE, ..Faults::default() };
     Machine::run(context, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
+    Ok(())
+}
+
+/// Before each frame of a transfer come 50 connection requests in the name of others, over 100,000 in all. The transfer
+/// goes on, and others can still connect.
+fn request_flood(context: &Context<'_>) -> Result<()> {
+    let faults = Faults { requests: 50, ..Faults::default() };
+    Machine::run(context, Back::Wire(faults), |machine| {
+        transfer(machine, LEN / 4)?;
+        for _ in 0..5 {
+            let mut stream = machine.connect()?;
+            writeln!(stream, "killed")?;
+            expect("an answer", &line(&stream)?.as_str(), &"0")?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Names of hosts: an alias, a name that does not exist, a server that does not answer. Forged answers come first.
+fn names(context: &Context<'_>) -> Result<()> {
+    let faults = Faults { names: true, ..Faults::default() };
+    Machine::run(context, Back::Wire(faults), |machine| {
+        let mut stream = machine.connect()?;
+        for (name, says) in [
+            ("host.example", "10.0.2.99"),
+            ("HOST.example.", "10.0.2.99"),
+            ("nobody.example", "no such name"),
+            ("no name", "no such name"),
+            ("localhost", "::1 127.0.0.1"),
+            ("10.0.2.7", "10.0.2.7"),
+            ("silent.example", "no answer"),
+        ] {
+            writeln!(stream, "look-up {name}")?;
+            expect(name, &line(&stream)?.as_str(), &says)?;
+        }
+        Ok(())
+    })?;
     Ok(())
 }

@@ -3,12 +3,15 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result};
 
+use super::frames;
+
 /// How many frames of 1,000 get each fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// It is lost.
     pub lost: u64,
@@ -18,6 +21,10 @@ pub struct Faults {
     pub early: u64,
     /// A changed copy comes first.
     pub changed: u64,
+    /// Connection requests in the name of others that come before each frame to the machine.
+    pub requests: usize,
+    /// Questions for names are answered here, and not by QEMU: [`frames::answers`] says how.
+    pub names: bool,
 }
 
 /// With this many changed copies, each frame comes with several, of all lengths.
@@ -45,59 +52,103 @@ impl Random {
     }
 }
 
-/// Listens at two sockets. A thread for each direction passes the frames on until one of the sides ends.
+/// One end of the wire. Several threads write to it.
+#[derive(Clone)]
+struct To(Arc<Mutex<UnixStream>>);
+
+impl To {
+    fn put(&self, frame: &[u8]) -> std::io::Result<()> {
+        let bytes = [&(frame.len() as u32).to_be_bytes()[..], frame].concat();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes)
+    }
+}
+
+/// Listens at two sockets: `near` is the machine's. A thread for each direction passes the frames on until one of the
+/// sides ends.
 pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
     let listen = |path: &Path| UnixListener::bind(path).context("cannot listen at a socket");
     let (near, far) = (listen(near)?, listen(far)?);
     thread::spawn(move || -> std::io::Result<()> {
         let ((near, _), (far, _)) = (near.accept()?, far.accept()?);
-        let (near_again, far_again) = (near.try_clone()?, far.try_clone()?);
-        thread::spawn(move || pass(near, far, faults, Random(1)));
-        // Nonsense is for the machine only.
-        pass(far_again, near_again, faults, Random(2))
+        let to_near = To(Arc::new(Mutex::new(near.try_clone()?)));
+        let to_far = To(Arc::new(Mutex::new(far.try_clone()?)));
+        let back = to_near.clone();
+        thread::spawn(move || from_machine(near, &to_far, &back, faults));
+        to_machine(far, &to_near, faults)
     });
     Ok(())
 }
 
-fn pass(mut from: UnixStream, mut to: UnixStream, faults: Faults, mut random: Random) -> std::io::Result<()> {
-    let to_machine = random.0 == 2;
-    let mut late: Option<Vec<u8>> = None;
+fn next(from: &mut UnixStream) -> std::io::Result<Vec<u8>> {
+    let mut len = [0; 4];
+    from.read_exact(&mut len)?;
+    let mut frame = vec![0; (u32::from_be_bytes(len) as usize).min(LONGEST)];
+    from.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+fn from_machine(mut from: UnixStream, to: &To, back: &To, faults: Faults) -> std::io::Result<()> {
+    let (mut random, mut late) = (Random(1), None);
     loop {
-        let mut len = [0; 4];
-        from.read_exact(&mut len)?;
-        let mut frame = vec![0; (u32::from_be_bytes(len) as usize).min(LONGEST)];
-        from.read_exact(&mut frame)?;
-        if to_machine && faults.changed > 0 {
-            let copies = if faults.changed == NONSENSE { 8 } else { usize::from(random.next() % 1000 < faults.changed) };
-            for _ in 0..copies {
-                put(&mut to, &changed(&frame, &mut random))?;
-            }
-        }
-        let mut fate = random.next() % 1000;
-        let mut is = |share: u64| {
-            let hit = fate < share;
-            fate = fate.wrapping_sub(share);
-            hit
-        };
-        if is(faults.lost) {
+        let frame = next(&mut from)?;
+        if faults.names && frames::is_question(&frame) {
+            frames::answers(&frame).iter().try_for_each(|answer| back.put(answer))?;
             continue;
         }
-        if is(faults.twice) {
-            put(&mut to, &frame)?;
-        } else if is(faults.early) && late.is_none() {
-            late = Some(frame);
+        // Nobody is there to answer.
+        if faults.requests > 0 && frames::is_for_nobody(&frame) {
             continue;
         }
-        put(&mut to, &frame)?;
-        if let Some(late) = late.take() {
-            put(&mut to, &late)?;
-        }
+        pass(frame, to, faults, &mut random, &mut late)?;
     }
 }
 
-fn put(to: &mut UnixStream, frame: &[u8]) -> std::io::Result<()> {
-    to.write_all(&(frame.len() as u32).to_be_bytes())?;
-    to.write_all(frame)
+/// Nonsense is for the machine only.
+fn to_machine(mut from: UnixStream, to: &To, faults: Faults) -> std::io::Result<()> {
+    let (mut random, mut late) = (Random(2), None);
+    loop {
+        let frame = next(&mut from)?;
+        let copies = match faults.changed {
+            NONSENSE => 8,
+            share => usize::from(random.next() % 1000 < share),
+        };
+        for _ in 0..copies {
+            to.put(&changed(&frame, &mut random))?;
+        }
+        for _ in 0..faults.requests {
+            let sender = random.next();
+            if let Some(request) = frames::request(&frame, sender) {
+                to.put(&request)?;
+            }
+        }
+        pass(frame, to, faults, &mut random, &mut late)?;
+    }
+}
+
+fn pass(
+    frame: Vec<u8>,
+    to: &To,
+    faults: Faults,
+    random: &mut Random,
+    late: &mut Option<Vec<u8>>,
+) -> std::io::Result<()> {
+    let mut fate = random.next() % 1000;
+    let mut is = |share: u64| {
+        let hit = fate < share;
+        fate = fate.wrapping_sub(share);
+        hit
+    };
+    if is(faults.lost) {
+        return Ok(());
+    }
+    if is(faults.twice) {
+        to.put(&frame)?;
+    } else if is(faults.early) && late.is_none() {
+        *late = Some(frame);
+        return Ok(());
+    }
+    to.put(&frame)?;
+    late.take().map_or(Ok(()), |late| to.put(&late))
 }
 
 /// A frame like this one: some bytes are others, or its length is.

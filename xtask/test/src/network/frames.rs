@@ -1,0 +1,113 @@
+//! Frames that the tests make: connection requests in the name of others, and answers of a name server.
+
+/// Bytes of the headers of Ethernet, IPv4 without options, and UDP.
+const ETHERNET: usize = 14;
+const IP: usize = 20;
+const UDP: usize = 8;
+const HEADERS: usize = ETHERNET + IP + UDP;
+/// Protocols of IP.
+const TCP_NUMBER: u8 = 6;
+const UDP_NUMBER: u8 = 17;
+
+/// The first byte of the addresses of machines that are not there.
+const NOBODY: u8 = 198;
+
+/// The sum of the internet protocols over these bytes.
+fn sum(parts: &[&[u8]]) -> [u8; 2] {
+    let mut sum = 0_u32;
+    for part in parts {
+        for pair in part.chunks(2) {
+            sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
+        }
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    (!(sum as u16)).to_be_bytes()
+}
+
+/// A frame with an IPv4 packet.
+fn frame(macs: &[u8], protocol: u8, from: [u8; 4], to: [u8; 4], payload: &[u8]) -> Vec<u8> {
+    let len = ((IP + payload.len()) as u16).to_be_bytes();
+    let mut header = vec![0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, protocol, 0, 0];
+    header.extend(from);
+    header.extend(to);
+    let check = sum(&[&header]);
+    header[10..12].copy_from_slice(&check);
+    [macs, &[8, 0], &header, payload].concat()
+}
+
+/// A connection request to port 7 of the machine that `like` is for, from a machine that is not there. `None`: `like` is
+/// no frame with TCP.
+pub fn request(like: &[u8], sender: u64) -> Option<Vec<u8>> {
+    if like.get(ETHERNET + 9) != Some(&TCP_NUMBER) {
+        return None;
+    }
+    let to: [u8; 4] = *like.get(ETHERNET + 16..)?.first_chunk()?;
+    let [a, b, c, d, e, ..] = sender.to_le_bytes();
+    let from = [NOBODY, 18 + a % 2, b, c];
+    let mut segment = vec![d | 4, e, 0, 7];
+    segment.extend(((sender >> 32) as u32).to_be_bytes());
+    segment.extend([0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    let len = (segment.len() as u16).to_be_bytes();
+    let check = sum(&[&from, &to, &[0, TCP_NUMBER], &len, &segment]);
+    segment[16..18].copy_from_slice(&check);
+    Some(frame(like.get(..12)?, TCP_NUMBER, from, to, &segment))
+}
+
+/// Whether this frame is for a machine that is not there, in whose name there was a request.
+pub fn is_for_nobody(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0]) && frame.get(ETHERNET + 16) == Some(&NOBODY)
+}
+
+/// Whether this is a question for a name.
+pub fn is_question(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0])
+        && frame.get(ETHERNET + 9) == Some(&UDP_NUMBER)
+        && frame.get(ETHERNET + IP + 2..ETHERNET + IP + 4) == Some(&[0, 53])
+        && frame.len() > HEADERS + 12
+}
+
+/// The answers to a question: two that are forged, then the right one. The host `host` has an alias with the address
+/// 10.0.2.99, and the name of any other host does not exist. The host `silent` gets no answer.
+pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
+    let query = &question[HEADERS..];
+    let label = query.get(13..13 + usize::from(query[12])).unwrap_or_default().to_ascii_lowercase();
+    let mut right = query.to_vec();
+    (right[2], right[3]) = (0x81, 0x80);
+    match label.as_slice() {
+        b"host" => {
+            // An alias for the name of the question, and the alias' address.
+            right[7] = 2;
+            let alias = right.len() as u16 + 12;
+            right.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 9, 0, 7]);
+            right.extend(b"\x05alias\x00");
+            right.extend((0xc000 | alias).to_be_bytes());
+            right.extend([0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 99]);
+        }
+        b"silent" => return Vec::new(),
+        _ => right[3] |= 3,
+    }
+    let forged = |byte: usize| {
+        let mut other = right.clone();
+        other[byte] ^= 1;
+        if let Some(last) = other.last_mut() {
+            *last = 66;
+        }
+        other
+    };
+    // Another number, and another question.
+    [forged(0), forged(13), right.clone()].map(|answer| reply(question, &answer)).into()
+}
+
+/// A datagram in the other direction.
+fn reply(question: &[u8], data: &[u8]) -> Vec<u8> {
+    let ip = &question[ETHERNET..];
+    let address = |at: usize| [ip[at], ip[at + 1], ip[at + 2], ip[at + 3]];
+    let ports = &ip[IP..];
+    let len = ((UDP + data.len()) as u16).to_be_bytes();
+    // Over IPv4 a datagram may have no sum.
+    let datagram = [&ports[2..4], &ports[..2], &len, &[0, 0], data].concat();
+    let macs = [&question[6..12], &question[..6]].concat();
+    frame(&macs, UDP_NUMBER, address(16), address(12), &datagram)
+}
