@@ -84,7 +84,7 @@ type Answer<const M: usize> = (core::result::Result<Reply, Error>, [Option<Handl
 
 fn call<const N: usize, const M: usize>(
     channel: &Channel,
-    request: Request,
+    request: Request<'_>,
     handles: [Handle; N],
 ) -> core::result::Result<Answer<M>, Status> {
     let mut bytes = [0; LONGEST];
@@ -133,7 +133,7 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
 ///
 /// # Errors
 /// `NoName`, `NoNameServer`; the last one also if there is no network service.
-pub fn look_up(name: Name) -> core::result::Result<Addresses, Error> {
+pub fn look_up(name: Name<'_>) -> core::result::Result<Addresses, Error> {
     let connected = Channel::create().map_err(Errno::from).and_then(|(ours, theirs)| {
         services::connect(protocol::SERVICE, theirs.into_handle()).map_err(|_| ENETDOWN)?;
         Ok(ours)
@@ -191,7 +191,7 @@ impl Network {
     ///
     /// # Errors
     /// The service's error; `ECONNABORTED`: the service has ended.
-    pub fn ask(&self, request: Request) -> Result<Reply> {
+    pub fn ask(&self, request: Request<'_>) -> Result<Reply> {
         let (reply, []) = call(&self.control, request, []).map_err(|status| match status {
             Status::PEER_CLOSED => ECONNABORTED,
             status => status.into(),
@@ -203,7 +203,7 @@ impl Network {
     ///
     /// # Errors
     /// As [`Network::ask`].
-    pub fn address(&self, request: Request) -> Result<SocketAddr> {
+    pub fn address(&self, request: Request<'_>) -> Result<SocketAddr> {
         match self.ask(request)? {
             Reply::Address(address) => Ok(address),
             _ => Err(EINVAL),

@@ -81,7 +81,7 @@ pub enum Kind {
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum Request<'a> {
     /// Creates a socket (2). Carries the service's end of the control channel, and both ends of the data socket.
     Open(Family, Kind),
     /// Adds a control channel (8). Carries the service's end.
@@ -110,7 +110,7 @@ pub enum Request {
     /// Asks whether datagrams can be sent to an address (7).
     Prepare(SocketAddr),
     /// Looks up the IPv4 addresses of a host (10).
-    Lookup(Name),
+    Lookup(Name<'a>),
 }
 
 macro_rules! numbered {

@@ -114,7 +114,7 @@ pub fn decode_header(datagram: &[u8]) -> Option<(Option<SocketAddr>, &[u8])> {
     Some((Some(decode_address(header)?), bytes))
 }
 
-impl Request {
+impl<'a> Request<'a> {
     fn number(&self) -> u32 {
         match self {
             Request::Open(..) => 1,
@@ -158,13 +158,13 @@ impl Request {
     }
 
     /// Decodes a message: its transaction number, and its request if that is valid.
-    pub fn decode(bytes: &[u8]) -> Option<(u32, Option<Request>)> {
+    pub fn decode(bytes: &'a [u8]) -> Option<(u32, Option<Request<'a>>)> {
         let mut reader = Reader(bytes);
         let transaction = reader.word()?;
         Some((transaction, Request::decode_body(reader)))
     }
 
-    fn decode_body(mut reader: Reader<'_>) -> Option<Request> {
+    fn decode_body(mut reader: Reader<'a>) -> Option<Request<'a>> {
         let request = match reader.word()? {
             1 => {
                 let family = match reader.word()? {

@@ -1,6 +1,5 @@
 //! Names of hosts, and their addresses.
 
-use core::fmt;
 use core::net::Ipv4Addr;
 
 /// Limit on a name in bytes.
@@ -11,39 +10,27 @@ const LABEL_MAX: usize = 63;
 const ADDRESSES: usize = 8;
 
 /// The name of a host: parts of letters, digits, `-` and `_`, with dots between them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Name {
-    bytes: [u8; NAME_MAX],
-    len: usize,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a>(&'a str);
 
-impl Name {
+impl<'a> Name<'a> {
     /// Checks a name. A dot at the end is left out.
-    pub fn new(text: &str) -> Option<Name> {
-        Name::from_bytes(text.strip_suffix('.').unwrap_or(text).as_bytes())
+    pub fn new(text: &'a str) -> Option<Name<'a>> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_label = |label: &str| (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(fits);
+        (text.len() <= NAME_MAX && text.split('.').all(is_label)).then_some(Name(text))
     }
 
-    pub(crate) fn from_bytes(text: &[u8]) -> Option<Name> {
-        let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_label = |label: &[u8]| (1..=LABEL_MAX).contains(&label.len()) && label.iter().all(fits);
-        if text.len() > NAME_MAX || !text.split(|byte| *byte == b'.').all(is_label) {
-            return None;
-        }
-        let mut name = Name { bytes: [0; NAME_MAX], len: text.len() };
-        name.bytes[..text.len()].copy_from_slice(text);
-        Some(name)
+    /// Decodes a name, which has no dot at the end.
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Option<Name<'a>> {
+        let text = core::str::from_utf8(bytes).ok()?;
+        Name::new(text).filter(|name| name.0.len() == text.len())
     }
 
     /// The name.
-    pub fn as_str(&self) -> &str {
-        // It is ASCII, as `from_bytes` has checked.
-        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_str().fmt(f)
+    pub fn as_str(&self) -> &'a str {
+        self.0
     }
 }
 

@@ -18,7 +18,7 @@ fn address() -> impl Strategy<Value = SocketAddr> {
     ]
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request() -> impl Strategy<Value = Request<'static>> {
     let choice = || prop::sample::select(Choice::ALL);
     prop_oneof![
         (any::<bool>(), any::<bool>()).prop_map(|(v4, stream)| Request::Open(
@@ -32,8 +32,7 @@ fn request() -> impl Strategy<Value = Request> {
         address().prop_map(Request::Bind),
         address().prop_map(Request::Prepare),
         "[a-z0-9_-]{1,63}([.][A-Z]{1,20}){0,3}"
-            .prop_filter_map("a name", |name| Name::new(&name))
-            .prop_map(Request::Lookup),
+            .prop_map(|name| Request::Lookup(Name::new(name.leak()).expect("a name"))),
         (address(), any::<bool>()).prop_map(|(to, wait)| Request::Connect { to, wait }),
         any::<u32>().prop_map(Request::Listen),
         (choice(), any::<u32>()).prop_map(|(choice, value)| Request::Set(choice, value)),

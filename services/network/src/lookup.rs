@@ -45,7 +45,7 @@ impl<W: DataSockets> Stack<W> {
     ///
     /// # Errors
     /// `NoNameServer`: there is none. `TooMany`, `NoName`.
-    pub fn look_up(&mut self, name: &Name) -> Result<LookupId, Error> {
+    pub fn look_up(&mut self, name: Name<'_>) -> Result<LookupId, Error> {
         if self.lookups.waiting.len() >= LOOKUPS {
             return Err(Error::TooMany);
         }

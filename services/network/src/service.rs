@@ -332,7 +332,7 @@ impl Service {
         };
         let (transaction, request) = Request::decode(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
         if let (ChannelRole::Client, Some(Request::Lookup(name)), [None, None, None]) =
-            (control.holder, &request, &handles)
+            (control.holder, request, &handles)
         {
             self.watch(&control.end, key(number, CONTROL))?;
             return match self.look_up(number, transaction, control.program, name) {
@@ -352,7 +352,7 @@ impl Service {
     }
 
     /// Protocol step 10.
-    fn look_up(&mut self, number: u64, transaction: u32, program: Program, name: &Name) -> Result<(), Error> {
+    fn look_up(&mut self, number: u64, transaction: u32, program: Program, name: Name<'_>) -> Result<(), Error> {
         if !self.lookup_ledger.take(program, 1) {
             return Err(Error::TooMany);
         }
@@ -374,7 +374,7 @@ impl Service {
         }
     }
 
-    fn answer(&mut self, control: &Control, request: Request, handles: [Option<Handle>; HANDLES]) -> Answer {
+    fn answer(&mut self, control: &Control, request: Request<'_>, handles: [Option<Handle>; HANDLES]) -> Answer {
         let program = control.program;
         match (control.holder, request, handles) {
             (ChannelRole::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {

@@ -265,7 +265,7 @@ impl<W: DataSockets> Stack<W> {
     ///
     /// # Errors
     /// The reason of the refusal.
-    pub fn request(&mut self, id: Id, request: Request) -> Result<Reply, Error> {
+    pub fn request(&mut self, id: Id, request: Request<'_>) -> Result<Reply, Error> {
         let done = |()| Reply::Done;
         match request {
             Request::Bind(address) => self.bind(id, address).map(done),

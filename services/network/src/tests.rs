@@ -365,7 +365,7 @@ fn places_that_are_not_here() {
 #[derive(Clone, Debug)]
 enum Act {
     Open(bool, bool),
-    Ask(usize, Request),
+    Ask(usize, Request<'static>),
     Accept(usize),
     Share(usize),
     Close(usize),

@@ -76,9 +76,9 @@ mod here {
         let client = spawn.start().map_err(|(status, text)| format!("its client: {status}: {text}"))?;
         // The client's sequence: it connects to the service, opens a socket, and sends requests over the socket's
         // channel.
-        let (.., [handle, ..]) = next(&services).map_err(step)?;
+        let (.., [handle, ..]) = next(&services, &mut [0; LONGEST]).map_err(step)?;
         let connection = Channel::from(handle.ok_or("no connection came")?);
-        let (_, transaction, handles) = next(&connection).map_err(step)?;
+        let (_, transaction, handles) = next(&connection, &mut [0; LONGEST]).map_err(step)?;
         let [Some(control), Some(_end), Some(data)] = handles else { return Err("no ends of a socket came".into()) };
         let (control, data) = (Channel::from(control), Socket::from(data));
         let signal = |clear, set| data.signal(Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
@@ -86,7 +86,8 @@ mod here {
         connection.write(opened.as_bytes(), []).map_err(step)?;
         let mut error = Error::Reset as u32;
         // The loop ends with its client.
-        while let Ok((request, transaction, _)) = next(&control) {
+        let mut bytes = [0; LONGEST];
+        while let Ok((request, transaction, _)) = next(&control, &mut bytes) {
             let reply = match request {
                 Some(Request::Connect { .. }) => signal(0, CONNECTED | ERROR).map(|()| Reply::Done),
                 Some(Request::Get(Choice::Error)) => {
@@ -105,12 +106,12 @@ mod here {
     }
 
     /// A message: the request if it is one, its transaction and its handles.
-    type Message = (Option<Request>, u32, [Option<Handle>; 3]);
+    type Message<'a> = (Option<Request<'a>>, u32, [Option<Handle>; 3]);
 
     /// The next message of a channel.
-    fn next(channel: &Channel) -> Result<Message, Status> {
-        let (mut bytes, mut handles) = ([0; LONGEST], [const { None }; 3]);
-        let size = channel.read_wait(&mut bytes, &mut handles, MonotonicInstant::INFINITE)?.bytes;
+    fn next<'a>(channel: &Channel, bytes: &'a mut [u8; LONGEST]) -> Result<Message<'a>, Status> {
+        let mut handles = [const { None }; 3];
+        let size = channel.read_wait(bytes, &mut handles, MonotonicInstant::INFINITE)?.bytes;
         let (transaction, request) = Request::decode(&bytes[..size]).unwrap_or_default();
         Ok((request, transaction, handles))
     }

@@ -175,7 +175,7 @@ fn a_connection_ends_and_late_segments_are_answered() {
     ethernet.machines[1].stack.close(client);
     ethernet.settle();
     ethernet.pass(Duration::from_secs(1));
-    assert!(ethernet.machines.iter().all(|machine| rests(machine)));
+    assert!(ethernet.machines.iter().all(rests));
     let end = |frame: &Vec<u8>| {
         Segment::read(frame).is_some_and(|segment| segment.control == TcpControl::Fin && *segment.from.ip() == ip(2))
     };
@@ -478,7 +478,7 @@ impl NameServer {
 
     /// Begins a lookup; returns the query and its sender.
     fn query(&mut self, name: &str) -> (Vec<u8>, SocketAddrV4) {
-        self.ethernet.machines[0].stack.look_up(&Name::new(name).unwrap()).unwrap();
+        self.ethernet.machines[0].stack.look_up(Name::new(name).unwrap()).unwrap();
         self.ethernet.settle();
         let received = self.ethernet.machines[1].read(self.socket);
         let (Some(std::net::SocketAddr::V4(from)), query) = decode_header(&received).unwrap() else {
@@ -557,8 +557,8 @@ fn a_name_server_that_does_not_answer() {
     // Lookups that nobody waits for any more make room.
     let stack = &mut server.ethernet.machines[0].stack;
     let name = Name::new("host.example").unwrap();
-    let ids: Vec<u64> = (0..LOOKUPS).map(|_| stack.look_up(&name).unwrap()).collect();
-    assert_eq!(stack.look_up(&name), Err(Error::TooMany));
+    let ids: Vec<u64> = (0..LOOKUPS).map(|_| stack.look_up(name).unwrap()).collect();
+    assert_eq!(stack.look_up(name), Err(Error::TooMany));
     stack.cancel_lookup(ids[3]);
-    assert!(stack.look_up(&name).is_ok());
+    assert!(stack.look_up(name).is_ok());
 }

@@ -143,7 +143,7 @@ impl Machine {
         self.stack.open(Program(1), family, kind, ()).unwrap()
     }
 
-    pub fn ask(&mut self, id: Id, request: Request) -> Result<Reply, Error> {
+    pub fn ask(&mut self, id: Id, request: Request<'_>) -> Result<Reply, Error> {
         let answer = self.stack.request(id, request);
         self.settle();
         answer

@@ -10,13 +10,13 @@ mod wire;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::{Context, Test, expect, expect_part};
 use machine::{Back, Machine, digest_of};
 use wire::Faults;
+use xtask_common::threads::Watcher;
 use xtask_run::Capture;
 
 /// Bytes of a transfer.
@@ -78,7 +78,7 @@ fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
 fn system_to_host(context: &Context<'_>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
     let port = listener.local_addr()?.port();
-    let served = thread::spawn(move || -> Result<String> {
+    let served = Watcher::none().start("server", move || -> Result<String> {
         let (stream, _) = listener.accept()?;
         let mut from = BufReader::new(stream.try_clone()?);
         let mut to = stream;
@@ -92,26 +92,23 @@ fn system_to_host(context: &Context<'_>) -> Result<()> {
         let got = network_tests::digest(&mut from, LEN)?;
         writeln!(to, "{got}")?;
         Ok(got)
-    });
+    })?;
     let stdout = client(context, &["fetch", &format!("10.0.2.2:{port}"), &LEN.to_string()])?;
     let sum = digest_of(LEN)?;
     expect("standard output", &stdout.as_str(), &format!("10.0.2.2:{port} {sum} {sum}\n").as_str())?;
-    match served.join() {
-        Ok(got) => expect("the bytes from the machine", &got?, &sum),
-        Err(_) => bail!("the server on the host failed"),
-    }
+    expect("the bytes from the machine", &served.join()??, &sum)
 }
 
 fn datagrams(context: &Context<'_>) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("cannot bind on the host")?;
     let port = socket.local_addr()?.port();
     // It ends with this process.
-    thread::spawn(move || {
+    Watcher::none().start("echo", move || {
         let mut buffer = [0; 2048];
         while let Ok((count, from)) = socket.recv_from(&mut buffer) {
             let _ = socket.send_to(&buffer[..count], from);
         }
-    });
+    })?;
     let stdout = client(context, &["datagrams", &format!("10.0.2.2:{port}"), "500"])?;
     expect("standard output", &stdout.as_str(), &"500 datagrams came back\n")
 }

@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context as _, Result};
 
 use super::frames;
+use xtask_common::threads::Watcher;
 
 /// How many frames of 1,000 get each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,14 +68,14 @@ impl To {
 pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
     let listen = |path: &Path| UnixListener::bind(path).context("cannot listen at a socket");
     let (near, far) = (listen(near)?, listen(far)?);
-    thread::spawn(move || -> std::io::Result<()> {
+    Watcher::none().start("wire", move || -> Result<()> {
         let ((near, _), (far, _)) = (near.accept()?, far.accept()?);
         let to_near = To(Arc::new(Mutex::new(near.try_clone()?)));
         let to_far = To(Arc::new(Mutex::new(far.try_clone()?)));
         let back = to_near.clone();
-        thread::spawn(move || from_machine(near, &to_far, &back, faults));
-        to_machine(far, &to_near, faults)
-    });
+        Watcher::none().start("wire", move || from_machine(near, &to_far, &back, faults))?;
+        Ok(to_machine(far, &to_near, faults)?)
+    })?;
     Ok(())
 }
 
