@@ -1,6 +1,8 @@
 //! A web server: <http://127.0.0.1:8080/> on the host, when the machine was started with
 //! `--net user,hostfwd=tcp:127.0.0.1:8080-:80`.
 
+#![forbid(unsafe_code)]
+
 use axum::extract::Path;
 use axum::routing::{get, post};
 use axum::Router;

@@ -50,7 +50,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 13] = [
 const BARE: [&str; 8] =
     ["root", "sel4", "kernel-attack", "server", "server-boot", "component", "component-boot", "state-victim"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 20] = [
     "zx",
     "sync",
     "driver",
@@ -62,6 +62,8 @@ const PROGRAMS: [&str; 18] = [
     "drivers",
     "network",
     "network-protocol",
+    "network-tests",
+    "netdevice",
     "service",
     "tools",
     "conformance",
