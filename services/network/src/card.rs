@@ -102,6 +102,12 @@ impl Card {
         }
     }
 
+    /// A socket is gone.
+    pub(crate) fn forget(&mut self, id: Id) {
+        self.starved.remove(&id);
+        self.asking.remove(&id);
+    }
+
     /// The card's IPv4 network, once it has an address.
     fn network(&self) -> Option<Ipv4Cidr> {
         self.link.interface.ip_addrs().iter().find_map(|cidr| match cidr {
@@ -226,20 +232,16 @@ impl<W: DataSockets> Stack<W> {
 
     fn set_address(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
         let Some(card) = &mut self.card else { return };
-        let usable = |cidr: &Ipv4Cidr| {
-            let ip = cidr.address();
-            !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast() && !ip.is_loopback()
-        };
         let interface = &mut card.link.interface;
         interface.update_ip_addrs(|addresses| {
             addresses.clear();
-            if let Some(address) = address.filter(usable) {
+            if let Some(address) = address.filter(|cidr| is_usable(cidr.address().into())) {
                 // smoltcp has room for four.
                 let _ = addresses.push(IpCidr::Ipv4(address));
             }
         });
         interface.routes_mut().remove_default_ipv4_route();
-        if let Some(gateway) = gateway {
+        if let Some(gateway) = gateway.filter(|gateway| is_usable((*gateway).into())) {
             // The same.
             let _ = interface.routes_mut().add_default_ipv4_route(gateway);
         }
@@ -407,16 +409,7 @@ impl<W: DataSockets> Stack<W> {
     /// Whether an address can be another machine's.
     fn can_be_there(&self, from: SocketAddr) -> bool {
         let own = self.card_network();
-        match from.ip() {
-            IpAddr::V4(ip) => {
-                !ip.is_loopback()
-                    && !ip.is_unspecified()
-                    && !ip.is_multicast()
-                    && !ip.is_broadcast()
-                    && own.is_some_and(|(address, _)| ip != address)
-            }
-            IpAddr::V6(_) => false,
-        }
+        is_usable(from.ip()) && own.is_some_and(|(address, _)| from.ip() != IpAddr::V4(address))
     }
 
     /// Gives a datagram of the card's next frame to its receiver, and drops the frame. Returns whether the frame is
@@ -515,6 +508,14 @@ impl<W: DataSockets> Stack<W> {
         let udp = packets.socket::<Udp<'static>>();
         udp.set_hop_limit(Some(hops));
         Some(udp)
+    }
+}
+
+/// Whether an address can be one machine's on the card's network. smoltcp would panic if it had to send to another.
+pub(crate) fn is_usable(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast() && !ip.is_loopback(),
+        IpAddr::V6(_) => false,
     }
 }
 

@@ -91,6 +91,10 @@ impl HalfOpen {
                 self.forget(key, number);
             }
         }
+        // Those of records that are gone are at the front.
+        while self.repeats[0].len() > 2 * MOST {
+            self.repeats[0].pop_front();
+        }
         answer(key, &record, ours)
     }
 

@@ -8,6 +8,7 @@ use smoltcp::socket::dns::{self, GetQueryResultError, QueryHandle};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DnsQueryType, IpAddress};
 
+use crate::card::is_usable;
 use crate::packets::{Packets, Side};
 use crate::ports::Id;
 use crate::stack::{DataSockets, Stack};
@@ -34,8 +35,8 @@ pub(crate) struct Lookups {
 impl<W: DataSockets> Stack<W> {
     /// Sets the name servers.
     pub(crate) fn set_name_servers(&mut self, servers: &[Ipv4Addr]) {
-        self.name_servers = servers.to_vec();
-        let servers: Vec<IpAddress> = servers.iter().map(|server| (*server).into()).collect();
+        self.name_servers = servers.iter().copied().filter(|server| is_usable((*server).into())).collect();
+        let servers: Vec<IpAddress> = self.name_servers.iter().map(|server| (*server).into()).collect();
         let packets = self.packets.entry(DNS);
         let packets = packets.or_insert_with(|| Packets::new(dns::Socket::new(&[], Vec::new()), Side::Card));
         packets.socket::<dns::Socket<'static>>().update_servers(&servers);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use service::Program;
 use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::State;
 use smoltcp::socket::{AnySocket, Socket};
@@ -42,6 +43,8 @@ pub(crate) struct Packets {
     handle: SocketHandle,
     /// Its interface.
     pub side: Side,
+    /// The program that its buffers are charged to.
+    pub charged: Option<Program>,
     /// Its entry among the timers.
     timer: Option<Instant>,
     /// Since when its datagrams wait without a break.
@@ -65,7 +68,7 @@ impl Packets {
     pub(crate) fn new(socket: impl AnySocket<'static>, side: Side) -> Packets {
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let handle = set.add(socket);
-        Packets { set, handle, side, timer: None, waits_since: None }
+        Packets { set, handle, side, charged: None, timer: None, waits_since: None }
     }
 
     /// smoltcp's socket. It must be of the type that this one was made with.

@@ -37,6 +37,8 @@ const HANDLES: usize = 3;
 /// Delay before a wait that failed for lack of memory is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
+/// Frames of the card's that wait at most before more are read.
+const FRAMES: usize = 128;
 /// How long the first sockets wait for the card's address. Without this, a program that starts with the machine would
 /// find that there is no network.
 const SETTLE: Duration = Duration::from_seconds(5);
@@ -110,7 +112,8 @@ pub fn run() -> Result<(), String> {
     // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
     let addressing = Addressing::parse(std::env::args().skip(1).filter(|argument| argument != "packets"))?;
-    let stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
+    let mut stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
+    stack.limit_buffers(zx::system_get_physmem() / 4);
     let card = CardSession::new(port.clone());
     let mut service = Service {
         settles: card.as_ref().map(|_| MonotonicInstant::after(SETTLE)),
@@ -186,6 +189,8 @@ impl Service {
         let now = now();
         if let (Some(card), Some(wire)) = (&mut self.card, self.stack.wire())
             && self.frames
+            // The others wait in the driver's buffers, and when these are full, the card drops what comes.
+            && wire.len() < FRAMES
         {
             self.frames = card.receive(wire, now);
         }

@@ -22,6 +22,7 @@ use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
 use crate::ports::{Binding, Id, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
+use crate::tcp::BUFFER;
 use crate::wire::Wire;
 
 /// Maximum number of sockets.
@@ -94,6 +95,8 @@ pub struct Stack<W: DataSockets> {
     /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
     ledger: Ledger,
+    /// Connections in packets: their buffers are the service's.
+    connections: Ledger,
     last: Id,
 }
 
@@ -132,8 +135,26 @@ impl<W: DataSockets> Stack<W> {
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
             ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
+            connections: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
             last: DNS,
         }
+    }
+
+    /// Sets the memory for the buffers of connections in packets, in bytes.
+    pub fn limit_buffers(&mut self, bytes: u64) {
+        let most = (bytes / (2 * BUFFER) as u64).min(SOCKETS as u64);
+        self.connections = Ledger::new(most, SOCKETS_OF_PROGRAM as u64);
+    }
+
+    /// Adds the smoltcp socket of a connection. Returns whether there is memory for its buffers.
+    pub(crate) fn add_connection(&mut self, id: Id, program: Program, make: impl FnOnce() -> Packets) -> bool {
+        if !self.connections.take(program, 1) {
+            return false;
+        }
+        let mut packets = make();
+        packets.charged = Some(program);
+        self.packets.insert(id, packets);
+        true
     }
 
     /// The service's end of a socket's data socket.
@@ -529,6 +550,12 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn drop_packets(&mut self, id: Id) {
         if let Some(mut packets) = self.packets.remove(&id) {
             packets.set_timer(None, id, &mut self.timers);
+            if let Some(program) = packets.charged {
+                self.connections.give(program, 1);
+            }
+            if let Some(card) = &mut self.card {
+                card.forget(id);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transp
 use crate::stack::{DataSockets, Expected, STEPS, Source, Stack};
 
 /// Size of a smoltcp buffer in each direction in bytes. The data socket holds more.
-const BUFFER: usize = 64 << 10;
+pub(crate) const BUFFER: usize = 64 << 10;
 /// Timeout of a connection attempt to a silent peer.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Maximum time in which a connection without a client may send its remaining data.
@@ -73,7 +73,7 @@ impl<W: DataSockets> Stack<W> {
         // Clears the error of an earlier attempt.
         socket.error = None;
         socket.end.tell(ERROR, 0);
-        let choices = socket.choices;
+        let (choices, program) = (socket.choices, socket.program);
         if self.direct && side == Side::Loop {
             return self.connect_directly(id, local, to, wait);
         }
@@ -90,7 +90,9 @@ impl<W: DataSockets> Stack<W> {
             (Side::Card, None) => return Err(Error::Unreachable),
         };
         tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
-        self.packets.insert(id, Packets::new(tcp, side));
+        if !self.add_connection(id, program, || Packets::new(tcp, side)) {
+            return Err(Error::NoMemory);
+        }
         self.flows.insert((local, to), id);
         let phase = Phase::Connecting(self.now);
         let flow = Flow { way: Transport::Packets, peer: to, phase, sent_end: false, end_reported: false };
@@ -260,7 +262,10 @@ impl<W: DataSockets> Stack<W> {
         let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
         let id = self.add(program, family, stream, Body::Flow(flow), Source::Here).ok()?;
-        self.packets.insert(id, Packets::new(tcp, side));
+        if !self.add_connection(id, program, || Packets::new(tcp, side)) {
+            self.remove(id);
+            return None;
+        }
         if let Some(socket) = self.sockets.get_mut(&id) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
         }

@@ -1,6 +1,7 @@
 //! Tests of the stack, with correct and incorrect clients.
 
 mod card;
+mod dhcp;
 mod machine;
 mod patterns;
 
@@ -214,6 +215,27 @@ fn limits_of_a_program() {
         machine.stack.close(other);
     }
     assert!(machine.stack.end(other).is_none());
+}
+
+/// Buffers of connections in packets are the service's: there are as many as it has memory for, and a program gets half.
+#[test]
+fn limits_of_buffers() {
+    let mut machine = Machine::new(false);
+    machine.stack.limit_buffers(16 * 2 * (64 << 10));
+    let (_, at) = machine.listener(100);
+    let clients: Vec<Id> =
+        (0..20).map(|_| machine.stack.open(Program(2), Family::V4, Kind::Stream, ()).unwrap()).collect();
+    let results: Vec<_> = clients.iter().map(|id| machine.ask(*id, Request::Connect { to: at, wait: false })).collect();
+    let begun = results.iter().filter(|result| **result == Err(Error::InProgress)).count();
+    assert!((5..=8).contains(&begun), "{begun}");
+    assert!(results.iter().all(|result| matches!(result, Err(Error::InProgress | Error::NoMemory))));
+    for id in clients {
+        machine.stack.close(id);
+    }
+    machine.settle();
+    machine.pass(Duration::from_secs(130));
+    let again = machine.stack.open(Program(2), Family::V4, Kind::Stream, ()).unwrap();
+    assert_eq!(machine.ask(again, Request::Connect { to: at, wait: false }), Err(Error::InProgress));
 }
 
 /// A datagram with this many bytes to an address.

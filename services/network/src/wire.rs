@@ -80,6 +80,16 @@ impl Wire {
         self.incoming.front().map(Vec::as_slice)
     }
 
+    /// Number of frames that came in and wait.
+    pub fn len(&self) -> usize {
+        self.incoming.len()
+    }
+
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.incoming.is_empty()
+    }
+
     /// Drops the next frame.
     pub fn lose(&mut self) {
         if let Some(frame) = self.incoming.pop_front() {
