@@ -281,7 +281,14 @@ impl<W: DataSockets> Stack<W> {
                 asking.into_iter().for_each(|id| self.touch_packets(id));
                 return true;
             }
-            Frame::Datagram { from, to, .. } if (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) => Some(DHCP),
+            Frame::Datagram { from, to, .. } if (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) => {
+                // The client will send to the server.
+                if !is_usable(from.ip()) {
+                    card.link.wire.lose();
+                    return true;
+                }
+                Some(DHCP)
+            }
             Frame::Datagram { from, to, data } => {
                 if !self.deliver(*from, *to, data.clone()) {
                     return true;

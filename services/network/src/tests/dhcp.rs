@@ -184,6 +184,17 @@ fn a_server_that_refuses() {
     assert!(asked(&mut machine).is_empty());
 }
 
+/// smoltcp would send to that address, and panic, when the lease is renewed.
+#[test]
+fn a_server_without_an_address() {
+    let mut machine = machine();
+    for source in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::LOCALHOST] {
+        serve(&mut machine, &Says { source, ..good() });
+        assert_eq!(machine.stack.card_network(), None);
+        machine.pass(Duration::from_secs(100));
+    }
+}
+
 fn address() -> impl Strategy<Value = Ipv4Addr> {
     prop_oneof![
         4 => prop::sample::select(vec![SERVER, GIVEN]),
