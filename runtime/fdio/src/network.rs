@@ -43,8 +43,8 @@ impl From<Error> for Errno {
             Error::AddressInUse => EADDRINUSE,
             Error::AddressNotAvailable => EADDRNOTAVAIL,
             Error::WrongFamily => EAFNOSUPPORT,
-            // The last two are never a socket's.
-            Error::Unreachable | Error::NoName | Error::NoNameServer => ENETUNREACH,
+            // The others are never a socket's.
+            Error::Unreachable | Error::NoName | Error::NoNameServer | Error::NoCard => ENETUNREACH,
             Error::Refused => ECONNREFUSED,
             Error::Reset => ECONNRESET,
             Error::TimedOut => ETIMEDOUT,

@@ -32,11 +32,13 @@
 #[cfg(test)]
 extern crate std;
 
+mod card;
 mod message;
 mod name;
 #[cfg(test)]
 mod tests;
 
+pub use card::CardState;
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
 pub use name::{Addresses, NAME_MAX, Name};
 
@@ -111,6 +113,8 @@ pub enum Request<'a> {
     Prepare(SocketAddr),
     /// Looks up the IPv4 addresses of a host (10).
     Lookup(Name<'a>),
+    /// Returns the state of the network card. Over a client's channel (1).
+    Card,
 }
 
 macro_rules! numbered {
@@ -224,4 +228,6 @@ numbered! {
     NoName = 21,
     /// There is no name server, or none answers.
     NoNameServer = 22,
+    /// The machine has no network card.
+    NoCard = 23,
 }

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::{Addresses, Choice, Error, Family, HEADER, Kind, LONGEST, Name, Request};
+use crate::{Addresses, CardState, Choice, Error, Family, HEADER, Kind, LONGEST, Name, Request};
 
 /// A message that is being encoded. Its first four bytes are the transaction's number, which `zx_channel_call` sets.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,12 @@ impl Reader<'_> {
         let (header, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         decode_address(header)
+    }
+
+    fn card(&mut self) -> Option<CardState> {
+        let (state, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(CardState::from_bytes(state))
     }
 
     /// The rest, if it is addresses.
@@ -129,6 +135,7 @@ impl<'a> Request<'a> {
             Request::Get(_) => 10,
             Request::Prepare(_) => 11,
             Request::Lookup(_) => 12,
+            Request::Card => 13,
         }
     }
 
@@ -152,7 +159,7 @@ impl<'a> Request<'a> {
             }
             Request::Get(choice) => message.word(choice as u32),
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
-            Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
+            Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress | Request::Card => {}
         }
         message
     }
@@ -197,6 +204,7 @@ impl<'a> Request<'a> {
             9 => Request::Set(Choice::from_number(reader.word()?)?, reader.word()?),
             10 => Request::Get(Choice::from_number(reader.word()?)?),
             11 => Request::Prepare(reader.address()?),
+            13 => Request::Card,
             12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };
@@ -215,6 +223,8 @@ pub enum Reply {
     Value(u32),
     /// The addresses of a host.
     Addresses(Addresses),
+    /// The state of the network card.
+    Card(CardState),
 }
 
 impl Reply {
@@ -234,6 +244,10 @@ impl Reply {
                 message.word(3);
                 addresses.as_slice().iter().for_each(|address| message.put(&address.octets()));
             }
+            Ok(Reply::Card(state)) => {
+                message.word(4);
+                message.put(&state.to_bytes());
+            }
             Ok(Reply::Done) | Err(_) => {}
         }
         message
@@ -250,6 +264,7 @@ impl Reply {
                     1 => Reply::Address(reader.address()?),
                     2 => Reply::Value(reader.word()?),
                     3 => Reply::Addresses(reader.addresses()?),
+                    4 => Reply::Card(reader.card()?),
                     _ => return None,
                 };
                 reader.end(Ok(reply))

@@ -8,7 +8,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::{
-    Addresses, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped,
+    Addresses, CardState, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped,
 };
 
 fn address() -> impl Strategy<Value = SocketAddr> {
@@ -26,6 +26,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
             if stream { Kind::Stream } else { Kind::Datagram }
         )),
         Just(Request::Clone),
+        Just(Request::Card),
         Just(Request::Accept),
         Just(Request::LocalAddress),
         Just(Request::PeerAddress),
@@ -83,6 +84,26 @@ fn addresses_change_their_clothes() {
     assert_eq!(canonical(mapped(v4)), v4);
     let v6: SocketAddr = "[::1]:80".parse().expect("an address");
     assert_eq!((mapped(v6), canonical(v6)), (v6, v6));
+}
+
+#[test]
+fn the_state_of_a_card() {
+    let ip = |last: u8| core::net::Ipv4Addr::new(192, 0, 2, last);
+    let state = CardState {
+        mac: [1, 2, 3, 4, 5, 6],
+        mtu: 1500,
+        address: Some((ip(1), 24)),
+        gateway: None,
+        name_servers: [Some(ip(3)), None, Some(ip(4))],
+        received: u64::MAX,
+        sent: 2,
+        ignored: 3,
+        no_room: 4,
+    };
+    for state in [state, CardState { address: None, gateway: Some(ip(9)), ..state }] {
+        let reply = Ok(Reply::Card(state));
+        assert_eq!(Reply::decode(Reply::encode(7, reply).as_bytes()), Some(reply));
+    }
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use network_protocol::{CardState, Error};
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State;
 use smoltcp::socket::{dhcpv4, tcp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Cidr, TcpControl};
+use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Ours};
@@ -17,7 +18,7 @@ use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::Id;
 use crate::segments::Segment;
-use crate::socket::{Body, Datagrams, End, Socket};
+use crate::socket::{Body, Datagrams, End, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown};
 use crate::time_wait::TimeWait;
 use crate::wire::Wire;
@@ -27,6 +28,8 @@ pub(crate) const DHCP: Id = 0;
 /// The UDP ports of DHCP's servers and clients.
 const DHCP_SERVER: u16 = 67;
 const DHCP_CLIENT: u16 = 68;
+/// Bytes of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
 /// Bytes of the headers of a segment: Ethernet, IPv4 and TCP.
 const SEGMENT_HEADERS: usize = 14 + 20 + 20;
 /// The window scale of smoltcp's sockets, by the size of their buffers.
@@ -77,10 +80,20 @@ impl Addressing {
     }
 }
 
+/// Numbers of frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    received: u64,
+    sent: u64,
+    ignored: u64,
+    no_room: u64,
+}
+
 /// The card's interface.
 pub(crate) struct Card {
     pub link: Link,
     mac: EthernetAddress,
+    counts: Counts,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
     /// Determines initial sequence numbers.
@@ -188,6 +201,7 @@ impl<W: DataSockets> Stack<W> {
         self.card = Some(Card {
             link: Link { interface, wire },
             mac,
+            counts: Counts::default(),
             half_open: HalfOpen::default(),
             time_wait: TimeWait::default(),
             secret: secret.to_ne_bytes(),
@@ -210,6 +224,38 @@ impl<W: DataSockets> Stack<W> {
     /// The card's frames. `None`: there is no card.
     pub fn wire(&mut self) -> Option<&mut Wire> {
         self.card.as_mut().map(|card| &mut card.link.wire)
+    }
+
+    /// Counts frames that went out.
+    pub fn count_sent(&mut self, frames: u64) {
+        if let Some(card) = &mut self.card {
+            card.counts.sent += frames;
+        }
+    }
+
+    /// The card's state.
+    ///
+    /// # Errors
+    /// `NoCard`.
+    pub fn card_state(&self) -> Result<CardState, Error> {
+        let card = self.card.as_ref().ok_or(Error::NoCard)?;
+        let Counts { received, sent, ignored, no_room } = card.counts;
+        let gateway = card.link.interface.routes().get_default_ipv4_route().and_then(|route| match route.via_router {
+            IpAddress::Ipv4(ip) => Some(ip),
+            IpAddress::Ipv6(_) => None,
+        });
+        let server = |index: usize| self.name_servers.get(index).copied();
+        Ok(CardState {
+            mac: card.mac.0,
+            mtu: (card.link.wire.mtu() - ETHERNET_HEADER) as u16,
+            address: self.card_network(),
+            gateway,
+            name_servers: [server(0), server(1), server(2)],
+            received,
+            sent,
+            ignored,
+            no_room,
+        })
     }
 
     /// Sets the number of frames that the card takes. Returns whether a socket has waited for that, so that the stack
@@ -269,9 +315,10 @@ impl<W: DataSockets> Stack<W> {
         let Some(card) = &mut self.card else { return false };
         let Some(frame) = card.link.wire.next() else { return false };
         let seen = frames::look_ethernet(frame, card.mac);
+        card.counts.received += 1;
         let of = match &seen {
             Frame::Foreign => {
-                card.link.wire.lose();
+                self.ignore_frame();
                 return true;
             }
             Frame::Other => {
@@ -284,7 +331,7 @@ impl<W: DataSockets> Stack<W> {
             Frame::Datagram { from, to, .. } if (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) => {
                 // The client will send to the server.
                 if !is_usable(from.ip()) {
-                    card.link.wire.lose();
+                    self.ignore_frame();
                     return true;
                 }
                 Some(DHCP)
@@ -296,7 +343,7 @@ impl<W: DataSockets> Stack<W> {
                 (from.port() == DNS_SERVER).then_some(DNS)
             }
             Frame::Syn { from, to } | Frame::Segment { from, to } if !self.is_for_card(*from, *to) => {
-                self.lose_frame();
+                self.ignore_frame();
                 return true;
             }
             Frame::Segment { from, to } => match self.flows.get(&(*to, *from)).copied() {
@@ -355,6 +402,8 @@ impl<W: DataSockets> Stack<W> {
             let our_seq = card.initial_number(to, from, self.now);
             let answer = card.half_open.syn(&syn, card.ours(), our_seq, self.now);
             card.link.wire.send(answer.write());
+        } else {
+            card.counts.no_room += 1;
         }
         Asked::Answered
     }
@@ -391,6 +440,14 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
+    /// Drops the card's next frame, which nobody here can want.
+    fn ignore_frame(&mut self) {
+        self.lose_frame();
+        if let Some(card) = &mut self.card {
+            card.counts.ignored += 1;
+        }
+    }
+
     /// Drops the card's next frame.
     fn lose_frame(&mut self) {
         if let Some(card) = &mut self.card {
@@ -423,16 +480,16 @@ impl<W: DataSockets> Stack<W> {
     /// still there: nobody receives it, and its sender may be told.
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, data: std::ops::Range<usize>) -> bool {
         let Some((address, prefix)) = self.card_network() else {
-            self.lose_frame();
+            self.ignore_frame();
             return false;
         };
         let IpAddr::V4(ip) = to.ip() else {
-            self.lose_frame();
+            self.ignore_frame();
             return false;
         };
         let to_all = ip.is_broadcast() || Ipv4Cidr::new(address, prefix).broadcast() == Some(ip);
         if !(ip == address || to_all) || !self.can_be_there(from) {
-            self.lose_frame();
+            self.ignore_frame();
             return false;
         }
         let Some(receiver) = self.receiver(from, to) else {
@@ -452,7 +509,9 @@ impl<W: DataSockets> Stack<W> {
                 datagram[..header.len()].copy_from_slice(&header);
                 datagram[header.len()..].copy_from_slice(bytes);
                 // If the reader has no room, the datagram is dropped, as on any network.
-                let _ = end.give(datagram);
+                if end.give(datagram) != WriteOutcome::Bytes(len) {
+                    card.counts.no_room += 1;
+                }
             }
         }
         card.link.wire.lose();

@@ -211,20 +211,20 @@ impl CardSession {
         }
     }
 
-    /// Sends the stack's frames, and returns how many more there is room for.
-    pub fn send(&mut self, wire: &mut Wire, now: Instant) -> usize {
+    /// Sends the stack's frames. Returns how many were sent, and how many more there is room for.
+    pub fn send(&mut self, wire: &mut Wire, now: Instant) -> (usize, usize) {
         let State::Open(open) = &mut self.state else {
             // They are lost, as on a wire that is not there.
             while let Some(frame) = wire.take() {
                 wire.keep(frame);
             }
-            return 0;
+            return (0, 0);
         };
         match open.send(wire, &self.port) {
-            Ok(()) => open.free.len(),
+            Ok(sent) => (sent, open.free.len()),
             Err(_) => {
                 self.end(now);
-                0
+                (0, 0)
             }
         }
     }
@@ -320,7 +320,7 @@ impl Open {
     }
 
     /// Step 4.
-    fn send(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<()> {
+    fn send(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<usize> {
         let mut numbers = Vec::new();
         while let Some(frame) = wire.take() {
             if let Some(number) = self.free.pop() {
@@ -332,17 +332,17 @@ impl Open {
         }
         self.give(&numbers, |open| &open.tx)?;
         while self.free.len() < FEW {
-            let numbers = self.take(|open| &open.tx)?;
-            if numbers.is_empty() {
+            let freed = self.take(|open| &open.tx)?;
+            if freed.is_empty() {
                 break;
             }
-            self.free.extend(numbers);
+            self.free.extend(freed);
         }
         if self.free.len() < ALMOST_NONE && !self.awaits {
             let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
             self.tx.wait_async(port, key(TX, SERVICE), signals, 0)?;
             self.awaits = true;
         }
-        Ok(())
+        Ok(numbers.len())
     }
 }

@@ -198,7 +198,8 @@ impl Service {
         let Some(card) = &mut self.card else { return next };
         card.tick(now);
         if let Some(wire) = self.stack.wire() {
-            let room = card.send(wire, now);
+            let (sent, room) = card.send(wire, now);
+            self.stack.count_sent(sent as u64);
             if self.stack.set_room(room) {
                 return Some(now);
             }
@@ -386,6 +387,9 @@ impl Service {
                 let id = self.stack.open(program, family, kind, [ours, theirs])?;
                 self.give(id, control, program)?;
                 Ok((Reply::Done, None))
+            }
+            (ChannelRole::Client, Request::Card, [None, None, None]) => {
+                Ok((Reply::Card(self.stack.card_state()?), None))
             }
             (ChannelRole::Socket(id), Request::Clone, [Some(control), None, None]) => {
                 self.stack.share(id)?;

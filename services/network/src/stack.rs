@@ -297,7 +297,9 @@ impl<W: DataSockets> Stack<W> {
             Request::Set(choice, value) => self.set_choice(id, choice, value).map(done),
             Request::Get(choice) => self.choice(id, choice).map(Reply::Value),
             Request::Prepare(address) => self.prepare(id, address).map(done),
-            Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) => Err(Error::Malformed),
+            Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) | Request::Card => {
+                Err(Error::Malformed)
+            }
         }
     }
 

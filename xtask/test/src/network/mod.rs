@@ -28,6 +28,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.service-dies", service_dies),
         Test::one("network.host-to-system", host_to_system),
         Test::one("network.system-to-host", system_to_host),
+        Test::one("network.interfaces", interfaces),
         Test::one("network.datagrams", datagrams),
         Test::one("network.many-connections", many_connections),
         Test::one("network.driver-dies", driver_dies),
@@ -73,6 +74,18 @@ fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
     let mut capture = machine::capture(context, args)?;
     capture.devices.network = Some(machine::network("user".into(), None));
     Ok(super::drivers::output(&capture, 0)?.0)
+}
+
+/// The program `ip`, with a card and without one.
+fn interfaces(context: &Context<'_>) -> Result<()> {
+    let mut capture = Capture::new(context.built()?, Path::new("ip"));
+    let lo = "lo    127.0.0.1/8, ::1/128, MTU 65535\n";
+    expect("without a card", &super::drivers::output(&capture, 0)?.0.as_str(), &lo)?;
+    capture.devices.network = Some(machine::network("user".into(), None));
+    let (stdout, _) = super::drivers::output(&capture, 0)?;
+    let card = "net0  10.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      gateway 10.0.2.2\n      \
+                name servers 10.0.2.3\n      frames: ";
+    expect_part("with a card", &stdout, &format!("{lo}{card}"))
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {
