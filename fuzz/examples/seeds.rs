@@ -11,11 +11,12 @@ type Seeds = Vec<(&'static str, Vec<u8>)>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("seeds: which folder?")?;
-    let targets: [(&str, Seeds); 5] = [
+    let targets: [(&str, Seeds); 6] = [
         ("bootfs", bootfs()?),
         ("calls", calls()),
         ("description", descriptions()?),
         ("elf", vec![("smallest", elf())]),
+        ("network", frames()),
         ("processargs", processargs()?),
     ];
     for (target, seeds) in targets {
@@ -34,6 +35,36 @@ fn bootfs() -> Result<Seeds, Box<dyn Error>> {
     writer.add("bin/a", vec![1; 5000])?.add("bin/b", Vec::new())?.add("lib/c.so", b"text".to_vec())?;
     writer.add_name("bin/d", "bin/a")?;
     Ok(vec![("empty", empty), ("some", writer.to_bytes()?)])
+}
+
+/// A question for the card's hardware address, a connection request, a datagram, and an offer of DHCP's begun.
+fn frames() -> Seeds {
+    const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const THERE: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    let ip = |protocol: u8, payload: &[u8]| {
+        let mut packet = vec![0x45, 0, 0, 20 + payload.len() as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
+        packet.extend([192, 0, 2, 9, 192, 0, 2, 1]);
+        packet.extend(payload);
+        [&HERE[..], &THERE, &[8, 0], &packet].concat()
+    };
+    let question = [0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 192, 0, 2, 9, 0, 0, 0, 0, 0, 0, 192, 0, 2, 1];
+    let arp = [&[0xff; 6][..], &THERE, &[8, 6], &question].concat();
+    let request = ip(6, &[4, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 16, 0, 0, 0, 0, 0]);
+    let datagram = ip(17, &[4, 0, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4]);
+    let offer = ip(17, &[0, 67, 0, 68, 0, 8, 0, 0]);
+    let written = |kind: u8, frames: &[&Vec<u8>]| {
+        let mut bytes = vec![kind];
+        for frame in frames {
+            bytes.extend((frame.len() as u16).to_le_bytes());
+            bytes.extend([10, 0]);
+            bytes.extend(*frame);
+        }
+        bytes
+    };
+    vec![
+        ("fixed", written(0, &[&arp, &request, &request, &datagram])),
+        ("dhcp", written(1, &[&arp, &offer, &datagram])),
+    ]
 }
 
 /// Each call once, with words that are handles, addresses and numbers in turn.

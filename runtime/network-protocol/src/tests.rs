@@ -8,7 +8,8 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::{
-    Addresses, CardState, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header, mapped,
+    Addresses, CardState, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header,
+    mapped,
 };
 
 fn address() -> impl Strategy<Value = SocketAddr> {

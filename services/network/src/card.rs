@@ -321,6 +321,11 @@ impl<W: DataSockets> Stack<W> {
                 self.ignore_frame();
                 return true;
             }
+            Frame::Unreceived { from, to } => {
+                self.unreceived(*from, *to);
+                self.lose_frame();
+                return true;
+            }
             Frame::Other => {
                 // It may be the answer of a neighbour. Whoever waits for one looks.
                 let asking: Vec<Id> = card.asking.drain().collect();

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket,
-    UdpPacket, UdpRepr,
+    EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, IpProtocol,
+    IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket, UdpRepr,
 };
 
 /// What a frame means to the stack.
@@ -36,6 +36,13 @@ pub enum Frame {
         /// Where its data is in the frame.
         data: Range<usize>,
     },
+    /// A datagram that this machine sent had no receiver (ICMP).
+    Unreceived {
+        /// Its sender.
+        from: SocketAddr,
+        /// The receiver that is not there.
+        to: SocketAddr,
+    },
     /// A frame that no socket waits for.
     Other,
     /// A frame that is not for this machine, or is none.
@@ -44,6 +51,8 @@ pub enum Frame {
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
+/// Bytes of an IPv4 header without options.
+const IPV4: usize = 20;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
 
@@ -93,8 +102,30 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let start = offset + header + UDP;
             Some(Frame::Datagram { from, to, data: start..start + datagram.payload().len() })
         }
+        IpProtocol::Icmp if only_here => Some(unreceived(payload).unwrap_or(Frame::Other)),
         _ => Some(Frame::Other),
     }
+}
+
+/// Parses an ICMP message that says that a port cannot be reached. It carries the beginning of the datagram.
+fn unreceived(message: &[u8]) -> Option<Frame> {
+    let message = Icmpv4Packet::new_checked(message).ok()?;
+    let is_port = message.msg_type() == Icmpv4Message::DstUnreachable
+        && Icmpv4DstUnreachable::from(message.msg_code()) == Icmpv4DstUnreachable::PortUnreachable;
+    if !is_port || !message.verify_checksum() {
+        return None;
+    }
+    // The rest of the datagram is not there, so its length is not checked.
+    let datagram = message.data();
+    let packet = Ipv4Packet::new_unchecked(datagram);
+    let header = usize::from(datagram.first()? & 0xf) * 4;
+    let ports: &[u8; 4] = datagram.get(header..)?.first_chunk()?;
+    if header < IPV4 || packet.next_header() != IpProtocol::Udp {
+        return None;
+    }
+    let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    let from = SocketAddr::new(packet.src_addr().into(), port(0));
+    Some(Frame::Unreceived { from, to: SocketAddr::new(packet.dst_addr().into(), port(2)) })
 }
 
 struct Packet<'a> {

@@ -488,7 +488,7 @@ impl<W: DataSockets> Stack<W> {
                     }
                 },
                 Frame::Segment { from, to } => self.flows.get(&(to, from)).copied(),
-                Frame::Datagram { .. } | Frame::Other | Frame::Foreign => None,
+                Frame::Datagram { .. } | Frame::Unreceived { .. } | Frame::Other | Frame::Foreign => None,
             };
             match of.and_then(|id| Some((id, self.packets.get_mut(&id)?))) {
                 Some((id, packets)) => {

@@ -224,6 +224,14 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
+    /// A datagram from `from` that left over the card had no receiver. Only a socket that is connected to `to` gets that
+    /// error.
+    pub(crate) fn unreceived(&mut self, from: SocketAddr, to: SocketAddr) {
+        let here = self.ports.at(Kind::Datagram, from.port()).iter().filter(|binding| binding.takes(from.ip()));
+        let ids: Vec<Id> = here.map(|binding| binding.id).collect();
+        ids.into_iter().for_each(|id| self.unreachable(id, to));
+    }
+
     /// The client has gone. Its remaining datagrams are sent, in turns. The address is free at once.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };

@@ -75,7 +75,7 @@ pub struct FuzzArgs {
 /// Options of `fuzz-host`.
 #[derive(Clone, Debug, Args)]
 pub struct FuzzHostArgs {
-    /// bootfs, calls, description, elf or processargs; all of them unless one is given.
+    /// bootfs, calls, description, elf, network or processargs; all of them unless one is given.
     pub target: Option<String>,
     /// How long each target runs.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

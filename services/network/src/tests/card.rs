@@ -364,6 +364,23 @@ fn a_receiver_that_is_not_there() {
     assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + 10);
 }
 
+/// The other machine says that nobody has the port. Only a socket that is connected to it gets the error.
+#[test]
+fn a_port_that_nobody_has() {
+    let mut ethernet = Ethernet::new();
+    let [connected, other] = [(); 2].map(|()| ethernet.machines[1].open(Family::V4, Kind::Datagram));
+    let to = SocketAddrV4::new(ip(1), 5000);
+    ethernet.machines[1].ask(connected, Request::Connect { to: to.into(), wait: true }).unwrap();
+    for id in [connected, other] {
+        ethernet.machines[1].write(id, &datagram(to, 100));
+        ethernet.settle();
+    }
+    assert_ne!(ethernet.machines[1].signals(connected) & ERROR, 0);
+    assert_eq!(ethernet.machines[1].signals(other) & ERROR, 0);
+    let error = ethernet.machines[1].ask(connected, Request::Get(Choice::Error));
+    assert_eq!(error, Ok(Reply::Value(Error::Refused as u32)));
+}
+
 /// The driver has no room for a while.
 #[test]
 fn a_card_without_room() {

@@ -18,7 +18,7 @@ use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
 /// The targets, by their names in `fuzz/Cargo.toml`.
-pub const TARGETS: [&str; 5] = ["bootfs", "calls", "description", "elf", "processargs"];
+pub const TARGETS: [&str; 6] = ["bootfs", "calls", "description", "elf", "network", "processargs"];
 
 /// Runs one target or all, this many seconds each; returns this process' exit code.
 ///

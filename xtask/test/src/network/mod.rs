@@ -177,8 +177,8 @@ fn driver_dies(context: &Context<'_>) -> Result<()> {
 /// Frames are lost, come twice, or overtake others.
 fn bad_wire(context: &Context<'_>) -> Result<()> {
     for (faults, len) in [
-        (Faults { lost: 1, twice: 1, early: 5, ..Faults::default() }, LEN),
-        (Faults { lost: 10, twice: 10, early: 20, changed: 5, ..Faults::default() }, LEN / 4),
+        (Faults { lost: 1, twice: 1, early: 5, ..Faults::default() }, LEN / 2),
+        (Faults { lost: 10, twice: 10, early: 20, changed: 5, ..Faults::default() }, LEN / 8),
     ] {
         let passed = Machine::run(context, Back::Wire(faults), |machine| {
             transfer(machine, len)?;
