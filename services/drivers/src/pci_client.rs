@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use driver::Window;
 use driver::virtio::Config;
-use zx::{Bti, Channel, Handle, Interrupt, MonotonicInstant, Status};
+use zx::{Bti, Channel, Handle, Interrupt, MonotonicInstant, Port, Status};
 
 use crate::pci;
 
@@ -26,6 +26,8 @@ pub struct Parts {
     pub bti: Bti,
     /// Its interrupt.
     pub interrupt: Interrupt,
+    /// The port for all of the driver's packets. The interrupt is bound to it.
+    pub port: Port,
 }
 
 fn ask(channel: &Channel, request: pci::Request) -> zx::Result<(u64, u64, Option<Handle>)> {
@@ -38,11 +40,12 @@ fn ask(channel: &Channel, request: pci::Request) -> zx::Result<(u64, u64, Option
 }
 
 impl PciClient {
-    /// Takes the first service that this driver uses, which is the bus driver, and what that gives it.
+    /// Takes the first service that this driver uses, which is the bus driver, and what that gives it. `key` is the key
+    /// of the interrupt's packets.
     ///
     /// # Errors
     /// A sentence for the log.
-    pub fn take() -> Result<Parts, String> {
+    pub fn take(key: u64) -> Result<Parts, String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
         let channel = service::uses(0).map_err(step("the bus driver"))?;
         let mut places = [None; 6];
@@ -65,8 +68,10 @@ impl PciClient {
         };
         let bti = Bti::from(handle(pci::Request::Bti, "the BTI")?);
         let interrupt = Interrupt::from(handle(pci::Request::Interrupt(0), "the interrupt")?);
+        let port = Port::create_for_interrupts().map_err(step("port"))?;
+        interrupt.bind(&port, key).map_err(step("interrupt"))?;
         let device = PciClient { channel: Rc::new(channel), windows: Rc::new(places) };
-        Ok(Parts { device, windows, bti, interrupt })
+        Ok(Parts { device, windows, bti, interrupt, port })
     }
 
     /// Lets the device answer at its windows and access memory.

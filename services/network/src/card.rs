@@ -8,7 +8,7 @@ use network_protocol::{CardState, Error};
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State;
-use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::socket::{dhcpv4, tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
@@ -18,8 +18,9 @@ use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::Id;
 use crate::segments::Segment;
-use crate::socket::{Body, Datagrams, End, Socket, WriteOutcome};
+use crate::socket::{Body, End, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown};
+use crate::tcp::endpoint;
 use crate::time_wait::TimeWait;
 use crate::wire::Wire;
 
@@ -36,6 +37,9 @@ const SEGMENT_HEADERS: usize = 14 + 20 + 20;
 const SCALE: u8 = 1;
 /// Bytes of the headers of a datagram on the card: Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
+
+/// Datagrams that wait for the card at most, of one socket.
+pub(crate) const SENDS: usize = 8;
 
 /// How the card gets its IPv4 address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,18 +104,21 @@ pub(crate) struct Card {
     secret: [u8; 16],
     /// Sockets that have something to send, and the card has no room.
     starved: HashSet<Id>,
-    /// Sockets that may wait for the answer of a neighbour.
+    /// Sockets that wait for the answer of a neighbour.
     asking: HashSet<Id>,
 }
 
 impl Card {
     /// A socket has sent what it could. `wants_room`: it has more, and the card has no room.
-    pub(crate) fn has_sent(&mut self, id: Id, wants_room: bool, may_ask: bool) {
+    /// `asks`: it waits for a neighbour.
+    pub(crate) fn has_sent(&mut self, id: Id, wants_room: bool, asks: bool) {
         if wants_room {
             self.starved.insert(id);
         }
-        if may_ask {
+        if asks {
             self.asking.insert(id);
+        } else {
+            self.asking.remove(&id);
         }
     }
 
@@ -152,26 +159,25 @@ impl Card {
         }
     }
 
-    /// Handles the next frame, a segment of a connection that has no socket. Returns what it acknowledges, if that
-    /// makes it a connection that gets one.
-    fn without_socket(&mut self) -> Option<(Segment, Segment, i32)> {
-        let segment = self.link.wire.next().and_then(Segment::read)?;
-        if let Some((syn, our_seq)) = self.half_open.acknowledged(&segment) {
-            return Some((segment, syn, our_seq));
-        }
-        if segment.control == TcpControl::Rst {
-            self.half_open.reset(&segment);
-        } else if let Some(answer) = self.time_wait.answer(&segment, self.mac) {
-            self.link.wire.send(answer.write());
-        }
-        None
-    }
-
-    /// Whether the next frame belongs to a connection that is not open yet, or has ended.
-    fn knows_next(&mut self, now: Instant) -> bool {
+    /// Handles the next frame, a segment of a connection without a socket.
+    fn without_socket(&mut self, now: Instant) -> WithoutSocket {
+        let Some(segment) = self.link.wire.next().and_then(Segment::read) else { return WithoutSocket::Done };
         self.time_wait.expire(now);
-        let segment = self.link.wire.next().and_then(Segment::read);
-        segment.is_some_and(|segment| self.half_open.has(&segment) || self.time_wait.has(&segment))
+        if self.half_open.has(&segment) {
+            if let Some((syn, our_seq)) = self.half_open.acknowledged(&segment) {
+                return WithoutSocket::Opens { segment, syn, our_seq };
+            }
+            if segment.control == TcpControl::Rst {
+                self.half_open.reset(&segment);
+            }
+        } else if self.time_wait.has(&segment) {
+            if let Some(answer) = self.time_wait.answer(&segment, self.mac) {
+                self.link.wire.send(answer.write());
+            }
+        } else {
+            return WithoutSocket::Unknown;
+        }
+        WithoutSocket::Done
     }
 
     /// Whether packets to this address leave over the card.
@@ -328,7 +334,7 @@ impl<W: DataSockets> Stack<W> {
             }
             Frame::Other => {
                 // It may be the answer of a neighbour. Whoever waits for one looks.
-                let asking: Vec<Id> = card.asking.drain().collect();
+                let asking: Vec<Id> = card.asking.iter().copied().collect();
                 self.by_no_socket();
                 asking.into_iter().for_each(|id| self.touch_packets(id));
                 return true;
@@ -353,16 +359,20 @@ impl<W: DataSockets> Stack<W> {
             }
             Frame::Segment { from, to } => match self.flows.get(&(*to, *from)).copied() {
                 Some(id) => Some(id),
-                None if self.card.as_mut().is_some_and(|card| card.knows_next(self.now)) => {
-                    match self.opened(*from, *to) {
-                        Some(id) => Some(id),
-                        None => {
+                None => match self.without_socket() {
+                    WithoutSocket::Unknown => None,
+                    WithoutSocket::Done => {
+                        self.lose_frame();
+                        return true;
+                    }
+                    WithoutSocket::Opens { segment, syn, our_seq } => {
+                        let Some(id) = self.opened(&segment, &syn, our_seq) else {
                             self.lose_frame();
                             return true;
-                        }
+                        };
+                        Some(id)
                     }
-                }
-                None => None,
+                },
             },
             Frame::Syn { from, to } => match self.asked(*from, *to) {
                 Asked::By(id) => Some(id),
@@ -413,19 +423,20 @@ impl<W: DataSockets> Stack<W> {
         Asked::Answered
     }
 
-    /// Handles a segment without a socket. If it opens a connection, that gets one (half-open connections, step 3), and
-    /// the frame is for it.
-    fn opened(&mut self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
-        let card = self.card.as_mut()?;
-        let (segment, syn, our_seq) = card.without_socket()?;
+    fn without_socket(&mut self) -> WithoutSocket {
+        self.card.as_mut().map_or(WithoutSocket::Unknown, |card| card.without_socket(self.now))
+    }
+
+    /// A segment opens a connection (half-open connections, step 3). Returns its new socket, for which the frame is.
+    fn opened(&mut self, segment: &Segment, syn: &Segment, our_seq: i32) -> Option<Id> {
         // Without room in the listener's queue, the peer sends again.
-        let id = self.arrive(from, to, Side::Card)?;
+        let id = self.arrive(segment.from.into(), segment.to.into(), Side::Card)?;
         let (card, packets) = (self.card.as_mut()?, self.packets.get_mut(&id)?);
         packets.socket::<tcp::Socket<'static>>().set_initial_sequence_number(our_seq);
         card.link.wire.put_first(syn.write());
         packets.receive(&mut card.link, self.now);
         packets.socket::<tcp::Socket<'static>>().set_answered(card.ours().window);
-        card.half_open.remove(&segment);
+        card.half_open.remove(segment);
         Some(id)
     }
 
@@ -553,32 +564,43 @@ impl<W: DataSockets> Stack<W> {
         ip.is_loopback() || self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address))
     }
 
-    /// Length of the longest datagram over the card in bytes.
-    pub(crate) fn card_datagram_max(&self) -> usize {
-        self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS))
-    }
-
-    /// The smoltcp socket of a datagram socket, over the card. It only sends: datagrams that come in need none.
-    pub(crate) fn sender(&mut self, id: Id) -> Option<&mut smoltcp::socket::udp::Socket<'static>> {
-        use smoltcp::socket::udp::{PacketBuffer, PacketMetadata, Socket as Udp};
-        let Some(Socket { body: Body::Datagrams(Datagrams { .. }), local: Some(local), choices, .. }) =
-            self.sockets.get(&id)
-        else {
-            return None;
-        };
-        let (port, hops) = (local.port(), choices.ttl.max(1));
-        let room = SENDS * self.card_datagram_max();
+    /// Gives a datagram to the smoltcp socket of a datagram socket. That only sends: datagrams that come in need none.
+    ///
+    /// # Errors
+    /// `Invalid`: it is too long. `NoMemory`: [`SENDS`] datagrams wait.
+    pub(crate) fn send_over_card(
+        &mut self,
+        id: Id,
+        from: SocketAddr,
+        to: SocketAddr,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let longest = self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS));
+        let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
+        if data.len() > longest {
+            return Err(Error::Invalid);
+        }
+        let hops = socket.choices.ttl.max(1);
         let packets = self.packets.entry(id).or_insert_with(|| {
-            let none = PacketBuffer::new(Vec::new(), Vec::new());
-            let sends = PacketBuffer::new(vec![PacketMetadata::EMPTY; SENDS], vec![0; room]);
-            let mut udp = Udp::new(none, sends);
+            let none = udp::PacketBuffer::new(Vec::new(), Vec::new());
+            // A datagram lies in one piece, so one that does not fit before the end leaves a gap there.
+            let room = (vec![udp::PacketMetadata::EMPTY; SENDS + 1], vec![0; (SENDS + 1) * longest]);
+            let mut udp = udp::Socket::new(none, udp::PacketBuffer::new(room.0, room.1));
             // The port is not 0, and the socket is new.
-            let _ = udp.bind(port);
+            let _ = udp.bind(from.port());
             Packets::new(udp, Side::Card)
         });
-        let udp = packets.socket::<Udp<'static>>();
+        let waiting = packets.datagrams.unwrap_or_default();
+        if waiting >= SENDS {
+            return Err(Error::NoMemory);
+        }
+        let udp = packets.socket::<udp::Socket<'static>>();
         udp.set_hop_limit(Some(hops));
-        Some(udp)
+        let mut meta = udp::UdpMetadata::from(endpoint(to));
+        meta.local_address = Some(from.ip().into());
+        udp.send_slice(data, meta).map_err(|_| Error::NoMemory)?;
+        packets.datagrams = Some(waiting + 1);
+        Ok(())
     }
 }
 
@@ -590,6 +612,16 @@ pub(crate) fn is_usable(ip: IpAddr) -> bool {
     }
 }
 
+/// What a segment of a connection without a socket means.
+enum WithoutSocket {
+    /// It opens a half-open connection, whose request was `syn`.
+    Opens { segment: Segment, syn: Segment, our_seq: i32 },
+    /// It was handled, or is dropped.
+    Done,
+    /// No such connection is known: smoltcp answers it with a reset.
+    Unknown,
+}
+
 /// What became of a connection request.
 enum Asked {
     /// It is for this connection.
@@ -599,6 +631,3 @@ enum Asked {
     /// The stack has answered it, or drops it.
     Answered,
 }
-
-/// Datagrams that wait for the card at most, of one socket.
-const SENDS: usize = 8;

@@ -70,8 +70,10 @@ struct Open {
     free: Vec<u16>,
     /// The driver's descriptors.
     given: Owned,
+    /// A packet is requested for frames that come in.
+    awaits_rx: bool,
     /// A packet is requested for free buffers.
-    awaits: bool,
+    awaits_tx: bool,
 }
 
 /// What the driver said.
@@ -87,7 +89,7 @@ impl CardSession {
     pub fn new(port: Rc<Port>) -> Option<CardSession> {
         let channel = service::uses(0).ok()?;
         let mut session = CardSession { port, state: State::Ended(Instant::ZERO) };
-        session.ask(channel);
+        session.ask(channel, Instant::ZERO);
         Some(session)
     }
 
@@ -103,7 +105,7 @@ impl CardSession {
     pub fn tick(&mut self, now: Instant) {
         if self.deadline().is_some_and(|at| at <= now) {
             match zx::startup::connect(DRIVER) {
-                Ok(channel) => self.ask(channel),
+                Ok(channel) => self.ask(channel, now),
                 Err(_) => self.end(now),
             }
         }
@@ -113,10 +115,11 @@ impl CardSession {
         self.state = State::Ended(now + AGAIN);
     }
 
-    fn ask(&mut self, channel: Channel) {
+    fn ask(&mut self, channel: Channel, now: Instant) {
         let asked = channel.write(&Request::Info.to_bytes(1), []).and_then(|()| self.watch(&channel));
-        if asked.is_ok() {
-            self.state = State::Asked(channel);
+        match asked {
+            Ok(()) => self.state = State::Asked(channel),
+            Err(_) => self.end(now),
         }
     }
 
@@ -229,10 +232,17 @@ impl CardSession {
         }
     }
 
+    /// Frames have come in.
+    pub fn may_receive(&mut self) {
+        if let State::Open(open) = &mut self.state {
+            open.awaits_rx = false;
+        }
+    }
+
     /// There are free buffers to send.
     pub fn may_send(&mut self) {
         if let State::Open(open) = &mut self.state {
-            open.awaits = false;
+            open.awaits_tx = false;
         }
     }
 }
@@ -243,7 +253,7 @@ impl Open {
         let longest = info.max_frame_length as usize;
         let given = Owned::new(count);
         let free = (receive..count).rev().collect();
-        let mut open = Open { channel, rx, tx, memory, longest, free, given, awaits: false };
+        let mut open = Open { channel, rx, tx, memory, longest, free, given, awaits_rx: false, awaits_tx: false };
         for number in 0..receive {
             open.describe(number, BUFFER)?;
         }
@@ -291,15 +301,15 @@ impl Open {
         Ok(numbers)
     }
 
-    fn await_rx(&self, port: &Port) -> zx::Result<()> {
-        self.rx.wait_async(port, key(RX, SERVICE), Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED, 0)
-    }
-
     /// Step 3. Returns whether there may be more; if not, a packet is requested.
     fn receive(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<bool> {
         let numbers = self.take(|open| &open.rx)?;
+        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
+        if numbers.is_empty() && !self.awaits_rx {
+            self.rx.wait_async(port, key(RX, SERVICE), signals, 0)?;
+            self.awaits_rx = true;
+        }
         if numbers.is_empty() {
-            self.await_rx(port)?;
             return Ok(false);
         }
         for number in &numbers {
@@ -338,10 +348,10 @@ impl Open {
             }
             self.free.extend(freed);
         }
-        if self.free.len() < ALMOST_NONE && !self.awaits {
+        if self.free.len() < ALMOST_NONE && !self.awaits_tx {
             let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
             self.tx.wait_async(port, key(TX, SERVICE), signals, 0)?;
-            self.awaits = true;
+            self.awaits_tx = true;
         }
         Ok(numbers.len())
     }

@@ -47,6 +47,10 @@ pub(crate) struct Packets {
     pub charged: Option<Program>,
     /// Its entry among the timers.
     timer: Option<Instant>,
+    /// It waits for a neighbour's hardware address.
+    asks: bool,
+    /// Number of datagrams that wait to be sent. `None`: it is no UDP socket.
+    pub datagrams: Option<usize>,
     /// Since when its datagrams wait without a break.
     pub waits_since: Option<Instant>,
 }
@@ -60,15 +64,17 @@ pub(crate) struct Sent {
     pub more: bool,
     /// It has more to send, and the device has no room.
     pub wants_room: bool,
-    /// It may wait for a neighbour's hardware address.
-    pub may_ask: bool,
+    /// It waits for a neighbour's hardware address.
+    pub asks: bool,
 }
 
 impl Packets {
     pub(crate) fn new(socket: impl AnySocket<'static>, side: Side) -> Packets {
         let mut set = SocketSet::new(Vec::with_capacity(1));
+        let socket = socket.upcast();
+        let datagrams = matches!(socket, Socket::Udp(_)).then_some(0);
         let handle = set.add(socket);
-        Packets { set, handle, side, charged: None, timer: None, waits_since: None }
+        Packets { set, handle, side, charged: None, timer: None, asks: false, datagrams, waits_since: None }
     }
 
     /// smoltcp's socket. It must be of the type that this one was made with.
@@ -89,23 +95,18 @@ impl Packets {
         {
             frames += 1;
         }
+        if let Some(datagrams) = &mut self.datagrams {
+            *datagrams = datagrams.saturating_sub(frames);
+        }
+        let before = self.timer;
         let next = link.interface.poll_at(now, &self.set);
         let more = next.is_some_and(|at| at <= now);
         self.set_timer(next.filter(|at| *at > now), id, timers);
-        Sent {
-            frames,
-            more: more && link.wire.has_room(),
-            wants_room: more && !link.wire.has_room(),
-            may_ask: self.timer.is_some_and(|at| at <= now + NEIGHBOUR),
-        }
-    }
-
-    /// Number of bytes of datagrams that wait to be sent. `None`: it is no UDP socket.
-    pub(crate) fn datagrams(&self) -> Option<usize> {
-        self.set.iter().find_map(|(_, socket)| match socket {
-            Socket::Udp(udp) => Some(udp.send_queue()),
-            _ => None,
-        })
+        // smoltcp does not say it: a socket that asked just now is silent for this time, one that asked before until
+        // the same time as before. After a frame, the time can also be that of TCP's next retransmission.
+        let silent = self.timer.is_some_and(|at| at == now + NEIGHBOUR || self.asks && Some(at) == before);
+        self.asks = silent && (frames == 0 || self.datagrams.is_some());
+        Sent { frames, more: more && link.wire.has_room(), wants_room: more && !link.wire.has_room(), asks: self.asks }
     }
 
     /// Whether it is a closed TCP socket. It can become one when it sends: a time limit is over.

@@ -227,7 +227,10 @@ impl Service {
                     self.frames = true;
                 }
             }
-            (card_session::RX, Some(_)) => self.frames = true,
+            (card_session::RX, Some(card)) => {
+                card.may_receive();
+                self.frames = true;
+            }
             (card_session::TX, Some(card)) => card.may_send(),
             _ => {}
         }

@@ -525,7 +525,7 @@ impl<W: DataSockets> Stack<W> {
         }
         let closed = packets.is_closed();
         if let (Side::Card, Some(card)) = (packets.side, &mut self.card) {
-            card.has_sent(id, sent.wants_room, sent.may_ask);
+            card.has_sent(id, sent.wants_room, sent.asks);
         }
         if sent.more || closed {
             self.touch(id);

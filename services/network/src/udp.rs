@@ -9,18 +9,14 @@ use std::net::SocketAddr;
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
-use smoltcp::socket::udp::UdpMetadata;
 use smoltcp::time::Duration;
 
+use crate::card::SENDS;
 use crate::packets::Side;
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, Datagrams, End, ReadOutcome, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown, unspecified};
-use crate::tcp::endpoint;
 
-/// Bytes of a socket's datagrams that wait for the card, above which it sends no more: less than its room, by twice the
-/// longest datagram.
-const SENDER_FULL: usize = 6 << 10;
 /// How long a datagram waits for its receiver's hardware address.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// Maximum number of datagrams that a socket sends in one turn.
@@ -89,12 +85,12 @@ impl<W: DataSockets> Stack<W> {
     /// is sent, the socket is removed.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
         for _ in 0..TURN {
-            if self.packets.get(&id).is_some_and(|packets| packets.datagrams() > Some(SENDER_FULL)) {
+            if self.packets.get(&id).is_some_and(|packets| packets.datagrams >= Some(SENDS)) {
                 // The socket gets a turn when the card has taken them.
                 return;
             }
             if !self.send_one(id) {
-                let waits = self.packets.get(&id).is_some_and(|packets| packets.datagrams() > Some(0));
+                let waits = self.packets.get(&id).is_some_and(|packets| packets.datagrams > Some(0));
                 if !waits && self.sockets.get(&id).is_some_and(|socket| socket.closing) {
                     self.remove(id);
                 }
@@ -108,7 +104,7 @@ impl<W: DataSockets> Stack<W> {
     /// tells are dropped.
     pub(crate) fn datagrams_sent(&mut self, id: Id, frames: usize) {
         let Some(packets) = self.packets.get_mut(&id) else { return };
-        let waits = match packets.datagrams() {
+        let waits = match packets.datagrams {
             None => return,
             Some(0) => false,
             Some(_) => true,
@@ -185,16 +181,6 @@ impl<W: DataSockets> Stack<W> {
         // If the reader has no room, the datagram is dropped, as on any network.
         let _: WriteOutcome = end.give(datagram);
         Ok(())
-    }
-
-    fn send_over_card(&mut self, id: Id, from: SocketAddr, to: SocketAddr, bytes: &[u8]) -> Result<(), Error> {
-        if bytes.len() > self.card_datagram_max() {
-            return Err(Error::Invalid);
-        }
-        let udp = self.sender(id).ok_or(Error::Invalid)?;
-        let mut meta = UdpMetadata::from(endpoint(to));
-        meta.local_address = Some(from.ip().into());
-        udp.send_slice(bytes, meta).map_err(|_| Error::NoMemory)
     }
 
     /// The receiver of a datagram: a socket connected to its sender takes precedence over an unconnected one, and one

@@ -118,6 +118,9 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if let Some(Net::Netdev(netdev)) = &args.net {
         devices.network = Some(Network { netdev: netdev.clone(), capture: args.pcap.clone() });
     }
+    if devices.network.is_none() && args.pcap.is_some() {
+        bail!("--pcap: the machine has no network card; `--net user` gives it one");
+    }
     let mut image = Image::new(built, false, &devices)?;
     image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;

@@ -88,9 +88,24 @@ impl Card {
     /// Starts the device. Frames lie in `frames` until [`Card::close`].
     ///
     /// # Errors
-    /// `NO_MEMORY`; `IO`: the device does not start.
+    /// `NO_MEMORY`; `IO`: the device does not start. The memory is given back, unless the device does not stop either.
     pub fn open(&mut self, frames: Pinned) -> zx::Result<()> {
         self.close()?;
+        match self.start() {
+            Ok((receive, send)) => {
+                self.session = Some(Session { frames, receive, send });
+                Ok(())
+            }
+            Err(status) => {
+                self.close()?;
+                frames.unpin();
+                Err(status)
+            }
+        }
+    }
+
+    /// Agrees on features, makes the rings, and starts the device: it has no buffers yet.
+    fn start(&mut self) -> zx::Result<(Ring, Ring)> {
         let transport = &mut self.transport;
         let mut status = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
         transport.set_status(status);
@@ -106,8 +121,7 @@ impl Card {
         let send = Ring::new(transport, &self.bti, SEND, false, event_index)?;
         status |= DeviceStatus::DRIVER_OK;
         transport.set_status(status);
-        self.session = Some(Session { frames, receive, send });
-        Ok(())
+        Ok((receive, send))
     }
 
     /// Stops the device, and gives the memory of the frames back.

@@ -66,9 +66,7 @@ mod here {
 
     pub fn main() -> Result<(), String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-        let Parts { device, windows, bti, interrupt } = PciClient::take()?;
-        let port = Port::create_for_interrupts().map_err(step("port"))?;
-        interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
+        let Parts { device, windows, bti, interrupt, port } = PciClient::take(INTERRUPT)?;
         // From now on the disk can access memory. Until the reset it knows no memory that is in use: buffers of an
         // earlier driver are in quarantine.
         device.start();

@@ -21,6 +21,8 @@ mod here {
 
     const INTERRUPT: u64 = 1;
     const CLIENTS: u64 = 2;
+    /// No packet's key.
+    const MORE: u64 = 0;
     /// Keys from here on belong to clients: one for the channel, one for each FIFO.
     const FIRST: u64 = 4;
     const RX: u64 = 1;
@@ -96,9 +98,7 @@ mod here {
 
     pub fn main() -> Result<(), String> {
         let step = |what: &'static str| move |status: Status| format!("{what}: {status}");
-        let Parts { device, windows, bti, interrupt } = PciClient::take()?;
-        let port = Port::create_for_interrupts().map_err(step("port"))?;
-        interrupt.bind(&port, INTERRUPT).map_err(step("interrupt"))?;
+        let Parts { device, windows, bti, interrupt, port } = PciClient::take(INTERRUPT)?;
         // From now on the card can access memory. Until the reset it knows no memory that is in use: buffers of an
         // earlier driver are in quarantine.
         device.start();
@@ -115,9 +115,16 @@ mod here {
             session: None,
         };
         server.watch(&clients.0, CLIENTS).map_err(step("clients"))?;
+        let mut deadline = MonotonicInstant::INFINITE;
         loop {
-            let packet = server.port.wait(MonotonicInstant::INFINITE).map_err(step("port"))?;
-            match packet.key {
+            let key = match server.port.wait(deadline) {
+                Ok(packet) => packet.key,
+                // There is no packet, and there are more frames.
+                Err(Status::TIMED_OUT) => MORE,
+                Err(status) => return Err(format!("port: {status}")),
+            };
+            match key {
+                MORE => {}
                 INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
                 CLIENTS => {
                     match clients.next() {
@@ -135,7 +142,8 @@ mod here {
                 }
                 key => server.event(key)?,
             }
-            server.go_on()?;
+            // However many frames there are: `init` and the clients are heard between two rounds.
+            deadline = if server.round()? { MonotonicInstant::ZERO } else { MonotonicInstant::INFINITE };
         }
     }
 
@@ -245,17 +253,25 @@ mod here {
             if pages(&descriptors, of_descriptors)? != of_descriptors {
                 return Err(Status::OUT_OF_RANGE);
             }
-            let pages = Pinned::new(&self.bti, &descriptors, of_descriptors)?;
-            let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-            let mapped = ROOT.map_here(options, &descriptors, 0, of_descriptors);
             let (rx, rx_theirs) = Fifo::create(DEPTH, ELEMENT)?;
             let (tx, tx_theirs) = Fifo::create(DEPTH, ELEMENT)?;
-            let frames = Pinned::new(&self.bti, &frames, len)?;
-            self.card.open(frames)?;
+            let pages = Pinned::new(&self.bti, &descriptors, of_descriptors)?;
+            let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
+            let opened = ROOT.map_here(options, &descriptors, 0, of_descriptors).and_then(|descriptors| {
+                self.card.open(Pinned::new(&self.bti, &frames, len)?)?;
+                Ok(descriptors)
+            });
+            let descriptors = match opened {
+                Ok(descriptors) => descriptors,
+                Err(status) => {
+                    pages.unpin();
+                    return Err(status);
+                }
+            };
             let queue = |fifo, key| Queue { fifo, key, awaits: false, coming: VecDeque::new(), done: Vec::new() };
             self.session = Some(Session {
                 key,
-                descriptors: mapped?,
+                descriptors,
                 pages,
                 len,
                 rx: queue(rx, key + RX),
@@ -265,29 +281,27 @@ mod here {
             Ok([rx_theirs.into(), tx_theirs.into()])
         }
 
-        /// Moves frames between the client and the card.
+        /// Moves some frames between the client and the card. Returns whether there are more; if not, an interrupt or a
+        /// packet will say when there are.
         ///
         /// # Errors
         /// The card is broken.
-        fn go_on(&mut self) -> Result<(), String> {
+        fn round(&mut self) -> Result<bool, String> {
             self.card.be_quiet();
-            loop {
-                let Some(session) = &mut self.session else { return Ok(()) };
-                let moved = match session.turn(&mut self.card, &self.port)? {
-                    Ok(moved) => moved,
-                    Err(end) => {
-                        if let Ending::Fault(fault) = end {
-                            eprintln!("a client broke a rule ({fault:?}); its session ends");
-                        }
-                        let key = session.key;
-                        self.close(key)?;
-                        continue;
+            let Some(session) = &mut self.session else { return Ok(false) };
+            match session.turn(&mut self.card, &self.port)? {
+                Ok(moved) => {
+                    self.card.tell();
+                    // A last look after interrupts are on: what came before may have none.
+                    Ok(moved || self.card.be_loud())
+                }
+                Err(ending) => {
+                    if let Ending::Fault(fault) = ending {
+                        eprintln!("a client broke a rule ({fault:?}); its session ends");
                     }
-                };
-                self.card.tell();
-                // A last look after interrupts are on: what came before may have none.
-                if !moved && !self.card.be_loud() {
-                    return Ok(());
+                    let key = session.key;
+                    self.close(key)?;
+                    Ok(false)
                 }
             }
         }

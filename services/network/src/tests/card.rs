@@ -64,7 +64,7 @@ impl Ethernet {
                     self.frames.push(frame.clone());
                     self.machines[1 - at].stack.wire().unwrap().put(frame);
                 }
-                self.machines[at].stack.set_room(64);
+                moved |= self.machines[at].stack.set_room(64);
             }
             if !moved {
                 return;
@@ -233,7 +233,7 @@ fn a_lost_acknowledgement_is_asked_for_again() {
     machine.pass(Duration::from_millis(1001));
     let again = machine.stack.wire().unwrap().take().and_then(|frame| Segment::read(&frame));
     assert_eq!(again, Some(answers[0]));
-    // A wrong number opens nothing, and is reset.
+    // A wrong number opens nothing, and is not answered.
     let wrong = ethernet.put(segment(peer, 101, Some(answers[0].seq + 2), TcpControl::None).write());
     assert!(wrong.is_empty() && ethernet.machines[0].stack.accept(listener).is_err());
     ethernet.put(segment(peer, 101, Some(answers[0].seq + 1), TcpControl::None).write());
@@ -325,12 +325,16 @@ fn datagrams() {
     ethernet.machines[1].write(sender, &datagram(to, 1473));
     ethernet.settle();
     assert!(ethernet.machines[0].read(receiver).is_empty());
-    // Many at once: those behind wait for room.
-    for _ in 0..100 {
-        ethernet.machines[1].pipe(sender).service().inbox.push_back(datagram(to, 1000));
+    // Many at once, also when the card has no room for a while: those behind wait for room.
+    for len in [1000, 1, 0, 1472] {
+        ethernet.machines[1].stack.set_room(0);
+        for _ in 0..100 {
+            ethernet.machines[1].pipe(sender).service().inbox.push_back(datagram(to, len));
+        }
+        ethernet.machines[1].settle();
+        ethernet.settle();
+        assert_eq!(ethernet.machines[0].read(receiver).len(), 100 * (HEADER + len), "{len} bytes");
     }
-    ethernet.settle();
-    assert_eq!(ethernet.machines[0].read(receiver).len(), 100 * (HEADER + 1000));
     // To all, if the sender says so.
     let to_all = SocketAddrV4::new(ip(255), 5000);
     assert_eq!(ethernet.machines[1].ask(sender, Request::Prepare(to_all.into())), Err(Error::Denied));
@@ -349,7 +353,9 @@ fn a_receiver_that_is_not_there() {
     let sender = ethernet.machines[1].open(Family::V4, Kind::Datagram);
     let to = SocketAddrV4::new(ip(77), 5000);
     ethernet.machines[1].ask(sender, Request::Connect { to: to.into(), wait: true }).unwrap();
-    ethernet.machines[1].write(sender, &datagram(to, 10));
+    for len in [10, 0] {
+        ethernet.machines[1].write(sender, &datagram(to, len));
+    }
     ethernet.settle();
     for _ in 0..5 {
         ethernet.pass(Duration::from_secs(1));
