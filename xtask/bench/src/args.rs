@@ -65,6 +65,20 @@ pub enum Bench {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// What the network costs, in instructions, over the loop and over the card.
+    Network {
+        /// Only operations whose name begins with one of these.
+        names: Vec<String>,
+        /// Also measure Debian's kernel in the same machine, with the same program.
+        #[arg(long)]
+        peers: bool,
+        /// Also write the figures to this file as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Write the frames of the card to this file.
+        #[arg(long, value_name = "FILE")]
+        pcap: Option<PathBuf>,
+    },
     /// How long builds take, by the wall clock: everything from scratch, and after a change of one line.
     Build {
         /// Also write the figures to this file as JSON.

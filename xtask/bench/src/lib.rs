@@ -9,6 +9,7 @@ mod curves;
 mod disks;
 pub mod guest;
 mod holds;
+mod network;
 pub mod operations;
 pub mod page;
 pub mod peers;
@@ -43,6 +44,9 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
         Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Holds { accept }) => Ok(u8::from(!holds::measure(paths, *accept)?)),
         Some(Bench::Linux { json }) => guest::measure(paths, json.as_deref()).map(|()| 0),
+        Some(Bench::Network { names, peers, json, pcap }) => {
+            network::measure(paths, names, *peers, json.as_deref(), pcap.as_deref()).map(|()| 0)
+        }
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

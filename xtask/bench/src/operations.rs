@@ -158,7 +158,10 @@ pub fn clock_table(figures: &[Figure]) -> String {
 }
 
 /// Writes figures to a file.
-fn write(file: &Path, figures: &[Figure]) -> Result<()> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(file: &Path, figures: &[Figure]) -> Result<()> {
     let text = serde_json::to_string_pretty(figures)? + "\n";
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }

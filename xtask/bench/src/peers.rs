@@ -130,7 +130,16 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
 /// # Errors
 /// The machine cannot be started, or prints nothing for a long time.
 pub fn boot(kernel: &Path, files: &Path, memory: u64) -> Result<String> {
-    let (accel, linux, devices) = (Accel::Counting, Some(COMMAND_LINE), Devices::default());
+    boot_with(kernel, files, memory, Devices::default(), &[])
+}
+
+/// The same, with these devices, and arguments for the first process.
+///
+/// # Errors
+/// As [`boot`].
+pub fn boot_with(kernel: &Path, files: &Path, memory: u64, devices: Devices, args: &[String]) -> Result<String> {
+    let command_line = format!("{COMMAND_LINE} -- {}", args.join(" "));
+    let (accel, linux) = (Accel::Counting, Some(command_line.as_str()));
     let machine = Machine { kernel, root: files, image: &[], memory, accel, gdb: None, devices, linux };
     let mut running = machine.start()?;
     let console = running.console.try_clone().context("cannot share a serial port")?;
@@ -168,16 +177,25 @@ pub fn figures(text: &str, common: &(String, String, String)) -> Result<Vec<Figu
 
 /// Compiles the measuring program.
 fn compile(paths: &Paths, folder: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
-    fs::create_dir_all(folder).context("cannot make a folder")?;
     let program = folder.join(name);
+    gcc(paths, &program, options, &SOURCES)?;
+    Ok(program)
+}
+
+/// Compiles a program from sources of `tests/bench/linux` with the host's gcc.
+///
+/// # Errors
+/// It does not compile.
+pub fn gcc(paths: &Paths, program: &Path, options: &[&str], sources: &[&str]) -> Result<()> {
+    fs::create_dir_all(program.parent().unwrap_or(program)).context("cannot make a folder")?;
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o").arg(&program);
-    gcc.args(SOURCES.map(|source| paths.workspace.join("tests/bench/linux").join(source)));
+    gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(options).arg("-o").arg(program);
+    gcc.args(sources.iter().map(|source| paths.workspace.join("tests/bench/linux").join(source)));
     let output = gcc.output().context("cannot start gcc")?;
     if !output.status.success() {
         bail!("the programs for Linux do not compile:\n{}", String::from_utf8_lossy(&output.stderr));
     }
-    Ok(program)
+    Ok(())
 }
 
 /// The measuring program without shared libraries.
@@ -213,7 +231,10 @@ fn archive(paths: &Paths, folder: &Path) -> Result<Vec<u8>> {
 }
 
 /// Builds an initial file system.
-fn pack(folders: &[&str], files: &[(&str, Vec<u8>)]) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// A file is too long.
+pub fn pack(folders: &[&str], files: &[(&str, Vec<u8>)]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     folders.iter().try_for_each(|name| archive.add(name, ModeFileType::Directory, 0o755, &[]))?;
     files.iter().try_for_each(|(name, bytes)| archive.add(name, ModeFileType::Regular, 0o755, bytes))?;

@@ -18,6 +18,7 @@ mod stalls;
 mod symbols;
 mod terminal;
 mod trace;
+pub mod wire;
 
 use std::fs;
 use std::io::IsTerminal;

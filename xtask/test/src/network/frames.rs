@@ -1,41 +1,13 @@
 //! Frames that the tests make: connection requests in the name of others, and answers of a name server.
 
-/// Bytes of the headers of Ethernet, IPv4 without options, and UDP.
-const ETHERNET: usize = 14;
-const IP: usize = 20;
-const UDP: usize = 8;
+use xtask_run::wire::{ETHERNET, IP, UDP, UDP_NUMBER, frame, reply, sum};
+
 const HEADERS: usize = ETHERNET + IP + UDP;
-/// Protocols of IP.
+/// Number of TCP in IPv4's header.
 const TCP_NUMBER: u8 = 6;
-const UDP_NUMBER: u8 = 17;
 
 /// The first byte of the addresses of machines that are not there.
 const NOBODY: u8 = 198;
-
-/// The sum of the internet protocols over these bytes.
-fn sum(parts: &[&[u8]]) -> [u8; 2] {
-    let mut sum = 0_u32;
-    for part in parts {
-        for pair in part.chunks(2) {
-            sum += u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-        }
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
-}
-
-/// A frame with an IPv4 packet.
-fn frame(macs: &[u8], protocol: u8, from: [u8; 4], to: [u8; 4], payload: &[u8]) -> Vec<u8> {
-    let len = ((IP + payload.len()) as u16).to_be_bytes();
-    let mut header = vec![0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, protocol, 0, 0];
-    header.extend(from);
-    header.extend(to);
-    let check = sum(&[&header]);
-    header[10..12].copy_from_slice(&check);
-    [macs, &[8, 0], &header, payload].concat()
-}
 
 /// A connection request to port 7 of the machine that `like` is for, from a machine that is not there. `None`: `like` is
 /// no frame with TCP.
@@ -98,16 +70,4 @@ pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
     };
     // Another number, and another question.
     [forged(0), forged(13), right.clone()].map(|answer| reply(question, &answer)).into()
-}
-
-/// A datagram in the other direction.
-fn reply(question: &[u8], data: &[u8]) -> Vec<u8> {
-    let ip = &question[ETHERNET..];
-    let address = |at: usize| [ip[at], ip[at + 1], ip[at + 2], ip[at + 3]];
-    let ports = &ip[IP..];
-    let len = ((UDP + data.len()) as u16).to_be_bytes();
-    // Over IPv4 a datagram may have no sum.
-    let datagram = [&ports[2..4], &ports[..2], &len, &[0, 0], data].concat();
-    let macs = [&question[6..12], &question[..6]].concat();
-    frame(&macs, UDP_NUMBER, address(16), address(12), &datagram)
 }

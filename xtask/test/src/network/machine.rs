@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,6 +16,7 @@ use super::wire::{self, Faults};
 use crate::Context;
 use crate::drivers::output;
 use xtask_build::devices::Network;
+use xtask_run::wire::UserNetwork;
 use xtask_run::{Capture, PATIENCE, qemu};
 
 /// What is behind the card.
@@ -59,35 +59,6 @@ fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// QEMU without a machine: its user network at one end of a wire.
-struct UserNetwork(Child);
-
-impl Drop for UserNetwork {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl UserNetwork {
-    fn start(socket: &Path, forward: &str) -> Result<UserNetwork> {
-        let mut command = qemu::mortal();
-        command.args(["-machine", "none", "-nodefaults", "-no-user-config", "-display", "none", "-accel", "tcg"]);
-        command.args(["-netdev", &format!("user,id=user,{forward}")]);
-        command.arg("-netdev");
-        command.arg(format!("stream,id=wire,server=off,addr.type=unix,addr.path={}", socket.display()));
-        command.args([
-            "-netdev",
-            "hubport,id=one,hubid=0,netdev=user",
-            "-netdev",
-            "hubport,id=two,hubid=0,netdev=wire",
-        ]);
-        // It says that it has no machine.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(UserNetwork(command.spawn().context("cannot start QEMU")?))
-    }
-}
-
 impl Machine {
     /// Boots the machine with the server, does something with it, and ends it. Returns its output.
     ///
@@ -113,7 +84,7 @@ impl Machine {
                 wire::start(&near, &far, faults)?;
                 let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
                 capture.devices.network = Some(network(netdev, Some(frames.clone())));
-                Some(UserNetwork::start(&far, &forward)?)
+                Some(UserNetwork::start(&far, &format!(",{forward}"))?)
             }
         };
         let over = Arc::new(AtomicBool::new(false));

@@ -1,14 +1,13 @@
 //! A wire between two QEMUs. It loses, repeats, swaps and changes frames, the same ones in each run.
 
-use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 
 use super::frames;
 use xtask_common::threads::Watcher;
+use xtask_run::wire::{End, next};
 
 /// How many frames of 1,000 get each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +29,6 @@ pub struct Faults {
 /// With this many changed copies, each frame comes with several, of all lengths.
 pub const NONSENSE: u64 = 1000;
 
-/// Bytes of a frame at most, by the length before it.
-const LONGEST: usize = 70_000;
-
 /// The type of ARP's frames.
 const ARP: [u8; 2] = [8, 6];
 
@@ -52,17 +48,6 @@ impl Random {
     }
 }
 
-/// One end of the wire. Several threads write to it.
-#[derive(Clone)]
-struct To(Arc<Mutex<UnixStream>>);
-
-impl To {
-    fn put(&self, frame: &[u8]) -> std::io::Result<()> {
-        let bytes = [&(frame.len() as u32).to_be_bytes()[..], frame].concat();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes)
-    }
-}
-
 /// Listens at two sockets: `near` is the machine's. A thread for each direction passes the frames on until one of the
 /// sides ends.
 pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
@@ -70,8 +55,8 @@ pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
     let (near, far) = (listen(near)?, listen(far)?);
     Watcher::none().start("wire", move || -> Result<()> {
         let ((near, _), (far, _)) = (near.accept()?, far.accept()?);
-        let to_near = To(Arc::new(Mutex::new(near.try_clone()?)));
-        let to_far = To(Arc::new(Mutex::new(far.try_clone()?)));
+        let to_near = End::new(near.try_clone()?);
+        let to_far = End::new(far.try_clone()?);
         let back = to_near.clone();
         Watcher::none().start("wire", move || from_machine(near, &to_far, &back, faults))?;
         Ok(to_machine(far, &to_near, faults)?)
@@ -79,15 +64,7 @@ pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
     Ok(())
 }
 
-fn next(from: &mut UnixStream) -> std::io::Result<Vec<u8>> {
-    let mut len = [0; 4];
-    from.read_exact(&mut len)?;
-    let mut frame = vec![0; (u32::from_be_bytes(len) as usize).min(LONGEST)];
-    from.read_exact(&mut frame)?;
-    Ok(frame)
-}
-
-fn from_machine(mut from: UnixStream, to: &To, back: &To, faults: Faults) -> std::io::Result<()> {
+fn from_machine(mut from: UnixStream, to: &End, back: &End, faults: Faults) -> std::io::Result<()> {
     let (mut random, mut late) = (Random(1), None);
     loop {
         let frame = next(&mut from)?;
@@ -104,7 +81,7 @@ fn from_machine(mut from: UnixStream, to: &To, back: &To, faults: Faults) -> std
 }
 
 /// Nonsense is for the machine only.
-fn to_machine(mut from: UnixStream, to: &To, faults: Faults) -> std::io::Result<()> {
+fn to_machine(mut from: UnixStream, to: &End, faults: Faults) -> std::io::Result<()> {
     let (mut random, mut late) = (Random(2), None);
     loop {
         let frame = next(&mut from)?;
@@ -127,7 +104,7 @@ fn to_machine(mut from: UnixStream, to: &To, faults: Faults) -> std::io::Result<
 
 fn pass(
     frame: Vec<u8>,
-    to: &To,
+    to: &End,
     faults: Faults,
     random: &mut Random,
     late: &mut Option<Vec<u8>>,
