@@ -206,6 +206,12 @@ impl Tcb {
         family::read_ticks(self)
     }
 
+    /// For how many counts of the time-stamp counter the processor has been idle, whichever thread this is; it may be the
+    /// caller. `None` if the kernel does not sum them up.
+    pub fn read_idle_counts(self) -> Option<Result<u64>> {
+        family::read_idle_counts(self)
+    }
+
     /// Stops the thread and resets it to the state of a new one: its registers, its FPU state, its ticks. Its
     /// configuration stays. `None` if the kernel does not support that.
     pub fn reset(self) -> Option<Result<()>> {

@@ -94,7 +94,7 @@ pub struct FakeMachine {
     /// Doorbells, and how often each was rung.
     pub doorbells: BTreeMap<u32, u32>,
     next_doorbell: u32,
-    /// It has none of the optional roles.
+    /// It has none of the optional roles, and does not know its idle time.
     pub is_bare: bool,
     /// The opposite of [`Threads::keeps_stack_pointer`](crate::machine::Threads::keeps_stack_pointer).
     pub loses_stack_pointer: bool,
@@ -121,6 +121,8 @@ pub struct FakeMachine {
     pub pace: i64,
     /// Ticks during which the kernel worked.
     pub own_ticks: u64,
+    /// Nanoseconds without a ready thread.
+    pub idle_time: i64,
     looked: Cell<i64>,
     /// Requested deadlines.
     pub deadlines: BTreeSet<i64>,

@@ -26,6 +26,10 @@ impl Time for FakeMachine {
     fn set_deadline(&mut self, deadline: i64) {
         self.deadlines.insert(deadline);
     }
+
+    fn idle_time(&self) -> Option<i64> {
+        (!self.is_bare).then_some(self.idle_time)
+    }
 }
 
 impl Random for FakeMachine {

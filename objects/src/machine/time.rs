@@ -26,4 +26,6 @@ pub trait Time {
     /// Requests a timer event not before `deadline` (nanoseconds as in [`Self::now`]). The earliest requested
     /// deadline counts; an event that comes too early is harmless.
     fn set_deadline(&mut self, deadline: i64);
+    /// Nanoseconds during which no thread was ready to run; none if the machine does not know.
+    fn idle_time(&self) -> Option<i64>;
 }

@@ -1,7 +1,8 @@
 //! `top`: shows the resource use of jobs and processes repeatedly.
 //!
 //! For each job: how much it and all jobs below it use of each limited resource. For each process: its share of the
-//! processor since the last look, or, at the first look, since its start.
+//! processor since the last look, or, at the first look, since its start. Above them, if this shell may know it: for how
+//! much of that time the processor was idle.
 
 #[cfg(target_os = "fuchsia")]
 pub use here::run;
@@ -22,9 +23,11 @@ mod elsewhere {
 #[cfg(target_os = "fuchsia")]
 mod here {
     use std::collections::BTreeMap;
+    use std::sync::OnceLock;
     use std::time::{Duration, Instant};
 
-    use zx::{AsHandleRef, Info, Job, MonotonicInstant, Process, Rights, TaskInfo};
+    use init::start_handles;
+    use zx::{AsHandleRef, Info, Job, MonotonicInstant, Process, Resource, Rights, TaskInfo};
 
     use crate::ps::{all, koids, name_of, size};
     use crate::state::{Run, Shell};
@@ -61,8 +64,38 @@ mod here {
         text: String,
     }
 
+    /// Nanoseconds since the system started.
+    #[derive(Clone, Copy, Default)]
+    struct Processor {
+        idle: i64,
+        /// Idle or not.
+        all: i64,
+    }
+
+    /// The resource for the system's statistics, if this shell was given it.
+    fn statistics() -> Option<&'static Resource> {
+        static STATISTICS: OnceLock<Option<Resource>> = OnceLock::new();
+        let given = || zx::startup::take(start_handles::KIND, start_handles::STATISTICS).map(Resource::from);
+        STATISTICS.get_or_init(given).as_ref()
+    }
+
+    fn processor() -> Option<Processor> {
+        let stats = statistics()?.info_record::<abi::zx_info_cpu_stats_t>(abi::ZX_INFO_CPU_STATS).ok()?;
+        let (idle, busy) = (stats.idle_time, stats.normalized_busy_time);
+        Some(Processor { idle, all: idle.saturating_add(busy) })
+    }
+
+    /// The head line: the idle share of the processor since the last look, or since the system started. Empty if this
+    /// shell may not know it.
+    fn head(now: Option<Processor>, before: Option<Processor>) -> String {
+        let before = before.unwrap_or_default();
+        let share = now.map(|now| part(now.idle - before.idle, now.all - before.all));
+        share.map_or_else(String::new, |share| format!("processor: {} idle\n\n", tenths(Some(share))))
+    }
+
     /// A snapshot of everything.
     struct Look {
+        processor: Option<Processor>,
         jobs: Vec<String>,
         /// Kernel time of jobs in nanoseconds, by koid.
         kernel: Times,
@@ -85,8 +118,9 @@ mod here {
             let look = look(job, before.as_ref());
             // Each of several looks overwrites the previous one.
             let clear = if options.times > 1 { "\x1b[H\x1b[2J" } else { "" };
+            let head = head(look.processor, before.as_ref().and_then(|before| before.processor));
             let mut text = format!(
-                "{clear}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          MESSAGES  QUEUED     KERNEL  JOB\n",
+                "{clear}{head}{:>9} / LIMIT     PROCESSES    THREADS        JOBS         HANDLES          MESSAGES  QUEUED     KERNEL  JOB\n",
                 "MEMORY"
             );
             look.jobs.iter().for_each(|line| text += line);
@@ -118,6 +152,7 @@ mod here {
 
     fn look(job: &Job, before: Option<&Look>) -> Look {
         let mut look = Look {
+            processor: processor(),
             jobs: Vec::new(),
             kernel: Times::new(),
             processes: Vec::new(),

@@ -114,6 +114,10 @@ pub(crate) fn read_ticks(_: Tcb) -> Option<Result<u64>> {
     None
 }
 
+pub(crate) fn read_idle_counts(_: Tcb) -> Option<Result<u64>> {
+    None
+}
+
 /// Has the effect of a reply: sets the registers to those after it, and resumes the thread after its call. An error
 /// means that the thread does not exist, and then it does not wait.
 pub(crate) fn answer(tcb: Tcb, message: Message) {

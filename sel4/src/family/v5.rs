@@ -98,6 +98,8 @@ const HOLD: u64 = 1 << 13;
 const FPU: u64 = 1 << 8;
 /// Flag for reading: the ticks instead (patch `run-time`).
 const TICKS: u64 = 1 << 9;
+/// Flag for reading: for how long the processor has been idle instead (patch `idle-time`).
+const IDLE: u64 = 1 << 10;
 
 /// Flag for writing: resets everything to the state of a new thread (patch `thread-reset`).
 const RESET: u64 = 1 << 10;
@@ -188,6 +190,13 @@ pub(crate) fn hold(tcb: Tcb) -> Option<Result<HoldResult>> {
 pub(crate) fn read_ticks(tcb: Tcb) -> Option<Result<u64>> {
     let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
     call.word::<0>(TICKS);
+    call.word::<1>(1);
+    Some(call.run().map(|reply| reply[0]))
+}
+
+pub(crate) fn read_idle_counts(tcb: Tcb) -> Option<Result<u64>> {
+    let mut call = Invocation::new(tcb.cptr(), label::TCBREAD_REGISTERS, 2, 0);
+    call.word::<0>(IDLE);
     call.word::<1>(1);
     Some(call.run().map(|reply| reply[0]))
 }

@@ -13,8 +13,8 @@ use objects::machine::Conversion;
 use server_boot::BootInfo;
 use server_boot::layout::HPET;
 
-use super::Sel4;
 use super::arch::counter;
+use super::{Sel4, sys};
 
 const CAPABILITIES: usize = 0x00;
 const COUNTER: usize = 0xf0;
@@ -98,8 +98,13 @@ impl Clock {
     /// Nanoseconds since the start at a reading of the counter.
     #[inline]
     pub fn at(&self, count: u64) -> i64 {
-        let since = count.wrapping_sub(self.start);
-        ((u128::from(since) * u128::from(self.scale)) >> self.shift) as i64
+        self.duration(count.wrapping_sub(self.start))
+    }
+
+    /// Nanoseconds of a number of counts.
+    #[inline]
+    pub fn duration(&self, counts: u64) -> i64 {
+        ((u128::from(counts) * u128::from(self.scale)) >> self.shift) as i64
     }
 
     /// The parameters with which a program computes [`Clock::now`] itself.
@@ -193,5 +198,9 @@ impl objects::machine::Time for Sel4 {
 
     fn set_deadline(&mut self, deadline: i64) {
         self.clock.set_alarm(deadline);
+    }
+
+    fn idle_time(&self) -> Option<i64> {
+        Some(self.clock.duration(sys::idle_counts()?))
     }
 }

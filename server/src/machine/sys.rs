@@ -376,6 +376,11 @@ pub fn runtime(tcb: u64) -> Option<i64> {
     Some(ticks.saturating_mul(sel4::config::TIMER_TICK_MS * 1_000_000).min(i64::MAX as u64) as i64)
 }
 
+/// Counts of the time-stamp counter during which no thread was ready to run, if the kernel sums them up.
+pub fn idle_counts() -> Option<u64> {
+    Tcb::new(root_slot(cspace::TCB)).read_idle_counts()?.ok()
+}
+
 /// Signals a notification.
 #[inline]
 pub fn signal(notification: u64) {

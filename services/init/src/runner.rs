@@ -74,8 +74,10 @@ pub struct Runner {
     pub environment: Vec<(String, String)>,
     /// Paths of the programs that may inspect and kill all tasks.
     pub trusted: Vec<String>,
-    /// Names of the programs that may use endpoints of native components, and the resource for that.
-    pub endpoints: (Vec<String>, Option<&'static zx::Resource>),
+    /// Names of the programs that may use endpoints of native components.
+    pub endpoints: Vec<String>,
+    /// The root resource, from which some programs get a part.
+    pub root: Option<&'static zx::Resource>,
     /// The services, where they are available.
     pub names: Option<Arc<Names>>,
     /// For programs that may do anything with the machine: tests.
@@ -235,13 +237,19 @@ impl Runner {
         let mut extras = Vec::new();
         if self.trusted.iter().any(|trusted| trusted == path) {
             extras.push((HandleInfo::with_arg(PA_USER0, start_handles::TASKS), self.tasks.all()?.into()));
+            if let Some(root) = self.root {
+                let base = abi::ZX_RSRC_SYSTEM_INFO_BASE;
+                let statistics = root.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "statistics")?;
+                // Reading them takes no right, so the program can make neither copies nor further resources.
+                let statistics = statistics.duplicate_handle(Rights::TRANSFER)?;
+                extras.push((HandleInfo::with_arg(PA_USER0, start_handles::STATISTICS), statistics));
+            }
         }
-        let (programs, resource) = &self.endpoints;
-        if let Some(resource) = resource
-            && programs.iter().any(|program| path.rsplit('/').next() == Some(program))
+        if let Some(root) = self.root
+            && self.endpoints.iter().any(|program| path.rsplit('/').next() == Some(program))
         {
             let base = abi::HAFNON_RSRC_SYSTEM_ENDPOINT_BASE;
-            let endpoints = resource.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "endpoints")?;
+            let endpoints = root.create_child(abi::ZX_RSRC_KIND_SYSTEM, base, 1, "endpoints")?;
             extras.push((HandleInfo::with_arg(PA_USER0, start_handles::ENDPOINTS), endpoints.into()));
         }
         if connection.shell {

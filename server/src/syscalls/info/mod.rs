@@ -89,7 +89,8 @@ pub fn object_get_info<M: Machine>(
         ZX_INFO_KMEM_STATS_EXTENDED => system::kmem_stats_extended(cx, value, sink),
         ZX_INFO_KMEM_STATS_COMPRESSION => system::kmem_stats_compression(cx, value, sink),
         ZX_INFO_MEMORY_STALL => system::memory_stall(cx, value, sink),
-        ZX_INFO_CPU_STATS | ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
+        ZX_INFO_CPU_STATS => system::cpu_stats(cx, value, sink),
+        ZX_INFO_GUEST_STATS => system::not_counted(cx, value),
 
         ZX_INFO_VCPU => {
             cx.kernel.handle(cx.process, value)?;

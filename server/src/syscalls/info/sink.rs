@@ -74,6 +74,18 @@ impl Sink {
         self.counts(cx, 1, 1)
     }
 
+    /// Writes a topic of few records.
+    ///
+    /// # Errors
+    /// `INVALID_ARGS`, `NO_MEMORY`.
+    pub fn array<M: Machine, T: IntoBytes + Immutable>(&self, cx: &mut Cx<'_, M>, records: &[T]) -> Result<(), Status> {
+        let room = self.size / self.record_size::<T>().max(1);
+        for (n, record) in records.iter().take(room).enumerate() {
+            self.put(cx, n, record)?;
+        }
+        self.counts(cx, records.len().min(room), records.len())
+    }
+
     /// Writes a topic of many records. `list` returns the record at a place. The call works on the listed object, and
     /// continues at the place where it stopped.
     ///

@@ -1,8 +1,8 @@
 //! Topics about the whole system, for holders of the resource for system information.
 
 use abi::{
-    Rights, Status, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_STALL_BASE, zx_info_kmem_stats_compression_t,
-    zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_memory_stall_t,
+    Rights, Status, ZX_INFO_CPU_STATS_FLAG_ONLINE, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_STALL_BASE,
+    zx_info_cpu_stats_t, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_memory_stall_t,
     zx_info_resource_t,
 };
 use objects::core::handle::HandleValue;
@@ -95,6 +95,19 @@ pub fn kmem_stats_compression<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue
 pub fn memory_stall<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
     need_system(cx, value, ZX_RSRC_SYSTEM_STALL_BASE)?;
     sink.one(cx, zx_info_memory_stall_t::default())
+}
+
+/// The one processor. What is neither counted nor known to be none is 0.
+pub fn cpu_stats<M: Machine>(cx: &mut Cx<'_, M>, value: HandleValue, sink: Sink) -> Result<(), Status> {
+    need_system(cx, value, ZX_RSRC_SYSTEM_INFO_BASE)?;
+    let idle_time = cx.kernel.machine.idle_time().ok_or(Status::NOT_SUPPORTED)?;
+    let processor = zx_info_cpu_stats_t {
+        flags: ZX_INFO_CPU_STATS_FLAG_ONLINE,
+        idle_time,
+        normalized_busy_time: cx.kernel.machine.now().saturating_sub(idle_time).max(0),
+        ..Default::default()
+    };
+    sink.array(cx, &[processor])
 }
 
 /// A topic of counts that seL4 does not keep.
