@@ -69,8 +69,8 @@ int main(int argc, char **argv) {
     pid_t child = fork();
     if (child == 0) {
         dup2(1, 2);
-        argv[0] = "/network";
-        execv("/network", argv);
+        argv[0] = "/network-costs";
+        execv("/network-costs", argv);
         end("starting the measuring program");
     }
     int status = 0;

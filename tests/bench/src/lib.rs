@@ -1,4 +1,4 @@
-//! What both sides of the network's benchmark know: the program `network` in the machine, and `./hafnon bench network`
+//! What both sides of the network's benchmark know: the program `network-costs` in the machine, and `./hafnon bench network`
 //! on the host.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! `bench network`: what the network costs, in instructions, over the machine's own loop and over its card; with
 //! `--peers`, beside Debian's kernel in the same machine, with the same program.
 //!
-//! The program `network` (tests/bench) measures. What is behind the card is here:
+//! The program [`PROGRAM`] (tests/bench) measures. What is behind the card is here:
 //!
 //! 1. A wire, at which QEMU's user network has the other end. Through it the machine reaches a server of the host.
 //! 2. A machine on that wire, which answers datagrams ([`answer`]). It is this program itself, so that nothing else has
@@ -32,6 +32,8 @@ use xtask_run::{Capture, qemu};
 use super::operations::Figure;
 use super::{commit, peers, program};
 
+/// The measuring program.
+const PROGRAM: &str = "network-costs";
 /// Memory of either machine in bytes.
 const MEMORY: u64 = 1 << 30;
 /// The hardware address of the machine on the wire.
@@ -149,10 +151,13 @@ pub fn measure(paths: &Paths, names: &[String], peers: bool, json: Option<&Path>
 /// Measures this system.
 fn ours(paths: &Paths, ui: &Ui, names: &[String], pcap: Option<&Path>) -> Result<Vec<Figure>> {
     setup::for_booting(ui)?;
-    let built = xtask_build::build(paths, ui, BuildOptions::default())?;
-    let program = program(paths, ui, "network")?;
+    let mut built = xtask_build::build(paths, ui, BuildOptions::default())?;
+    // It may read how long the processor was idle.
+    built.trusted.push(PROGRAM.into());
+    let program = program(paths, ui, PROGRAM)?;
     let behind = Behind::start(pcap)?;
-    let mut capture = Capture::new(&built, &program);
+    let mut capture = Capture::new(&built, Path::new(PROGRAM));
+    capture.programs = vec![(PROGRAM.into(), program)];
     capture.accel = Accel::Counting;
     capture.memory = MEMORY;
     capture.devices.network = Some(behind.network.clone());
@@ -212,7 +217,7 @@ fn archive(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Vec<u8>> {
     };
     let mut files: Vec<(String, PathBuf)> = MODULES.iter().map(module).collect();
     files.push(("init".into(), init));
-    files.push(("network".into(), host_program(paths, ui)?));
+    files.push(("network-costs".into(), host_program(paths, ui)?));
     let read = |(name, file): (String, PathBuf)| -> Result<(String, Vec<u8>)> {
         Ok((name, fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?))
     };
@@ -223,10 +228,10 @@ fn archive(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Vec<u8>> {
 
 /// The measuring program for Linux, without shared libraries.
 fn host_program(paths: &Paths, ui: &Ui) -> Result<PathBuf> {
-    let made = Build::new("building the benchmark for Linux", "--release --locked --target x86_64-unknown-linux-gnu -p bench --bin network")
+    let made = Build::new("building the benchmark for Linux", "--release --locked --target x86_64-unknown-linux-gnu -p bench --bin network-costs")
         .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
         .run(paths, ui)?;
-    Ok(cargo::program(&made, "network")?.to_path_buf())
+    Ok(cargo::program(&made, PROGRAM)?.to_path_buf())
 }
 
 #[cfg(test)]

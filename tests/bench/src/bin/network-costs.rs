@@ -4,14 +4,16 @@
 //! on Linux as well, for comparison. Time in which the processor was idle is left out, so a figure is all that the
 //! machine did: driver, service, program and kernel.
 //!
-//! `network measure PORT NAME…` measures, and prints a line for each operation: `figure NAME instructions MEAN MIN MAX
+//! `network-costs measure PORT NAME…` measures, and prints a line for each operation: `figure NAME instructions MEAN MIN MAX
 //! SAMPLES`. PORT is that of the host's server, which is [`serve`]. On the card's network there is also a machine [`WIRE`]
-//! that answers datagrams. `network serve` is the other side of the operations over the loop.
+//! that answers datagrams. `network-costs serve` is the other side of the operations over the loop.
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+#[cfg(target_os = "fuchsia")]
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bench::{SINK, SOURCE, WIRE, WRITE, serve};
@@ -31,10 +33,16 @@ const LOST: Duration = Duration::from_secs(5);
 #[cfg(target_os = "fuchsia")]
 fn idle() -> io::Result<Duration> {
     use abi::{ZX_INFO_CPU_STATS, zx_info_cpu_stats_t};
-    use zx::Info;
+    use zx::{Handle, Info, Resource};
 
-    let resource = zx::startup::resource().ok_or_else(|| io::Error::other("there is no resource"))?;
-    let stats = resource.info_record::<zx_info_cpu_stats_t>(ZX_INFO_CPU_STATS);
+    /// Type and argument of the start handle (`PA_USER0`) with the resource for statistics.
+    const STATISTICS: (u32, u16) = (0xf0, 3);
+    static RESOURCE: OnceLock<Option<Resource>> = OnceLock::new();
+
+    let resource = RESOURCE.get_or_init(|| {
+        zx::startup::take(STATISTICS.0, STATISTICS.1).map(|handle: Handle| Resource::from(handle))
+    });
+    let stats = resource.as_ref().ok_or_else(|| io::Error::other("there is no resource"))?.info_record::<zx_info_cpu_stats_t>(ZX_INFO_CPU_STATS);
     let stats = stats.map_err(|status| io::Error::other(format!("ZX_INFO_CPU_STATS: {status}")))?;
     Ok(Duration::from_nanos(stats.idle_time.max(0) as u64))
 }
@@ -190,6 +198,6 @@ fn main() -> io::Result<()> {
             std::thread::spawn(move || acknowledge(&socket));
             listener.incoming().try_for_each(|stream| serve(stream?))
         }
-        _ => Err(io::Error::other("usage: network measure PORT NAME… | network serve")),
+        _ => Err(io::Error::other("usage: network-costs measure PORT NAME… | network-costs serve")),
     }
 }
