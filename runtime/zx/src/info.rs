@@ -1,11 +1,11 @@
 //! Information about objects: `zx_object_get_info` with the record of each topic.
 
 use abi::{
-    hafnon_info_job_usage_t, zx_info_bti_t, zx_info_cpu_stats_t, zx_info_handle_basic_t, zx_info_handle_count_t, zx_info_handle_extended_t,
-    zx_info_iob_t, zx_info_job_t, zx_info_kmem_stats_t, zx_info_maps_t, zx_info_msi_t, zx_info_process_handle_stats_t,
-    zx_info_process_t, zx_info_resource_t, zx_info_socket_t, zx_info_stream_t, zx_info_task_runtime_t,
-    zx_info_task_stats_t, zx_info_thread_stats_t, zx_info_thread_t, zx_info_timer_t, zx_info_vmar_t, zx_info_vmo_t,
-    zx_iob_region_info_t,
+    hafnon_info_job_usage_t, zx_info_bti_t, zx_info_cpu_stats_t, zx_info_handle_basic_t, zx_info_handle_count_t,
+    zx_info_handle_extended_t, zx_info_iob_t, zx_info_job_t, zx_info_kmem_stats_t, zx_info_maps_t, zx_info_msi_t,
+    zx_info_process_handle_stats_t, zx_info_process_t, zx_info_resource_t, zx_info_socket_t, zx_info_stream_t,
+    zx_info_task_runtime_t, zx_info_task_stats_t, zx_info_thread_stats_t, zx_info_thread_t, zx_info_timer_t,
+    zx_info_vmar_t, zx_info_vmo_t, zx_iob_region_info_t,
 };
 
 use crate::{AsHandleRef, Job, Process, Resource, Result, Socket, Stream, Thread, Vmar, Vmo, check, sys};

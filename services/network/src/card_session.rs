@@ -318,8 +318,7 @@ impl Open {
             let len = Descriptor::from_bytes(&bytes).data_length as usize;
             // A frame that is too long for its network was not meant for this machine.
             if *number < self.memory.receive && len <= self.longest {
-                let mut frame = wire.buffer();
-                frame.resize(len, 0);
+                let mut frame = wire.buffer(len);
                 self.memory.frames.read(usize::from(*number) * BUFFER, &mut frame)?;
                 wire.put(frame);
             }

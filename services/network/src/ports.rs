@@ -6,9 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use chacha20::ChaCha20Rng;
 use network_protocol::{Error, Kind};
 use rand_core::Rng;
+use rustc_hash::FxBuildHasher;
 
 /// A socket's number.
 pub type Id = u64;
+
+/// A table by numbers that this service counts. Nobody else chooses them, so the hash need not be secret.
+pub type Numbered<T> = HashMap<u64, T, FxBuildHasher>;
 
 /// The range of ephemeral ports, as on Linux.
 const FIRST: u16 = 32_768;

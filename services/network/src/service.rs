@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use network::card::Addressing;
 use network::lookup::{LOOKUPS, LookupId};
-use network::ports::Id;
+use network::ports::{Id, Numbered};
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Name, Reply, Request};
 use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
@@ -90,7 +90,7 @@ struct Service {
     frames: bool,
     ends: ChannelEnds,
     /// By the number in the keys of their packets.
-    controls: HashMap<u64, Control>,
+    controls: Numbered<Control>,
     client_ledger: Ledger,
     control_ledger: Ledger,
     /// Who waits for the result of a lookup: the channel's number, the request's, and the program.
@@ -126,7 +126,7 @@ pub fn run() -> Result<(), String> {
         listens: false,
         stack,
         ends: ChannelEnds::default(),
-        controls: HashMap::new(),
+        controls: Numbered::default(),
         client_ledger: Ledger::new(CLIENTS_MAX, CLIENTS_OF_PROGRAM),
         control_ledger: Ledger::new(CONTROLS_MAX, CONTROLS_OF_PROGRAM),
         lookups: HashMap::new(),

@@ -20,7 +20,7 @@ use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
 use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
-use crate::ports::{Binding, Id, Ports};
+use crate::ports::{Binding, Id, Numbered, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::tcp::BUFFER;
 use crate::wire::Wire;
@@ -74,12 +74,12 @@ pub struct Stack<W: DataSockets> {
     pub(crate) name_servers: Vec<Ipv4Addr>,
     pub(crate) lookups: Lookups,
     /// The smoltcp sockets of connections in packets.
-    pub(crate) packets: HashMap<Id, Packets>,
+    pub(crate) packets: Numbered<Packets>,
     /// When they must send.
     pub(crate) timers: Timers,
     /// Without sockets: smoltcp handles frames with it that are for none.
     pub(crate) no_sockets: SocketSet<'static>,
-    pub(crate) sockets: HashMap<Id, Socket<W::End>>,
+    pub(crate) sockets: Numbered<Socket<W::End>>,
     /// Connections by local and peer address.
     pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
     pub(crate) ports: Ports,
@@ -122,10 +122,10 @@ impl<W: DataSockets> Stack<W> {
             card: None,
             name_servers: Vec::new(),
             lookups: Lookups::default(),
-            packets: HashMap::new(),
+            packets: Numbered::default(),
             timers: Timers::new(),
             no_sockets: SocketSet::new(Vec::new()),
-            sockets: HashMap::new(),
+            sockets: Numbered::default(),
             flows: HashMap::new(),
             ports: Ports::new(random),
             fair_queue: FairQueue::default(),

@@ -20,7 +20,7 @@ use crate::stack::{DataSockets, Stack, shown, unspecified};
 /// How long a datagram waits for its receiver's hardware address.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// Maximum number of datagrams that a socket sends in one turn.
-pub(crate) const TURN: usize = 4;
+pub(crate) const TURN: usize = SENDS;
 
 impl<W: DataSockets> Stack<W> {
     /// Checks that this socket may send to an address; returns the effective address and the way there.

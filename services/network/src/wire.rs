@@ -97,10 +97,10 @@ impl Wire {
         }
     }
 
-    /// An empty buffer for a frame.
-    pub fn buffer(&mut self) -> Vec<u8> {
+    /// A buffer for a frame of this length. It holds bytes of earlier frames.
+    pub fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.clear();
+        buffer.resize(len, 0);
         buffer
     }
 

@@ -133,7 +133,9 @@ pub fn measure(paths: &Paths, names: &[String], peers: bool, json: Option<&Path>
     let ui = Ui::new(false);
     let ours = if std::env::var("LX").is_ok() { vec![] } else { ours(paths, &ui, names, pcap)? };
     let linux = peers.then(|| linux(paths, &ui, names)).transpose()?.unwrap_or_default();
-    println!("instructions of the whole machine, idle time left out; datagrams in bursts of 32, frames of 42 bytes more");
+    println!(
+        "instructions of the whole machine, idle time left out; datagrams in bursts of 32, frames of 42 bytes more"
+    );
     println!("{:<24} {:>10} {:>9} {:>9} {:>9} {:>6}", "operation", "mean", "min", "max", "linux", "times");
     for figure in &ours {
         let beside = linux.iter().find(|other| other.name == format!("linux_{}", figure.name));
@@ -228,9 +230,12 @@ fn archive(paths: &Paths, ui: &Ui, folder: &Path) -> Result<Vec<u8>> {
 
 /// The measuring program for Linux, without shared libraries.
 fn host_program(paths: &Paths, ui: &Ui) -> Result<PathBuf> {
-    let made = Build::new("building the benchmark for Linux", "--release --locked --target x86_64-unknown-linux-gnu -p bench --bin network-costs")
-        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
-        .run(paths, ui)?;
+    let made = Build::new(
+        "building the benchmark for Linux",
+        "--release --locked --target x86_64-unknown-linux-gnu -p bench --bin network-costs",
+    )
+    .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
+    .run(paths, ui)?;
     Ok(cargo::program(&made, PROGRAM)?.to_path_buf())
 }
 

@@ -2,8 +2,8 @@
 
 use abi::{
     Rights, Status, ZX_INFO_CPU_STATS_FLAG_ONLINE, ZX_RSRC_SYSTEM_INFO_BASE, ZX_RSRC_SYSTEM_STALL_BASE,
-    zx_info_cpu_stats_t, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t, zx_info_kmem_stats_v1_t, zx_info_memory_stall_t,
-    zx_info_resource_t,
+    zx_info_cpu_stats_t, zx_info_kmem_stats_compression_t, zx_info_kmem_stats_extended_t, zx_info_kmem_stats_t,
+    zx_info_kmem_stats_v1_t, zx_info_memory_stall_t, zx_info_resource_t,
 };
 use objects::core::handle::HandleValue;
 use objects::device::resource::Resource;

@@ -39,10 +39,12 @@ fn idle() -> io::Result<Duration> {
     const STATISTICS: (u32, u16) = (0xf0, 3);
     static RESOURCE: OnceLock<Option<Resource>> = OnceLock::new();
 
-    let resource = RESOURCE.get_or_init(|| {
-        zx::startup::take(STATISTICS.0, STATISTICS.1).map(|handle: Handle| Resource::from(handle))
-    });
-    let stats = resource.as_ref().ok_or_else(|| io::Error::other("there is no resource"))?.info_record::<zx_info_cpu_stats_t>(ZX_INFO_CPU_STATS);
+    let resource = RESOURCE
+        .get_or_init(|| zx::startup::take(STATISTICS.0, STATISTICS.1).map(|handle: Handle| Resource::from(handle)));
+    let stats = resource
+        .as_ref()
+        .ok_or_else(|| io::Error::other("there is no resource"))?
+        .info_record::<zx_info_cpu_stats_t>(ZX_INFO_CPU_STATS);
     let stats = stats.map_err(|status| io::Error::other(format!("ZX_INFO_CPU_STATS: {status}")))?;
     Ok(Duration::from_nanos(stats.idle_time.max(0) as u64))
 }
