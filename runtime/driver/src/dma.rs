@@ -184,6 +184,28 @@ impl Window {
         Ok(Window { address, len, mapped: map(vmo, len)? })
     }
 
+    /// Reads a register of four bytes. `None`: it is not in the window.
+    pub(crate) fn read(&self, offset: usize) -> Option<u32> {
+        // SAFETY: inside the mapping and aligned; volatile because the device sees it.
+        self.register(offset).map(|register| unsafe { register.read_volatile() })
+    }
+
+    /// Writes a register of four bytes. Nothing happens if it is not in the window.
+    pub(crate) fn write(&self, offset: usize, value: u32) {
+        if let Some(register) = self.register(offset) {
+            // SAFETY: as above.
+            unsafe { register.write_volatile(value) };
+        }
+    }
+
+    fn register(&self, offset: usize) -> Option<NonNull<u32>> {
+        if offset.checked_add(4)? > self.len || !offset.is_multiple_of(4) {
+            return None;
+        }
+        // SAFETY: the offset is inside the mapping, which begins at a page.
+        Some(unsafe { self.mapped.add(offset) }.cast())
+    }
+
     /// The address in this process of the physical address `address`, if `len` bytes from there lie in the window.
     pub(crate) fn find(&self, address: u64, len: usize) -> Option<NonNull<u8>> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;

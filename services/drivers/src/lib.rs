@@ -3,6 +3,8 @@
 
 pub mod block;
 pub mod clock;
+#[cfg(target_os = "fuchsia")]
+pub mod netdevice;
 pub mod pci;
 #[cfg(target_os = "fuchsia")]
 pub mod pci_client;

@@ -2,8 +2,7 @@
 
 use std::rc::Rc;
 
-use driver::Window;
-use driver::virtio::Config;
+use driver::{Config, Window};
 use zx::{Bti, Channel, Handle, Interrupt, MonotonicInstant, Port, Status};
 
 use crate::pci;

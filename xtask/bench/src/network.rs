@@ -19,7 +19,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 use bench::{SINK, SOURCE, WIRE, serve};
 use xtask_build::cargo::{self, Build};
-use xtask_build::devices::{Devices, Network};
+use xtask_build::devices::{Devices, Model, Network};
 use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::threads::Watcher;
@@ -86,7 +86,7 @@ impl Behind {
             })?)
         })?;
         let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
-        let network = Network { netdev, capture: capture.map(Path::to_path_buf) };
+        let network = Network { model: Model::default(), netdev, capture: capture.map(Path::to_path_buf) };
         Ok(Behind { network, port, _user: UserNetwork::start(&far, "")?, _folder: folder })
     }
 }

@@ -31,11 +31,43 @@ pub struct Devices {
     pub components: Vec<Native>,
 }
 
+impl Devices {
+    /// Whether the network card is of this model.
+    pub fn has_card(&self, model: Model) -> bool {
+        self.network.as_ref().is_some_and(|network| network.model == model)
+    }
+}
+
 /// A network card, and what is behind it.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// What is behind it, in QEMU's words (`-netdev`), without `id`.
     pub netdev: String,
+    /// Which card it is.
+    pub model: Model,
     /// A file for all frames, in the format of tcpdump.
     pub capture: Option<PathBuf>,
+}
+
+/// The models of network cards that have a driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Model {
+    /// Virtio's card.
+    #[default]
+    VirtioNetPci,
+    /// Intel's 82574L.
+    E1000e,
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Model; 2] = [Model::VirtioNetPci, Model::E1000e];
+
+    /// Its name in QEMU's words, and in `system.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Model::VirtioNetPci => "virtio-net-pci",
+            Model::E1000e => "e1000e",
+        }
+    }
 }

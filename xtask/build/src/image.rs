@@ -8,7 +8,7 @@ use bootfs::Writer;
 use description::services::{self, Service};
 
 use crate::Built;
-use crate::devices::Devices;
+use crate::devices::{Devices, Model};
 use crate::system::{DeviceNeed, ServiceEntry};
 
 /// The task of `init`.
@@ -44,6 +44,8 @@ impl Image {
             DeviceNeed::Terminal => devices.terminal,
             DeviceNeed::Disk => devices.disk.is_some() && !(devices.raw && service.mount.is_some()),
             DeviceNeed::Network => devices.network.is_some(),
+            DeviceNeed::VirtioNetPci => devices.has_card(Model::VirtioNetPci),
+            DeviceNeed::E1000e => devices.has_card(Model::E1000e),
             DeviceNeed::Tests => tests,
         };
         let there =

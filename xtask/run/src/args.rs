@@ -47,7 +47,8 @@ pub struct RunArgs {
     pub disk: Option<PathBuf>,
     /// Give the machine a network card: `user` (the host's network through QEMU; add
     /// `,hostfwd=tcp:127.0.0.1:8080-:80` to reach port 80 of the machine at the host's port 8080), `tap=NAME`,
-    /// `stream=SOCKET`, or `none`. What follows a comma is passed to QEMU's option -netdev.
+    /// `stream=SOCKET`, or `none`. After a comma, `model=e1000e` chooses Intel's card instead of virtio's; what else
+    /// follows a comma is passed to QEMU's option -netdev.
     #[arg(long, value_name = "KIND", value_parser = network::parse)]
     pub net: Option<Net>,
     /// Write all frames of the network card to this file, in the format of tcpdump.

@@ -116,8 +116,8 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if let Some(disk) = &devices.disk {
         check_disk("--disk", disk, read_only)?;
     }
-    if let Some(Net::Netdev(netdev)) = &args.net {
-        devices.network = Some(Network { netdev: netdev.clone(), capture: args.pcap.clone() });
+    if let Some(Net::Card { netdev, model }) = &args.net {
+        devices.network = Some(Network { netdev: netdev.clone(), model: *model, capture: args.pcap.clone() });
     }
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");

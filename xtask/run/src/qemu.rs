@@ -15,7 +15,7 @@ use crate::args::Accel;
 use crate::line::{Line, Waiting};
 use crate::link::Mark;
 use crate::stalls::Stalls;
-use xtask_build::devices::Devices;
+use xtask_build::devices::{Devices, Model};
 use xtask_build::setup::QEMU;
 use xtask_build::system::instances::MAIN;
 use xtask_common::programs::find_program;
@@ -246,7 +246,12 @@ impl Machine<'_> {
         }
         if let Some(network) = &self.devices.network {
             command.arg("-netdev").arg(format!("{},id=net", network.netdev));
-            command.args(["-device", "virtio-net-pci,netdev=net,disable-legacy=on,romfile="]);
+            let options = match network.model {
+                Model::VirtioNetPci => ",disable-legacy=on",
+                Model::E1000e => "",
+            };
+            let model = network.model.name();
+            command.arg("-device").arg(format!("{model},netdev=net,romfile={options}"));
             if network.capture.is_some() {
                 command.args(["-object", "filter-dump,id=capture,netdev=net,file=capture.pcap"]);
             }

@@ -19,23 +19,14 @@ use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 use zx::{Bti, Rights};
 
+use crate::config::Config;
 use crate::dma::{Dma, PAGE, Window};
 
 pub use blk::{BLOCK, Disk, MOST_REQUESTS, Token};
-pub use net::{Broken, Card, MOST_FRAMES};
+pub use net::Card;
 
 /// Bytes of a slot for a header or a status byte.
 const PLACE: usize = 64;
-
-/// Access to the device's PCI configuration registers.
-pub trait Config: Clone {
-    /// Reads four bytes at `offset`.
-    fn read(&self, offset: u8) -> u32;
-    /// Writes four bytes at `offset`.
-    fn write(&self, offset: u8, value: u32);
-    /// Physical address and length of a memory window, by its BAR's index.
-    fn window(&self, index: u8) -> Option<(u64, u64)>;
-}
 
 /// This process's resources, as the crate's trait uses them.
 struct Process {

@@ -9,15 +9,12 @@ use std::vec::Vec;
 use virtio_drivers::transport::{DeviceStatus, Transport};
 use zx::Bti;
 
+use super::Interrupting;
 use super::ring::{HEADER, Ring};
-use super::{Config, Interrupting};
+use crate::broken::Broken;
+use crate::config::Config;
 use crate::dma::{Pinned, Window};
-
-/// Frames that a direction has in flight at most.
-pub const MOST_FRAMES: usize = 128;
-
-/// Frames in flight from which on the device says when it has sent them. Fewer wait for the next event.
-const MUCH: usize = 32;
+use crate::net::{MUCH, NetworkCard};
 
 /// Features: the device has a hardware address, its status, the new layout of registers, and indices for events.
 const MAC: u64 = 1 << 5;
@@ -31,16 +28,6 @@ const SEND: u16 = 1;
 const LINK: u16 = 1;
 /// Offset of the status in the device's configuration.
 const STATUS_AT: usize = 6;
-
-/// The device does what no working device does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
-
-impl core::fmt::Display for Broken {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("the card is broken: it returns a buffer that it does not have, or more bytes than fit")
-    }
-}
 
 /// A network card.
 pub struct Card {
@@ -74,36 +61,6 @@ impl Card {
         Ok(Card { transport, bti, mac, has_status: features & STATUS != 0, session: None })
     }
 
-    /// The hardware address.
-    pub fn mac(&self) -> [u8; 6] {
-        self.mac
-    }
-
-    /// Whether there is a link.
-    pub fn online(&self) -> bool {
-        let status = || self.transport.read_config_space::<u16>(STATUS_AT).is_ok_and(|status| status & LINK != 0);
-        !self.has_status || status()
-    }
-
-    /// Starts the device. Frames lie in `frames` until [`Card::close`].
-    ///
-    /// # Errors
-    /// `NO_MEMORY`; `IO`: the device does not start. The memory is given back, unless the device does not stop either.
-    pub fn open(&mut self, frames: Pinned) -> zx::Result<()> {
-        self.close()?;
-        match self.start() {
-            Ok((receive, send)) => {
-                self.session = Some(Session { frames, receive, send });
-                Ok(())
-            }
-            Err(status) => {
-                self.close()?;
-                frames.unpin();
-                Err(status)
-            }
-        }
-    }
-
     /// Agrees on features, makes the rings, and starts the device: it has no buffers yet.
     fn start(&mut self) -> zx::Result<(Ring, Ring)> {
         let transport = &mut self.transport;
@@ -123,12 +80,37 @@ impl Card {
         transport.set_status(status);
         Ok((receive, send))
     }
+}
 
-    /// Stops the device, and gives the memory of the frames back.
-    ///
-    /// # Errors
-    /// `IO`: the device does not stop. The memory stays pinned.
-    pub fn close(&mut self) -> zx::Result<()> {
+impl NetworkCard for Card {
+    // A longest frame with a VLAN's mark, which is not cut but refused by the client.
+    const MIN_RX_BUFFER: usize = 1518;
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn online(&self) -> bool {
+        let status = || self.transport.read_config_space::<u16>(STATUS_AT).is_ok_and(|status| status & LINK != 0);
+        !self.has_status || status()
+    }
+
+    fn open(&mut self, frames: Pinned) -> zx::Result<()> {
+        self.close()?;
+        match self.start() {
+            Ok((receive, send)) => {
+                self.session = Some(Session { frames, receive, send });
+                Ok(())
+            }
+            Err(status) => {
+                self.close()?;
+                frames.unpin();
+                Err(status)
+            }
+        }
+    }
+
+    fn close(&mut self) -> zx::Result<()> {
         // The rings' memory is the device's, too, until it has stopped.
         let stopped = self.transport.reset();
         let Some(session) = self.session.take() else { return stopped.map_err(|_| zx::Status::IO) };
@@ -144,8 +126,7 @@ impl Card {
         }
     }
 
-    /// Gives the device a buffer for a frame, at `offset` in the memory of frames. Returns whether there was room.
-    pub fn receive(&mut self, number: u16, offset: usize, len: usize) -> bool {
+    fn receive(&mut self, number: u16, offset: usize, len: usize) -> bool {
         let Some(session) = &mut self.session else { return false };
         match (session.frames.address(offset, len), u32::try_from(len)) {
             (Some(address), Ok(len)) => session.receive.give(number, address, len),
@@ -153,8 +134,7 @@ impl Card {
         }
     }
 
-    /// Gives the device a frame to send. Returns whether there was room.
-    pub fn send(&mut self, number: u16, offset: usize, len: usize) -> bool {
+    fn send(&mut self, number: u16, offset: usize, len: usize) -> bool {
         let Some(session) = &mut self.session else { return false };
         match (session.frames.address(offset, len), u32::try_from(len)) {
             (Some(address), Ok(len)) => session.send.give(number, address, len),
@@ -162,62 +142,48 @@ impl Card {
         }
     }
 
-    /// Whether the device takes one more buffer to receive.
-    pub fn can_receive(&self) -> bool {
+    fn can_receive(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.receive.has_room())
     }
 
-    /// Whether the device takes one more frame to send.
-    pub fn can_send(&self) -> bool {
+    fn can_send(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.send.has_room())
     }
 
-    /// Tells the device of what it was given.
-    pub fn tell(&mut self) {
+    fn tell(&mut self) {
         if let Some(session) = &mut self.session {
             session.receive.tell(&mut self.transport);
             session.send.tell(&mut self.transport);
         }
     }
 
-    /// Takes a frame that came in: the number of its buffer, and its length.
-    ///
-    /// # Errors
-    /// The device is broken.
-    pub fn received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
+    fn received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
         let Some(session) = &mut self.session else { return Ok(None) };
         let Some((number, written)) = session.receive.take()? else { return Ok(None) };
         // Without a header there is no frame.
         Ok(Some((number, (written as usize).saturating_sub(HEADER))))
     }
 
-    /// Takes a buffer whose frame was sent: its number.
-    ///
-    /// # Errors
-    /// The device is broken.
-    pub fn sent(&mut self) -> Result<Option<u16>, Broken> {
+    fn sent(&mut self) -> Result<Option<u16>, Broken> {
         let Some(session) = &mut self.session else { return Ok(None) };
         Ok(session.send.take()?.map(|(number, _)| number))
     }
 
-    /// Switches interrupts off.
-    pub fn be_quiet(&mut self) {
+    fn be_quiet(&mut self) {
         if let Some(session) = &self.session {
             session.receive.be_quiet();
             session.send.be_quiet();
         }
     }
 
-    /// Switches interrupts on: for frames that come in, and while much is being sent for buffers that become free.
-    /// Returns whether there is something for which there may be no interrupt.
-    pub fn be_loud(&mut self) -> bool {
-        let Some(session) = &self.session else { return false };
+    fn be_loud(&mut self) -> Result<bool, Broken> {
+        let Some(session) = &self.session else { return Ok(false) };
         let sends_much = session.send.given() >= MUCH;
         if !sends_much {
             session.send.be_quiet();
         }
         // Both, in any case.
-        session.receive.be_loud() | (sends_much && session.send.be_loud())
+        Ok(session.receive.be_loud() | (sends_much && session.send.be_loud()))
     }
 }
 

@@ -10,8 +10,8 @@ use std::vec::Vec;
 use virtio_drivers::transport::Transport;
 use zx::{Bti, Result};
 
-use super::net::Broken;
 use super::{Interrupting, PAGE};
+use crate::broken::Broken;
 use crate::dma::Dma;
 
 /// Descriptors of a queue at most.
@@ -158,16 +158,16 @@ impl Ring {
             return Ok(None);
         }
         if usize::from(waiting) > self.given() {
-            return Err(Broken);
+            return Err(Broken::Buffer);
         }
         // This side sees the index before what it stands for.
         fence(Ordering::Acquire);
         let at = used + 4 + 8 * usize::from(self.used % self.size);
         let (id, written) = (self.memory.read::<u32>(at), self.memory.read::<u32>(at + 4));
-        let slot = u16::try_from(id).ok().filter(|id| id % 2 == 0).ok_or(Broken)? / 2;
-        let (number, len) = self.given.get_mut(usize::from(slot)).and_then(Option::take).ok_or(Broken)?;
+        let slot = u16::try_from(id).ok().filter(|id| id % 2 == 0).ok_or(Broken::Buffer)? / 2;
+        let (number, len) = self.given.get_mut(usize::from(slot)).and_then(Option::take).ok_or(Broken::Buffer)?;
         if u64::from(written) > u64::from(len) + HEADER as u64 {
-            return Err(Broken);
+            return Err(Broken::Length);
         }
         self.used = self.used.wrapping_add(1);
         self.free.push(slot);

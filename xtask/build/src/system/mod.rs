@@ -70,8 +70,29 @@ pub enum DeviceNeed {
     Disk,
     /// A network card.
     Network,
+    /// A network card of this model.
+    VirtioNetPci,
+    /// A network card of this model.
+    #[serde(rename = "e1000e")]
+    E1000e,
     /// No device, but the image must contain the test programs.
     Tests,
+}
+
+impl DeviceNeed {
+    /// Whether no machine has both: a machine has one network card.
+    fn excludes(self, other: DeviceNeed) -> bool {
+        let is_model = |need| matches!(need, DeviceNeed::VirtioNetPci | DeviceNeed::E1000e);
+        self != other && is_model(self) && is_model(other)
+    }
+}
+
+impl ServiceEntry {
+    /// Whether no machine has both services.
+    fn excludes(&self, other: &ServiceEntry) -> bool {
+        let both = |one: &DeviceNeed| other.needs.iter().all(|two| one.excludes(*two));
+        !self.needs.is_empty() && !other.needs.is_empty() && self.needs.iter().all(both)
+    }
 }
 
 /// One need, or a list of which one is enough.
@@ -173,14 +194,16 @@ impl System {
     ///
     /// # Errors
     /// Their description is invalid: two have the same name or mount path, one uses a service that does not exist, or a
-    /// range is empty or overlaps another.
+    /// range is empty or overlaps another. Two that no machine has both may share what they like.
     pub fn services(&self) -> Result<Vec<ServiceEntry>> {
         let mut all: Vec<ServiceEntry> = Vec::new();
         let drivers = self.driver.iter().map(|text| (&text.name, &text.needs, text.check()));
         let services = self.service.iter().map(|text| (&text.name, &text.needs, text.check()));
         for (name, needs, service) in drivers.chain(services) {
             let service = service.with_context(|| format!("service `{name}`"))?;
-            for ServiceEntry { service: other, .. } in &all {
+            let entry = ServiceEntry { needs: needs.clone(), service };
+            let service = &entry.service;
+            for ServiceEntry { service: other, .. } in all.iter().filter(|other| !entry.excludes(other)) {
                 if other.name == service.name {
                     bail!("two services are named `{}`", service.name);
                 }
@@ -199,7 +222,7 @@ impl System {
                     bail!("service `{name}` uses `{used}`, and no service above it has that name");
                 }
             }
-            all.push(ServiceEntry { needs: needs.clone(), service });
+            all.push(entry);
         }
         Ok(all)
     }
@@ -343,6 +366,16 @@ mod tests {
         assert!(error(&[tmp.clone(), tmp.replace("'tmp'", "'t'")]).contains("at one path"));
         assert!(error(&[tmp.replace("'/tmp'", "'/a/b'")]).contains("one part"));
         assert!(error(&[tmp.replace("mount = '/tmp'", "memory = '1X'")]).contains("memory"));
+        // The drivers of two cards may have one name, as a machine has one card; but only those.
+        let cards =
+            |one: &str, two: &str| [driver("a", &format!("needs = {one}")), driver("a", &format!("needs = {two}"))];
+        assert!(error(&cards("'e1000e'", "'e1000e'")).contains("named `a`"));
+        assert!(error(&cards("'e1000e'", "'network'")).contains("named `a`"));
+        assert!(error(&cards("'e1000e'", "'disk'")).contains("named `a`"));
+        assert!(error(&cards("'e1000e'", "['virtio-net-pci', 'disk']")).contains("named `a`"));
+        assert!(error(&cards("'e1000e'", "[]")).contains("named `a`"));
+        let both = format!("{HEAD}memory = '1M'\n{}", cards("'e1000e'", "'virtio-net-pci'").concat());
+        assert_eq!(System::parse(&both).unwrap().services().unwrap().len(), 2);
         let fine = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['16']\nuses = ['a']")].concat();
         assert_eq!(System::parse(&format!("{HEAD}memory = '1M'\n{fine}")).unwrap().services().unwrap().len(), 2);
     }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::wire::{self, Faults};
 use crate::Context;
 use crate::drivers::output;
-use xtask_build::devices::Network;
+use xtask_build::devices::{Model, Network};
 use xtask_run::wire::UserNetwork;
 use xtask_run::{Capture, PATIENCE, qemu};
 
@@ -44,7 +44,7 @@ pub fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a
 
 /// A card with this behind it.
 pub fn network(netdev: String, capture: Option<PathBuf>) -> Network {
-    Network { netdev, capture }
+    Network { netdev, model: Model::default(), capture }
 }
 
 /// The digest of a transfer's bytes.

@@ -1,0 +1,252 @@
+//! The card: its registers, and a session.
+
+use std::string::{String, ToString};
+use std::thread;
+use std::time::Duration;
+use std::vec::Vec;
+
+use zx::{Bti, Status};
+
+use super::registers::*;
+use super::ring::{BUFFER, BYTES, Memory, Ring};
+use crate::broken::Broken;
+use crate::config::Config;
+use crate::dma::{Dma, Pinned, Window};
+use crate::net::{MOST_FRAMES, MUCH, NetworkCard};
+
+/// What a register of a card reads that is not there any more.
+const NOTHING: u32 = u32::MAX;
+/// How often the driver looks whether the card has stopped.
+const LOOKS: u32 = 1_000_000;
+/// The data sheet's time for a reset is a microsecond.
+const RESET: Duration = Duration::from_millis(1);
+/// Time between two interrupts, in the card's units: 50 µs.
+const BETWEEN_INTERRUPTS: u32 = 195;
+
+impl Memory for Dma {
+    fn read_u16(&self, offset: usize) -> u16 {
+        self.read(offset)
+    }
+    fn read_u32(&self, offset: usize) -> u32 {
+        self.read(offset)
+    }
+    fn write_u64(&self, offset: usize, value: u64) {
+        self.write(offset, value);
+    }
+}
+
+/// A network card.
+#[derive(Debug)]
+pub struct Card {
+    registers: Window,
+    bti: Bti,
+    mac: [u8; 6],
+    /// Interrupts are off.
+    is_quiet: bool,
+    /// Set while there is a session.
+    session: Option<Session>,
+}
+
+#[derive(Debug)]
+struct Session {
+    frames: Pinned,
+    receive: Ring<Dma>,
+    send: Ring<Dma>,
+}
+
+impl Card {
+    /// Resets the card. It sends and receives nothing before [`Card::open`].
+    ///
+    /// # Errors
+    /// A sentence for the log.
+    pub fn new(config: impl Config, windows: Vec<Window>, bti: &Bti) -> Result<Card, String> {
+        let address = config.window(0).map(|(address, _)| address);
+        let registers = windows.into_iter().find(|window| Some(window.address) == address);
+        let registers = registers.filter(|window| window.len >= REGISTERS).ok_or("the card has no registers")?;
+        let bti = bti.duplicate(zx::Rights::SAME_RIGHTS).map_err(|status| std::format!("the BTI: {status}"))?;
+        let mut card = Card { registers, bti, mac: [0; 6], is_quiet: false, session: None };
+        card.reset().map_err(|_| "the card does not stop".to_string())?;
+        // After that it accesses no memory of an earlier driver.
+        card.bti.release_quarantine().map_err(|status| std::format!("the memory of an earlier driver: {status}"))?;
+        card.mac = mac(card.get(RAL_0), card.get(RAH_0)).ok_or("the card has no hardware address")?;
+        Ok(card)
+    }
+
+    fn get(&self, register: usize) -> u32 {
+        self.registers.read(register).unwrap_or(NOTHING)
+    }
+
+    fn set(&self, register: usize, value: u32) {
+        self.registers.write(register, value);
+    }
+
+    /// Stops the card and resets it. Some models of the card keep their settings in a reset, so first all is switched off.
+    ///
+    /// # Errors
+    /// `IO`: the card does not stop.
+    fn reset(&mut self) -> zx::Result<()> {
+        self.set(IMC, u32::MAX);
+        self.is_quiet = true;
+        self.set(RCTL, 0);
+        self.set(TCTL, 0);
+        // What is under way is finished.
+        self.set(CTRL, self.get(CTRL) | CTRL_GIO_MASTER_DISABLE);
+        self.wait(STATUS, STATUS_GIO_MASTER_ENABLE)?;
+        self.set(CTRL, self.get(CTRL) | CTRL_RST);
+        thread::sleep(RESET);
+        self.wait(CTRL, CTRL_RST)?;
+        // The reset switches nothing on, but the data sheet asks for this.
+        self.set(IMC, u32::MAX);
+        self.set(ICR, u32::MAX);
+        Ok(())
+    }
+
+    /// Waits until a bit is off.
+    fn wait(&self, register: usize, bit: u32) -> zx::Result<()> {
+        // A card that is not there any more reads as ones, so it has not stopped.
+        let is_off = (0..LOOKS).any(|_| {
+            core::hint::spin_loop();
+            self.get(register) & bit == 0
+        });
+        if is_off { Ok(()) } else { Err(Status::IO) }
+    }
+
+    /// Makes the rings, and starts the card: it has no buffers yet.
+    fn start(&mut self) -> zx::Result<(Ring<Dma>, Ring<Dma>)> {
+        let receive = Dma::new(&self.bti, BYTES)?;
+        let send = Dma::new(&self.bti, BYTES)?;
+        let control = self.get(CTRL) & !(CTRL_GIO_MASTER_DISABLE | CTRL_FORCED);
+        self.set(CTRL, control | CTRL_SLU | CTRL_FD);
+        (0..MTA_ENTRIES).for_each(|entry| self.set(MTA + 4 * entry, 0));
+        for register in [RXCSUM, RFCTL, MRQC, EIAC].into_iter().chain(DELAYS) {
+            self.set(register, 0);
+        }
+        self.set(CTRL_EXT, self.get(CTRL_EXT) | CTRL_EXT_PBA_CLR);
+        self.set(IVAR, IVAR_ALL_TO_0);
+        self.set(EITR_0, BETWEEN_INTERRUPTS);
+        self.set(TIPG, TIPG_VALUE);
+        for (ring, base) in [(&receive, RECEIVE), (&send, SEND)] {
+            let address = ring.address();
+            self.set(base + ADDRESS_LOW, address as u32);
+            self.set(base + ADDRESS_HIGH, (address >> 32) as u32);
+            self.set(base + LENGTH, BYTES as u32);
+            self.set(base + HEAD, 0);
+            self.set(base + TAIL, 0);
+        }
+        self.set(TCTL, self.get(TCTL) | TCTL_EN | TCTL_PSP | TCTL_COLLISIONS);
+        // Without the bits for long packets, for packets with errors, and for buffers of another size than 2,048 bytes.
+        self.set(RCTL, RCTL_EN | RCTL_BAM | RCTL_SECRC);
+        // The card has all of this when it answers.
+        if self.get(RCTL) & RCTL_EN == 0 || self.get(STATUS) == NOTHING {
+            return Err(Status::IO);
+        }
+        Ok((Ring::new(receive, MOST_FRAMES), Ring::new(send, MOST_FRAMES)))
+    }
+}
+
+impl NetworkCard for Card {
+    // The card knows one size for all buffers.
+    const MIN_RX_BUFFER: usize = BUFFER;
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn online(&self) -> bool {
+        let status = self.get(STATUS);
+        status != NOTHING && status & STATUS_LU != 0
+    }
+
+    fn open(&mut self, frames: Pinned) -> zx::Result<()> {
+        self.close()?;
+        match self.start() {
+            Ok((receive, send)) => {
+                self.session = Some(Session { frames, receive, send });
+                Ok(())
+            }
+            Err(status) => {
+                self.close()?;
+                frames.unpin();
+                Err(status)
+            }
+        }
+    }
+
+    fn close(&mut self) -> zx::Result<()> {
+        // The rings' memory is the card's, too, until it has stopped.
+        let stopped = self.reset();
+        let Some(session) = self.session.take() else { return stopped };
+        match stopped {
+            Ok(()) => session.frames.unpin(),
+            Err(_) => core::mem::forget(session),
+        }
+        stopped
+    }
+
+    fn receive(&mut self, number: u16, offset: usize, len: usize) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let address = session.frames.address(offset, len).filter(|_| len >= BUFFER);
+        address.is_some_and(|address| session.receive.give_empty(number, address))
+    }
+
+    fn send(&mut self, number: u16, offset: usize, len: usize) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        match (session.frames.address(offset, len), u16::try_from(len)) {
+            (Some(address), Ok(len)) => session.send.give_frame(number, address, len),
+            _ => false,
+        }
+    }
+
+    fn can_receive(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.receive.has_room())
+    }
+
+    fn can_send(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.send.has_room())
+    }
+
+    fn tell(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        for (ring, base) in [(&mut session.receive, RECEIVE), (&mut session.send, SEND)] {
+            if let Some(tail) = ring.untold() {
+                self.registers.write(base + TAIL, tail.into());
+            }
+        }
+    }
+
+    fn received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
+        self.session.as_mut().map_or(Ok(None), |session| session.receive.take_received())
+    }
+
+    fn sent(&mut self) -> Result<Option<u16>, Broken> {
+        Ok(self.session.as_mut().and_then(|session| session.send.take_sent()))
+    }
+
+    fn be_quiet(&mut self) {
+        if !self.is_quiet {
+            self.set(IMC, u32::MAX);
+            self.is_quiet = true;
+        }
+    }
+
+    fn be_loud(&mut self) -> Result<bool, Broken> {
+        let Some(session) = &self.session else { return Ok(false) };
+        let sends_much = session.send.given() >= MUCH;
+        // Causes from before are of frames that the last look below finds.
+        self.set(ICR, u32::MAX);
+        self.set(IMS, if sends_much { CAUSE_RXQ0 | CAUSE_TXQ0 } else { CAUSE_RXQ0 });
+        self.is_quiet = false;
+        // The answer comes after both writes have reached the card, and after what the card wrote before them.
+        if self.get(STATUS) == NOTHING {
+            return Err(Broken::Registers);
+        }
+        Ok(session.receive.is_done() || (sends_much && session.send.is_done()))
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        // After a failure nothing more can be done: the memory stays pinned.
+        let _ = self.close();
+    }
+}
