@@ -43,8 +43,8 @@ pub fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a
 }
 
 /// A card with this behind it.
-pub fn network(netdev: String, capture: Option<PathBuf>) -> Network {
-    Network { netdev, model: Model::default(), capture }
+pub fn network(model: Model, netdev: String, capture: Option<PathBuf>) -> Network {
+    Network { netdev, model, capture }
 }
 
 /// The digest of a transfer's bytes.
@@ -60,12 +60,25 @@ fn free_port() -> Result<u16> {
 }
 
 impl Machine {
-    /// Boots the machine with the server, does something with it, and ends it. Returns its output.
+    /// Boots a machine with virtio's card and the server, does something with it, and ends it. Returns its output.
+    ///
+    /// # Errors
+    /// As of [`Machine::run_with`].
+    pub fn run(
+        context: &Context<'_>,
+        back: Back,
+        act: impl FnOnce(&Machine) -> Result<()>,
+    ) -> Result<(String, String)> {
+        Machine::run_with(context, Model::VirtioNetPci, back, act)
+    }
+
+    /// The same with another card.
     ///
     /// # Errors
     /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
-    pub fn run(
+    pub fn run_with(
         context: &Context<'_>,
+        model: Model,
         back: Back,
         act: impl FnOnce(&Machine) -> Result<()>,
     ) -> Result<(String, String)> {
@@ -76,14 +89,14 @@ impl Machine {
         let forward = format!("hostfwd=tcp:127.0.0.1:{port}-:7");
         let _network = match back {
             Back::User => {
-                capture.devices.network = Some(network(format!("user,{forward}"), Some(frames.clone())));
+                capture.devices.network = Some(network(model, format!("user,{forward}"), Some(frames.clone())));
                 None
             }
             Back::Wire(faults) => {
                 let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
                 wire::start(&near, &far, faults)?;
                 let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
-                capture.devices.network = Some(network(netdev, Some(frames.clone())));
+                capture.devices.network = Some(network(model, netdev, Some(frames.clone())));
                 Some(UserNetwork::start(&far, &format!(",{forward}"))?)
             }
         };

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use super::{Context, Test, expect, expect_part};
 use machine::{Back, Machine, digest_of};
 use wire::Faults;
+use xtask_build::devices::Model;
 use xtask_common::threads::Watcher;
 use xtask_run::Capture;
 
@@ -31,7 +32,9 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.interfaces", interfaces),
         Test::one("network.datagrams", datagrams),
         Test::one("network.many-connections", many_connections),
-        Test::one("network.driver-dies", driver_dies),
+        Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, "virtio-net")),
+        Test::one("network.e1000e", e1000e),
+        Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, "e1000e")),
         Test::one("network.bad-wire", bad_wire),
         Test::one("network.hostile-frames", hostile_frames),
         Test::one("network.request-flood", request_flood),
@@ -72,7 +75,7 @@ fn host_to_system(context: &Context<'_>) -> Result<()> {
 /// Runs the program as a client of a server on the host, which it reaches at 10.0.2.2.
 fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
     let mut capture = machine::capture(context, args)?;
-    capture.devices.network = Some(machine::network("user".into(), None));
+    capture.devices.network = Some(machine::network(Model::VirtioNetPci, "user".into(), None));
     Ok(super::drivers::output(&capture, 0)?.0)
 }
 
@@ -81,7 +84,7 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, Path::new("ip"));
     let lo = "lo    127.0.0.1/8, ::1/128, MTU 65535\n";
     expect("without a card", &super::drivers::output(&capture, 0)?.0.as_str(), &lo)?;
-    capture.devices.network = Some(machine::network("user".into(), None));
+    capture.devices.network = Some(machine::network(Model::VirtioNetPci, "user".into(), None));
     let (stdout, _) = super::drivers::output(&capture, 0)?;
     let card = "net0  10.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      gateway 10.0.2.2\n      \
                 name servers 10.0.2.3\n      frames: ";
@@ -152,11 +155,17 @@ fn many_connections(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The same transfers over Intel's card.
+fn e1000e(context: &Context<'_>) -> Result<()> {
+    Machine::run_with(context, Model::E1000e, Back::User, |machine| transfer(machine, 2 * LEN))?;
+    Ok(())
+}
+
 /// The driver is killed five times during a transfer. The connection lives, and no byte is wrong.
-fn driver_dies(context: &Context<'_>) -> Result<()> {
-    let (stdout, stderr) = Machine::run(context, Back::User, |machine| {
+fn driver_dies(context: &Context<'_>, model: Model, driver: &str) -> Result<()> {
+    let (stdout, stderr) = Machine::run_with(context, model, Back::User, |machine| {
         let mut control = machine.connect()?;
-        writeln!(control, "kill virtio-net 5 300")?;
+        writeln!(control, "kill {driver} 5 300")?;
         expect("an answer", &line(&control)?.as_str(), &"killing")?;
         // Until all five are over.
         let mut killed = String::new();
@@ -170,7 +179,7 @@ fn driver_dies(context: &Context<'_>) -> Result<()> {
         }
         bail!("the driver was killed {killed} times, expected 5")
     })?;
-    expect_part("standard output", &stdout, "killed virtio-net 5 times")?;
+    expect_part("standard output", &stdout, &format!("killed {driver} 5 times"))?;
     expect("how often its end was told", &stderr.matches("the service net0 ended (-1024)").count(), &5)
 }
 
