@@ -173,10 +173,12 @@ pub fn messages(registers: &impl Registers, place: PciAddress) -> Option<Message
     None
 }
 
-/// Enables or disables a device's message-signalled interrupts.
+/// Enables a device's message-signalled interrupts, or masks all of them. Masked ones stay enabled: a device without them
+/// would go over to its interrupt pin, and QEMU's `e1000e` ends QEMU if a message waits for its time then.
 pub fn enable_messages(registers: &impl Registers, place: PciAddress, messages: &Messages, on: bool) {
-    let head = registers.read(place, messages.at) & !(MSIX_ON | MSIX_MASKED);
-    registers.write(place, messages.at, if on { head | MSIX_ON } else { head });
+    let head = registers.read(place, messages.at);
+    let head = if on { head & !MSIX_MASKED | MSIX_ON } else { head | MSIX_MASKED };
+    registers.write(place, messages.at, head);
 }
 
 /// The new command: `before` with those bits of `wanted` that a driver may change. Bits that could harm other devices
@@ -341,6 +343,20 @@ mod tests {
         assert_eq!(messages(&bus, DISK), Some(Messages { at: 0x98, count: 2, window: 1, offset: 0x800 }));
         bus.values.borrow_mut().insert((DISK.number(), 0x98), 0x0000_9809);
         assert_eq!(messages(&bus, DISK), None);
+    }
+
+    #[test]
+    fn messages_are_masked_and_stay_enabled() {
+        let bus = bus();
+        let found = messages(&bus, DISK).unwrap();
+        let head = || bus.read(DISK, found.at) >> 30;
+        enable_messages(&bus, DISK, &found, true);
+        assert_eq!(head(), 0b10);
+        enable_messages(&bus, DISK, &found, false);
+        assert_eq!(head(), 0b11);
+        enable_messages(&bus, DISK, &found, true);
+        assert_eq!(head(), 0b10);
+        assert_eq!(messages(&bus, DISK), Some(found));
     }
 
     #[test]
