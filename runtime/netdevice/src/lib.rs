@@ -10,7 +10,8 @@
 //!    both, and answers with the client's ends of two FIFOs, *rx* and *tx*. The client's VMOs are charged to the
 //!    client. A device has one session at a time.
 //! 3. **Receive.** The client describes free buffers, and writes the numbers of their descriptors to rx. The device
-//!    fills a buffer, writes the length of the frame to the descriptor, and returns the number on rx.
+//!    fills a buffer, writes the length of the frame to the descriptor, and returns the number on rx. A length of 0
+//!    says that there is no frame in the buffer.
 //! 4. **Send.** The client puts a frame in a buffer, describes it, and writes the number to tx. The device returns the
 //!    number on tx when the buffer is free again. [`TX_ERROR`] in the descriptor says that the frame was not sent.
 //! 5. **Own.** A descriptor and its buffer belong to the side that has its number. The device copies a descriptor once,

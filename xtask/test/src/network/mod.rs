@@ -36,7 +36,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.e1000e", e1000e),
         Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, "e1000e")),
         Test::one("network.bad-wire", bad_wire),
-        Test::one("network.hostile-frames", hostile_frames),
+        Test::one("network.hostile-frames", |context| hostile_frames(context, Model::VirtioNetPci)),
+        Test::one("network.e1000e-hostile-frames", |context| hostile_frames(context, Model::E1000e)),
         Test::one("network.request-flood", request_flood),
         Test::one("network.names", names),
     ]
@@ -79,16 +80,19 @@ fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
     Ok(super::drivers::output(&capture, 0)?.0)
 }
 
-/// The program `ip`, with a card and without one.
+/// The program `ip`, with each card and without one.
 fn interfaces(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, Path::new("ip"));
     let lo = "lo    127.0.0.1/8, ::1/128, MTU 65535\n";
     expect("without a card", &super::drivers::output(&capture, 0)?.0.as_str(), &lo)?;
-    capture.devices.network = Some(machine::network(Model::VirtioNetPci, "user".into(), None));
-    let (stdout, _) = super::drivers::output(&capture, 0)?;
     let card = "net0  10.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      gateway 10.0.2.2\n      \
                 name servers 10.0.2.3\n      frames: ";
-    expect_part("with a card", &stdout, &format!("{lo}{card}"))
+    for model in Model::ALL {
+        capture.devices.network = Some(machine::network(model, "user".into(), None));
+        let (stdout, _) = super::drivers::output(&capture, 0)?;
+        expect_part(model.name(), &stdout, &format!("{lo}{card}"))?;
+    }
+    Ok(())
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {
@@ -198,10 +202,10 @@ fn bad_wire(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Frames of all kinds of nonsense come in beside those of a connection.
-fn hostile_frames(context: &Context<'_>) -> Result<()> {
+/// Frames of all kinds of nonsense come in beside those of a connection, also ones that are longer than a buffer.
+fn hostile_frames(context: &Context<'_>, model: Model) -> Result<()> {
     let faults = Faults { changed: wire::NONSENSE, ..Faults::default() };
-    Machine::run(context, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
+    Machine::run_with(context, model, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
     Ok(())
 }
 
