@@ -16,7 +16,7 @@ use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Ours};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
-use crate::ports::Id;
+use crate::ports::{Ends, Id};
 use crate::segments::Segment;
 use crate::socket::{Body, End, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown};
@@ -357,7 +357,7 @@ impl<W: DataSockets> Stack<W> {
                 self.ignore_frame();
                 return true;
             }
-            Frame::Segment { from, to } => match self.flows.get(&(*to, *from)).copied() {
+            Frame::Segment { from, to } => match self.flows.get(&Ends(*to, *from)).copied() {
                 Some(id) => Some(id),
                 None => match self.without_socket() {
                     WithoutSocket::Unknown => None,
@@ -396,7 +396,7 @@ impl<W: DataSockets> Stack<W> {
 
     /// Handles a connection request (half-open connections, step 1).
     fn asked(&mut self, from: SocketAddr, to: SocketAddr) -> Asked {
-        if let Some(id) = self.flows.get(&(to, from)) {
+        if let Some(id) = self.flows.get(&Ends(to, from)) {
             return Asked::By(*id);
         }
         let Some(card) = &mut self.card else { return Asked::ByNobody };

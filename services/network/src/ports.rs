@@ -1,6 +1,7 @@
 //! The addresses and ports of sockets.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use chacha20::ChaCha20Rng;
@@ -13,6 +14,32 @@ pub type Id = u64;
 
 /// A table by numbers that this service counts. Nobody else chooses them, so the hash need not be secret.
 pub type Numbered<T> = HashMap<u64, T, FxBuildHasher>;
+
+/// The two addresses of a connection: this side's, and the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends(pub SocketAddr, pub SocketAddr);
+
+/// The hash takes one piece of bytes: for each number apart, it costs five times as much, in each segment.
+impl Hash for Ends {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut bytes = [0; 36];
+        let mut len = 0;
+        for address in [self.0, self.1] {
+            let mut put = |part: &[u8]| {
+                if let Some(place) = bytes.get_mut(len..len + part.len()) {
+                    place.copy_from_slice(part);
+                }
+                len += part.len();
+            };
+            match address.ip() {
+                IpAddr::V4(ip) => put(&ip.octets()),
+                IpAddr::V6(ip) => put(&ip.octets()),
+            }
+            put(&address.port().to_ne_bytes());
+        }
+        state.write(bytes.get(..len).unwrap_or(&bytes));
+    }
+}
 
 /// The range of ephemeral ports, as on Linux.
 const FIRST: u16 = 32_768;

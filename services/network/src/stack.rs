@@ -20,7 +20,7 @@ use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
 use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
-use crate::ports::{Binding, Id, Numbered, Ports};
+use crate::ports::{Binding, Ends, Id, Numbered, Ports};
 use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::tcp::BUFFER;
 use crate::wire::Wire;
@@ -81,7 +81,7 @@ pub struct Stack<W: DataSockets> {
     pub(crate) no_sockets: SocketSet<'static>,
     pub(crate) sockets: Numbered<Socket<W::End>>,
     /// Connections by local and peer address.
-    pub(crate) flows: HashMap<(SocketAddr, SocketAddr), Id>,
+    pub(crate) flows: HashMap<Ends, Id>,
     pub(crate) ports: Ports,
     /// Sockets with events.
     fair_queue: FairQueue<Id>,
@@ -487,7 +487,7 @@ impl<W: DataSockets> Stack<W> {
                         continue;
                     }
                 },
-                Frame::Segment { from, to } => self.flows.get(&(to, from)).copied(),
+                Frame::Segment { from, to } => self.flows.get(&Ends(to, from)).copied(),
                 Frame::Datagram { .. } | Frame::Unreceived { .. } | Frame::Other | Frame::Foreign => None,
             };
             match of.and_then(|id| Some((id, self.packets.get_mut(&id)?))) {

@@ -8,7 +8,7 @@ use smoltcp::time::Duration;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use crate::packets::{Packets, Side};
-use crate::ports::{self, Id};
+use crate::ports::{self, Ends, Id};
 use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transport, WriteOutcome};
 use crate::stack::{DataSockets, Expected, STEPS, Source, Stack};
 
@@ -66,7 +66,7 @@ impl<W: DataSockets> Stack<W> {
         if local.ip().is_unspecified() {
             local.set_ip(source);
         }
-        if self.flows.contains_key(&(local, to)) {
+        if self.flows.contains_key(&Ends(local, to)) {
             return Err(Error::AddressInUse);
         }
         socket.local = Some(local);
@@ -93,7 +93,7 @@ impl<W: DataSockets> Stack<W> {
         if !self.add_connection(id, program, || Packets::new(tcp, side)) {
             return Err(Error::NoMemory);
         }
-        self.flows.insert((local, to), id);
+        self.flows.insert(Ends(local, to), id);
         let phase = Phase::Connecting(self.now);
         let flow = Flow { way: Transport::Packets, peer: to, phase, sent_end: false, end_reported: false };
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
@@ -133,7 +133,7 @@ impl<W: DataSockets> Stack<W> {
                 if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
                     queue.asking.push_back(id);
                 }
-                self.flows.insert((local, to), id);
+                self.flows.insert(Ends(local, to), id);
                 self.asking.insert((self.now + SILENCE, id));
                 return Err(Error::InProgress);
             }
@@ -216,7 +216,7 @@ impl<W: DataSockets> Stack<W> {
             socket.body = flow(other, to, Phase::Open);
             socket.end.tell(0, CONNECTED);
         }
-        self.flows.extend([((local, to), id), ((to, local), other)]);
+        self.flows.extend([(Ends(local, to), id), (Ends(to, local), other)]);
         self.arrived(listener, other);
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<W: DataSockets> Stack<W> {
 
     /// Handles a connection request on the loopback device that smoltcp has not seen yet.
     pub(crate) fn expect(&mut self, from: SocketAddr, to: SocketAddr) -> Expected {
-        if let Some(id) = self.flows.get(&(to, from)) {
+        if let Some(id) = self.flows.get(&Ends(to, from)) {
             return Expected::By(*id);
         }
         match self.place(to) {
@@ -269,7 +269,7 @@ impl<W: DataSockets> Stack<W> {
         if let Some(socket) = self.sockets.get_mut(&id) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
         }
-        self.flows.insert((to, from), id);
+        self.flows.insert(Ends(to, from), id);
         if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {
             queue.coming.push(id);
         }
@@ -415,7 +415,7 @@ impl<W: DataSockets> Stack<W> {
         if way != Transport::Gone
             && let Some(local) = socket.local
         {
-            self.flows.remove(&(local, flow.peer));
+            self.flows.remove(&Ends(local, flow.peer));
         }
         if let (Transport::Waits(listener), Phase::Connecting(since)) = (way, flow.phase) {
             self.asking.remove(&(since + SILENCE, id));
