@@ -34,6 +34,7 @@ pub fn tests() -> Vec<Test> {
             program(context, cases, "tamper", &[&wanted], None).map(drop)
         }),
         Test::many("hostile.holds", |context, cases| program(context, cases, "holds", &["holds."], None).map(drop)),
+        Test::many("hostile.idle", |context, cases| program(context, cases, "idle", &["idle."], None).map(drop)),
         Test::one("hostile.fuzz", |context| fuzzed(context, Fuzzed::Calls, CALLS)),
         Test::one("hostile.requests", |context| fuzzed(context, Fuzzed::Services, REQUESTS)),
         Test::one("hostile.replay", |context| {
@@ -125,7 +126,7 @@ pub(super) fn run(
         }
     }
     let group = xtask_conformance::run_group(built, program, name, &arguments)?;
-    let tells = |line: &&str| line.starts_with("random ") || cases.verbose && line.starts_with("hold ");
+    let tells = |line: &&str| line.starts_with("random ") || cases.verbose && (line.starts_with("hold ") || line.starts_with("idle "));
     let told: Vec<&str> = group.said.lines().filter(tells).collect();
     told.into_iter().for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));

@@ -66,6 +66,7 @@ pub mod restricted_kick;
 mod restricted_shared;
 mod restricted_vectors;
 mod runtime;
+mod runtime_idle;
 mod socket;
 mod socket_state;
 pub mod stack;
@@ -198,6 +199,7 @@ pub fn all() -> Vec<Case> {
         thread_state::cases(),
         thread_debug::cases(),
         runtime::cases(),
+        runtime_idle::cases(),
         suspend_token::cases(),
         bti::cases(),
         interrupt::cases(),

@@ -840,7 +840,7 @@ fn resource_root_and_child() -> Outcome {
     let ports = root.create_child(abi::ZX_RSRC_KIND_IOPORT, 0x70, 2, "ports")?;
     fails(ports.info_record::<zx_info_kmem_stats_t>(abi::ZX_INFO_KMEM_STATS), Status::WRONG_TYPE)?;
     // The server does not count these, and no handle gives access to them.
-    for topic in [abi::ZX_INFO_CPU_STATS, abi::ZX_INFO_GUEST_STATS, abi::ZX_INFO_POWER_DOMAINS] {
+    for topic in [abi::ZX_INFO_GUEST_STATS, abi::ZX_INFO_POWER_DOMAINS] {
         fails(root.get_info(topic, &mut [0; 512]), Status::NOT_SUPPORTED)?;
     }
     Ok(())

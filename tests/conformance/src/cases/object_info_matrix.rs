@@ -106,6 +106,7 @@ fn topics() -> Vec<Topic> {
         row("kmem_stats_v1", abi::ZX_INFO_KMEM_STATS_V1, 72, One, Rights::NONE, RESOURCE, resource, None),
         row("kmem_extended", abi::ZX_INFO_KMEM_STATS_EXTENDED, 120, One, Rights::NONE, RESOURCE, resource, None),
         row("kmem_compression", abi::ZX_INFO_KMEM_STATS_COMPRESSION, 168, One, Rights::NONE, RESOURCE, resource, None),
+        row("cpu_stats", abi::ZX_INFO_CPU_STATS, 144, Many(1), Rights::NONE, RESOURCE, resource, None),
         row("memory_stall", abi::ZX_INFO_MEMORY_STALL, 16, One, Rights::NONE, RESOURCE, resource, None),
         row("stream", abi::ZX_INFO_STREAM, 24, One, inspect, &["stream"], stream, None),
         row("timer", abi::ZX_INFO_TIMER, 24, One, inspect, &["timer"], timer, None),
