@@ -306,7 +306,7 @@ structs! { STRUCTS;
         cpu_number: u32,
         /// `ZX_INFO_CPU_STATS_FLAG_*`
         flags: u32,
-        /// Nanoseconds idle.
+        /// Nanoseconds without a thread that is ready to run.
         idle_time: zx_duration_t,
         /// Nanoseconds busy, at full speed.
         normalized_busy_time: zx_duration_t,

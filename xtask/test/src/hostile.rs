@@ -126,7 +126,9 @@ pub(super) fn run(
         }
     }
     let group = xtask_conformance::run_group(built, program, name, &arguments)?;
-    let tells = |line: &&str| line.starts_with("random ") || cases.verbose && (line.starts_with("hold ") || line.starts_with("idle "));
+    let tells = |line: &&str| {
+        line.starts_with("random ") || cases.verbose && (line.starts_with("hold ") || line.starts_with("idle "))
+    };
     let told: Vec<&str> = group.said.lines().filter(tells).collect();
     told.into_iter().for_each(|line| cases.note(line));
     group.cases.into_iter().for_each(|(case, detail)| cases.case(&case, detail.map_or(Ok(()), Err)));

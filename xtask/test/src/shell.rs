@@ -39,8 +39,23 @@ pub fn tests() -> Vec<Test> {
         Test::one("shell.full-file-system", full_file_system),
         Test::one("shell.neighbours", neighbours),
         Test::one("shell.service-dies", service_dies),
+        Test::one("shell.top", top),
         Test::one("shell.interactive", interactive),
     ]
+}
+
+/// `top` shows the idle share of the processor: none while something computes, however slow the host is. A shell that
+/// this shell starts may not know it.
+fn top(context: &Context<'_>) -> Result<()> {
+    let commands = "while :; do :; done & top -n 2 -d 1; kill %1; echo; sh -c 'top -n 1'; echo end";
+    let (stdout, stderr) = run(context, &[commands], 0)?;
+    let shares: Vec<&str> =
+        stdout.lines().filter_map(|line| line.split_once("processor: ")?.1.strip_suffix(" % idle")).collect();
+    let looks = stdout.matches("KERNEL  JOB").count();
+    match shares.as_slice() {
+        [first, "0.0"] if looks == 3 && first.parse().is_ok_and(|share| (0.0..=100.0).contains(&share)) => Ok(()),
+        _ => bail!("the idle shares are {shares:?} at {looks} looks\n{stdout}\n{stderr}"),
+    }
 }
 
 /// Runs commands in a separate machine; returns their output.
