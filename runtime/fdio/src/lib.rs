@@ -15,13 +15,14 @@
 //! `/boot` is the BOOTFS image, which every process has; it is read-only (`EROFS`). [`network`] has the sockets of the
 //! network service, and [`unix`] the UNIX sockets, whose names are in file systems.
 #![cfg_attr(target_os = "fuchsia", no_std)]
-// On the build host only the modules for names are compiled, for their tests.
+// On the build host only modules that need no system are compiled, for their tests.
 #![cfg_attr(not(target_os = "fuchsia"), forbid(unsafe_code), allow(dead_code))]
 // POSIX documents what these C functions demand of their arguments.
 #![allow(clippy::missing_safety_doc)]
 
 extern crate alloc;
 
+mod interfaces;
 mod path;
 #[cfg(test)]
 mod path_tests;
@@ -38,6 +39,8 @@ mod dir;
 mod eventfd;
 #[cfg(target_os = "fuchsia")]
 mod heap;
+#[cfg(target_os = "fuchsia")]
+mod ifaddrs;
 #[cfg(target_os = "fuchsia")]
 mod io;
 #[cfg(target_os = "fuchsia")]

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::{Rights, Signals, Status, ZX_SOCKET_DATAGRAM, ZX_SOCKET_DISPOSITION_WRITE_DISABLED, ZX_SOCKET_STREAM};
 use network_protocol::{
-    self as protocol, Addresses, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Name, Reply, Request,
+    self as protocol, Addresses, CardState, Choice, DATAGRAM_MAX, Error, Family, HEADER, Kind, LONGEST, Name, Reply,
+    Request,
 };
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Socket};
@@ -95,10 +96,9 @@ fn call<const N: usize, const M: usize>(
     Ok((reply, out))
 }
 
-/// Opens a socket over this process's channel to the service. Connects to the service first if there is no channel or
-/// the service has ended. Returns the control channel and the data socket.
-fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
-    let options = if kind == Kind::Datagram { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
+/// Asks over this process's channel to the service. Connects to the service first if there is no channel or the service
+/// has ended.
+fn ask_service<T>(mut ask: impl FnMut(&Channel) -> core::result::Result<T, Status>) -> Result<T> {
     let mut client = CLIENT.lock();
     for again in [true, false] {
         let channel = match client.take() {
@@ -109,14 +109,10 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
                 ours
             }
         };
-        let (ours, theirs) = Channel::create()?;
-        let (data, far) = Socket::create(options)?;
-        let handles = [theirs.into_handle(), far.into_handle(), data.duplicate_handle(Rights::SAME_RIGHTS)?];
-        match call(&channel, Request::Open(family, kind), handles) {
-            Ok((reply, [])) => {
+        match ask(&channel) {
+            Ok(answer) => {
                 *client = Some(channel);
-                reply?;
-                return Ok((ours, data));
+                return Ok(answer);
             }
             Err(Status::PEER_CLOSED) if again => {}
             Err(Status::PEER_CLOSED) => return Err(ENETDOWN),
@@ -127,6 +123,34 @@ fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
         }
     }
     Err(ENETDOWN)
+}
+
+/// Opens a socket. Returns the control channel and the data socket.
+fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
+    let options = if kind == Kind::Datagram { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
+    let (reply, opened) = ask_service(|channel| {
+        let (ours, theirs) = Channel::create()?;
+        let (data, far) = Socket::create(options)?;
+        let handles = [theirs.into_handle(), far.into_handle(), data.duplicate_handle(Rights::SAME_RIGHTS)?];
+        let (reply, []) = call(channel, Request::Open(family, kind), handles)?;
+        Ok((reply, (ours, data)))
+    })?;
+    reply?;
+    Ok(opened)
+}
+
+/// The state of the network card. `None`: the machine has none.
+///
+/// # Errors
+/// `ENETDOWN`: there is no network service.
+pub fn card() -> Result<Option<CardState>> {
+    let (reply, []) = ask_service(|channel| call(channel, Request::Card, []))?;
+    match reply {
+        Ok(Reply::Card(state)) => Ok(Some(state)),
+        Err(Error::NoCard) => Ok(None),
+        Ok(_) => Err(EINVAL),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Looks up the addresses of a host (10), over a channel of its own: it may take seconds.

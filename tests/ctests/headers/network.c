@@ -1,8 +1,10 @@
-// sys/socket.h, netdb.h, resolv.h: calls that need no other program.
+// sys/socket.h, netdb.h, resolv.h, ifaddrs.h, net/if.h: calls that need no other program.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <arpa/nameser.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <resolv.h>
@@ -83,4 +85,68 @@ TEST(netdb_without_lists)
 	CHECK(!getservbyname("http", "tcp") && !getservbyport(htons(80), "tcp"));
 	struct protoent *protocol = getprotobyname("tcp");
 	CHECK(protocol && protocol->p_proto == IPPROTO_TCP);
+}
+
+// The addresses of one interface, as text: "name address/mask broadcast" with a comma after each.
+static void interfaces(const char *name, char *text, size_t size)
+{
+	struct ifaddrs *list = 0;
+	size_t used = 0;
+	CHECK(!getifaddrs(&list) && list);
+	for (struct ifaddrs *one = list; one; one = one->ifa_next) {
+		char address[64] = "none", mask[64] = "none", broadcast[64] = "none";
+		struct sockaddr *all[] = { one->ifa_addr, one->ifa_netmask, one->ifa_broadaddr };
+		char *texts[] = { address, mask, broadcast };
+		if (strcmp(one->ifa_name, name))
+			continue;
+		for (int i = 0; i < 3; i++) {
+			if (!all[i])
+				continue;
+			const void *ip = all[i]->sa_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)all[i])->sin6_addr
+								       : (void *)&((struct sockaddr_in *)all[i])->sin_addr;
+			CHECK(inet_ntop(all[i]->sa_family, ip, texts[i], 64));
+		}
+		used += snprintf(text + used, size - used, "%s/%s %s,", address, mask, broadcast);
+	}
+	freeifaddrs(list);
+}
+
+TEST(interfaces_of_the_loopback)
+{
+	char text[256] = "", name[IF_NAMESIZE];
+	interfaces("lo", text, sizeof text);
+	CHECK_STR(text, "127.0.0.1/255.0.0.0 none,::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff none,");
+	CHECK_INT(if_nametoindex("lo"), 1);
+	CHECK_STR(if_indextoname(1, name), "lo");
+	errno = 0;
+	CHECK(!if_nametoindex("eth0") && errno == ENODEV);
+	errno = 0;
+	CHECK(!if_indextoname(99, name) && errno == ENXIO);
+	struct if_nameindex *list = if_nameindex();
+	CHECK(list && list[0].if_index == 1);
+	CHECK_STR(list[0].if_name, "lo");
+	if_freenameindex(list);
+	if_freenameindex(0);
+	freeifaddrs(0);
+}
+
+// Only the machine of `network.interfaces` has a card: QEMU's user network.
+TEST(interfaces_of_the_card)
+{
+	char text[256] = "", name[IF_NAMESIZE];
+	struct if_nameindex *list = if_nameindex();
+	CHECK(list);
+	if (!list[1].if_index) {
+		errno = 0;
+		CHECK(!if_nametoindex("net0") && errno == ENODEV);
+	} else {
+		CHECK_STR(list[1].if_name, "net0");
+		CHECK(!list[2].if_index && !list[2].if_name);
+		CHECK_INT(if_nametoindex("net0"), 2);
+		CHECK_STR(if_indextoname(2, name), "net0");
+		interfaces("net0", text, sizeof text);
+		CHECK_STR(text, "10.0.2.15/255.255.255.0 10.0.2.255,");
+		printf("there is a card\n");
+	}
+	if_freenameindex(list);
 }

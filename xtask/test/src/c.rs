@@ -39,13 +39,18 @@ fn compile(context: &Context<'_>, compiler: &mut Command, name: &str, to: &Path)
 }
 
 fn run(context: &Context<'_>, name: &str) -> Result<Outcome> {
-    let built = context.built()?;
+    Capture::new(context.built()?, &program(context, name)?).run()
+}
+
+/// The program of a folder, compiled.
+pub fn program(context: &Context<'_>, name: &str) -> Result<PathBuf> {
+    // It needs headers and libraries.
+    context.built()?;
     let program = context.paths.out.join("ctests").join(name);
     std::fs::create_dir_all(context.paths.out.join("ctests")).context("cannot make a folder for C tests")?;
     let mut compiler = Command::new(front::program(context.paths, "clang"));
     compile(context, compiler.arg("-lzircon"), name, &program)?;
-    let capture = Capture::new(built, &program);
-    capture.run()
+    Ok(program)
 }
 
 /// Each `TEST(name)` of the sources is a case. A case that the program did not reach has failed.

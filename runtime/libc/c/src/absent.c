@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
-#include <net/if.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -111,27 +110,6 @@ unsigned alarm(unsigned seconds)
 	errno = ENOSYS;
 	return 0;
 }
-
-// Network interfaces have no names and no numbers here.
-unsigned if_nametoindex(const char *name)
-{
-	errno = ENOSYS;
-	return 0;
-}
-
-char *if_indextoname(unsigned index, char *name)
-{
-	errno = ENOSYS;
-	return 0;
-}
-
-struct if_nameindex *if_nameindex(void)
-{
-	errno = ENOSYS;
-	return 0;
-}
-
-void if_freenameindex(struct if_nameindex *list) {}
 
 char *ptsname(int fd)
 {

@@ -24,7 +24,6 @@ const NOT_HERE: &[&str] = &[
     "bits/soundcard.h",
     "bits/syscall.h",
     "bits/vt.h",
-    "ifaddrs.h",
     "lastlog.h",
     "mqueue.h",
     "netpacket/packet.h",

@@ -80,7 +80,7 @@ fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
     Ok(super::drivers::output(&capture, 0)?.0)
 }
 
-/// The program `ip`, with each card and without one.
+/// The program `ip`, with each card and without one, and `getifaddrs`.
 fn interfaces(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, Path::new("ip"));
     let lo = "lo    127.0.0.1/8, ::1/128, MTU 65535\n";
@@ -92,7 +92,14 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
         let (stdout, _) = super::drivers::output(&capture, 0)?;
         expect_part(model.name(), &stdout, &format!("{lo}{card}"))?;
     }
-    Ok(())
+    // The same by C's functions.
+    let program = crate::c::program(context, "headers")?;
+    let mut capture = Capture::new(context.built()?, &program);
+    capture.args = vec!["interfaces_".to_owned()];
+    capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+    let (stdout, _) = super::drivers::output(&capture, 0)?;
+    let passed = "test interfaces_of_the_loopback ... ok\nthere is a card\ntest interfaces_of_the_card ... ok\n";
+    expect("by C's functions", &stdout.as_str(), &passed)
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {

@@ -1,0 +1,129 @@
+//! The network interfaces by name and number: the loopback, and the card if the machine has one.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use network_protocol::CardState;
+
+/// Limit on a name in bytes, with its NUL (`IF_NAMESIZE`).
+pub const NAME_SIZE: usize = 16;
+
+const IFF_UP: u32 = 0x1;
+const IFF_BROADCAST: u32 = 0x2;
+const IFF_LOOPBACK: u32 = 0x8;
+const IFF_RUNNING: u32 = 0x40;
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// The network's mask.
+    pub mask: IpAddr,
+    /// The address of all machines of the network.
+    pub broadcast: Option<IpAddr>,
+}
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, shorter than [`NAME_SIZE`].
+    pub name: &'static str,
+    /// Its number.
+    pub index: u32,
+    /// Its flags (`IFF_UP` and its kin).
+    pub flags: u32,
+    /// Its addresses. A card without an address yet has none.
+    pub addresses: Vec<InterfaceAddress>,
+}
+
+/// All interfaces of a machine with this card.
+pub fn all(card: Option<&CardState>) -> Vec<Interface> {
+    let loopback = Interface {
+        name: "lo",
+        index: 1,
+        flags: IFF_UP | IFF_RUNNING | IFF_LOOPBACK,
+        addresses: alloc::vec![
+            InterfaceAddress { ip: Ipv4Addr::LOCALHOST.into(), mask: mask(8).into(), broadcast: None },
+            InterfaceAddress {
+                ip: Ipv6Addr::LOCALHOST.into(),
+                mask: Ipv6Addr::from_bits(u128::MAX).into(),
+                broadcast: None
+            },
+        ],
+    };
+    let card = card.map(|card| Interface {
+        name: "net0",
+        index: 2,
+        flags: IFF_UP | IFF_RUNNING | IFF_BROADCAST,
+        addresses: card.address.into_iter().map(|(ip, prefix)| of_card(ip, prefix)).collect(),
+    });
+    core::iter::once(loopback).chain(card).collect()
+}
+
+fn of_card(ip: Ipv4Addr, prefix: u8) -> InterfaceAddress {
+    let mask = mask(prefix);
+    // A network of one or two machines has no such address (RFC 3021).
+    let broadcast = (prefix < 31).then(|| Ipv4Addr::from_bits(ip.to_bits() | !mask.to_bits()).into());
+    InterfaceAddress { ip: ip.into(), mask: mask.into(), broadcast }
+}
+
+fn mask(prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::MAX.checked_shl(32_u32.saturating_sub(prefix.into())).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(address: Option<(Ipv4Addr, u8)>) -> CardState {
+        CardState {
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            address,
+            gateway: None,
+            name_servers: [None; 3],
+            received: 0,
+            sent: 0,
+            ignored: 0,
+            no_room: 0,
+        }
+    }
+
+    #[test]
+    fn without_a_card_there_is_the_loopback() {
+        let found = all(None);
+        assert_eq!(found.iter().map(|one| (one.name, one.index)).collect::<Vec<_>>(), [("lo", 1)]);
+        let its: Vec<_> = found[0].addresses.iter().map(|one| (one.ip.to_string(), one.mask.to_string())).collect();
+        let text = |ip: &str, mask: &str| (ip.to_owned(), mask.to_owned());
+        let ones = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+        assert_eq!(its, [text("127.0.0.1", "255.0.0.0"), text("::1", ones)]);
+    }
+
+    #[test]
+    fn a_card_has_mask_and_broadcast_address() {
+        let found = all(Some(&card(Some((Ipv4Addr::new(192, 0, 2, 77), 26)))));
+        assert_eq!((found[1].name, found[1].index), ("net0", 2));
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let wanted =
+            InterfaceAddress { ip: ip("192.0.2.77"), mask: ip("255.255.255.192"), broadcast: Some(ip("192.0.2.127")) };
+        assert_eq!(found[1].addresses, [wanted]);
+    }
+
+    #[test]
+    fn networks_of_all_sizes() {
+        let of = |prefix: u8| all(Some(&card(Some((Ipv4Addr::new(10, 1, 2, 3), prefix)))))[1].addresses[0];
+        assert_eq!((of(0).mask.to_string(), of(0).broadcast), ("0.0.0.0".to_owned(), Some(Ipv4Addr::BROADCAST.into())));
+        assert_eq!((of(31).mask.to_string(), of(31).broadcast), ("255.255.255.254".to_owned(), None));
+        assert_eq!((of(32).mask.to_string(), of(32).broadcast), ("255.255.255.255".to_owned(), None));
+        // The service is trusted, but no value of its makes this panic.
+        assert_eq!(of(255).mask.to_string(), "255.255.255.255");
+    }
+
+    #[test]
+    fn a_card_without_an_address_is_there() {
+        let found = all(Some(&card(None)));
+        assert_eq!((found[1].name, found[1].addresses.len()), ("net0", 0));
+        assert!(found.iter().all(|one| one.name.len() < NAME_SIZE));
+    }
+}
