@@ -52,7 +52,7 @@ impl DataSockets for Clients {
     }
 }
 
-/// A stack with a listener and a socket for datagrams, both at port 7.
+/// A stack with a listener and a socket for datagrams, both at port 7, and one for echoes with this identifier.
 fn stack(now: Instant, dhcp: bool) -> Stack<Clients> {
     let mut stack = Stack::new(Clients, [1; 32], now, true);
     let address = Ipv4Cidr::new([192, 0, 2, 1].into(), 24);
@@ -60,7 +60,7 @@ fn stack(now: Instant, dhcp: bool) -> Stack<Clients> {
     let name_servers = vec![[192, 0, 2, 3].into()];
     let fixed = Addressing::Static { address, gateway, name_servers };
     stack.attach(MAC, 1514, if dhcp { &Addressing::Dhcp } else { &fixed });
-    for kind in [Kind::Stream, Kind::Datagram] {
+    for kind in [Kind::Stream, Kind::Datagram, Kind::Echo] {
         let id = stack.open(Program(1), Family::V4, kind, ()).unwrap();
         stack.request(id, Request::Bind(([0, 0, 0, 0], 7).into())).unwrap();
         if kind == Kind::Stream {

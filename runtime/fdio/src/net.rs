@@ -26,8 +26,10 @@ pub const SOCK_DGRAM: c_int = 2;
 const SOCK_RAW: c_int = 3;
 const SOCK_NONBLOCK: c_int = 0o4000;
 const SOCK_CLOEXEC: c_int = 0o2_000_000;
+const IPPROTO_ICMP: c_int = 1;
 pub const IPPROTO_TCP: c_int = 6;
 pub const IPPROTO_UDP: c_int = 17;
+const IPPROTO_ICMPV6: c_int = 58;
 const MSG_PEEK: c_int = 2;
 const MSG_DONTWAIT: c_int = 0x40;
 const MSG_WAITALL: c_int = 0x100;
@@ -48,6 +50,8 @@ pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let carried = match (kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => Kind::Stream,
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => Kind::Datagram,
+            (SOCK_DGRAM, IPPROTO_ICMP) if family == Family::V4 => Kind::Echo,
+            (SOCK_DGRAM, IPPROTO_ICMPV6) if family == Family::V6 => Kind::Echo,
             (SOCK_STREAM | SOCK_DGRAM, _) => return Err(EPROTONOSUPPORT),
             (SOCK_RAW, _) => return Err(EOPNOTSUPP),
             _ => return Err(ESOCKTNOSUPPORT),

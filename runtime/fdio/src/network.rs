@@ -15,8 +15,8 @@ use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Socket};
 
 use crate::c::{
     EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, ECONNRESET,
-    EDESTADDRREQ, EINPROGRESS, EINVAL, EISCONN, EMFILE, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOMEM, ENOPROTOOPT, ENOTCONN,
-    EOPNOTSUPP, EPIPE, ETIMEDOUT, Errno, Result,
+    EDESTADDRREQ, EHOSTUNREACH, EINPROGRESS, EINVAL, EISCONN, EMFILE, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOMEM,
+    ENOPROTOOPT, ENOTCONN, EOPNOTSUPP, EPIPE, ETIMEDOUT, Errno, Result,
 };
 use crate::object::wait_until;
 use crate::services;
@@ -46,6 +46,7 @@ impl From<Error> for Errno {
             Error::WrongFamily => EAFNOSUPPORT,
             // The others are never a socket's.
             Error::Unreachable | Error::NoName | Error::NoNameServer | Error::NoCard => ENETUNREACH,
+            Error::HostUnreachable => EHOSTUNREACH,
             Error::Refused => ECONNREFUSED,
             Error::Reset => ECONNRESET,
             Error::TimedOut => ETIMEDOUT,
@@ -127,7 +128,7 @@ fn ask_service<T>(mut ask: impl FnMut(&Channel) -> core::result::Result<T, Statu
 
 /// Opens a socket. Returns the control channel and the data socket.
 fn open(family: Family, kind: Kind) -> Result<(Channel, Socket)> {
-    let options = if kind == Kind::Datagram { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
+    let options = if kind != Kind::Stream { ZX_SOCKET_DATAGRAM } else { ZX_SOCKET_STREAM };
     let (reply, opened) = ask_service(|channel| {
         let (ours, theirs) = Channel::create()?;
         let (data, far) = Socket::create(options)?;
@@ -206,9 +207,9 @@ impl Network {
         Ok(alloc::vec![data, ours.into_handle()])
     }
 
-    /// Whether this is a datagram socket.
+    /// Whether this is a socket of datagrams or of echoes.
     pub fn is_datagram(&self) -> bool {
-        self.kind == Kind::Datagram
+        self.kind != Kind::Stream
     }
 
     /// Sends a request to the service and returns its answer (3).
@@ -325,7 +326,7 @@ impl Network {
     /// # Errors
     /// `EAGAIN`: the deadline is over. `EINVAL`: the socket does not listen. `EOPNOTSUPP`: it is a datagram socket.
     pub fn accept(&self, until: MonotonicInstant) -> Result<(Network, SocketAddr)> {
-        if self.kind == Kind::Datagram {
+        if self.kind != Kind::Stream {
             return Err(EOPNOTSUPP);
         }
         loop {

@@ -9,7 +9,7 @@ use network_protocol::{Choice, Request};
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
 use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
 use crate::description::Description;
-use crate::net::{AnySocket, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, with_socket};
+use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
 
 const SOL_SOCKET: c_int = 1;
 const IPPROTO_IP: c_int = 0;
@@ -117,7 +117,7 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
         (SocketOption::Domain, AnySocket::Network(network)) => {
             Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
         }
-        (SocketOption::Protocol, AnySocket::Network(_)) => Value::int(if datagram { IPPROTO_UDP } else { IPPROTO_TCP }),
+        (SocketOption::Protocol, AnySocket::Network(network)) => Value::int(network.choice(Choice::Protocol)? as c_int),
         (SocketOption::Linger, AnySocket::Network(network)) => match network.choice(Choice::Linger)? {
             0 => Value::linger(false, 0),
             seconds => Value::linger(true, (seconds - 1) as c_int),

@@ -79,6 +79,9 @@ pub enum Kind {
     Stream,
     /// UDP datagrams.
     Datagram,
+    /// ICMP echo requests and their answers. A datagram carries an ICMP message, and the port of an address is unused;
+    /// the port of the local address is the identifier of the socket's requests.
+    Echo,
 }
 
 /// A client's request.
@@ -179,6 +182,8 @@ numbered! {
     ReceiveBuffer = 19,
     /// Size of the send buffer in bytes; a hint.
     SendBuffer = 20,
+    /// `SO_PROTOCOL`: the number of the socket's protocol over IP; read-only.
+    Protocol = 21,
 }
 
 numbered! {
@@ -230,4 +235,6 @@ numbered! {
     NoNameServer = 22,
     /// The machine has no network card.
     NoCard = 23,
+    /// The host cannot be reached.
+    HostUnreachable = 24,
 }

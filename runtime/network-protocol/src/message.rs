@@ -145,7 +145,11 @@ impl<'a> Request<'a> {
         match *self {
             Request::Open(family, kind) => {
                 message.word(if family == Family::V4 { 4 } else { 6 });
-                message.word(if kind == Kind::Stream { 1 } else { 2 });
+                message.word(match kind {
+                    Kind::Stream => 1,
+                    Kind::Datagram => 2,
+                    Kind::Echo => 3,
+                });
             }
             Request::Bind(address) | Request::Prepare(address) => message.put(&encode_address(address)),
             Request::Connect { to, wait } => {
@@ -182,6 +186,7 @@ impl<'a> Request<'a> {
                 let kind = match reader.word()? {
                     1 => Kind::Stream,
                     2 => Kind::Datagram,
+                    3 => Kind::Echo,
                     _ => return None,
                 };
                 Request::Open(family, kind)

@@ -22,10 +22,8 @@ fn address() -> impl Strategy<Value = SocketAddr> {
 fn request() -> impl Strategy<Value = Request<'static>> {
     let choice = || prop::sample::select(Choice::ALL);
     prop_oneof![
-        (any::<bool>(), any::<bool>()).prop_map(|(v4, stream)| Request::Open(
-            if v4 { Family::V4 } else { Family::V6 },
-            if stream { Kind::Stream } else { Kind::Datagram }
-        )),
+        (any::<bool>(), prop::sample::select(&[Kind::Stream, Kind::Datagram, Kind::Echo][..]))
+            .prop_map(|(v4, kind)| Request::Open(if v4 { Family::V4 } else { Family::V6 }, kind)),
         Just(Request::Clone),
         Just(Request::Card),
         Just(Request::Accept),

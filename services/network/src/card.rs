@@ -86,18 +86,18 @@ impl Addressing {
 
 /// Numbers of frames.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+pub(crate) struct Counts {
     received: u64,
     sent: u64,
     ignored: u64,
-    no_room: u64,
+    pub no_room: u64,
 }
 
 /// The card's interface.
 pub(crate) struct Card {
     pub link: Link,
     mac: EthernetAddress,
-    counts: Counts,
+    pub counts: Counts,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
     /// Determines initial sequence numbers.
@@ -332,6 +332,15 @@ impl<W: DataSockets> Stack<W> {
                 self.lose_frame();
                 return true;
             }
+            Frame::Echo { from, to, ident, message } => {
+                self.deliver_echo(*from, *to, *ident, message.clone());
+                return true;
+            }
+            Frame::NoEcho { from, to, ident, why } => {
+                self.echo_failed(*from, *to, *ident, *why);
+                self.lose_frame();
+                return true;
+            }
             Frame::Other => {
                 // It may be the answer of a neighbour. Whoever waits for one looks.
                 let asking: Vec<Id> = card.asking.iter().copied().collect();
@@ -457,7 +466,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// Drops the card's next frame, which nobody here can want.
-    fn ignore_frame(&mut self) {
+    pub(crate) fn ignore_frame(&mut self) {
         self.lose_frame();
         if let Some(card) = &mut self.card {
             card.counts.ignored += 1;
@@ -465,7 +474,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// Drops the card's next frame.
-    fn lose_frame(&mut self) {
+    pub(crate) fn lose_frame(&mut self) {
         if let Some(card) = &mut self.card {
             card.link.wire.lose();
         }
@@ -483,13 +492,13 @@ impl<W: DataSockets> Stack<W> {
     /// Whether a segment that came over the card has the card's address and a peer that can be there.
     fn is_for_card(&self, from: SocketAddr, to: SocketAddr) -> bool {
         let own = |ip: IpAddr| self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address));
-        own(to.ip()) && self.can_be_there(from) && from.port() != 0
+        own(to.ip()) && self.can_be_there(from.ip()) && from.port() != 0
     }
 
     /// Whether an address can be another machine's.
-    fn can_be_there(&self, from: SocketAddr) -> bool {
+    pub(crate) fn can_be_there(&self, from: IpAddr) -> bool {
         let own = self.card_network();
-        is_usable(from.ip()) && own.is_some_and(|(address, _)| from.ip() != IpAddr::V4(address))
+        is_usable(from) && own.is_some_and(|(address, _)| from != IpAddr::V4(address))
     }
 
     /// Gives a datagram of the card's next frame to its receiver, and drops the frame. Returns whether the frame is
@@ -504,7 +513,7 @@ impl<W: DataSockets> Stack<W> {
             return false;
         };
         let to_all = ip.is_broadcast() || Ipv4Cidr::new(address, prefix).broadcast() == Some(ip);
-        if !(ip == address || to_all) || !self.can_be_there(from) {
+        if !(ip == address || to_all) || !self.can_be_there(from.ip()) {
             self.ignore_frame();
             return false;
         }

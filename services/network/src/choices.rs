@@ -1,6 +1,6 @@
 //! Socket options.
 
-use network_protocol::{Choice, ERROR, Error};
+use network_protocol::{Choice, ERROR, Error, Family, Kind};
 use smoltcp::socket::tcp;
 
 use crate::ports::Id;
@@ -42,7 +42,7 @@ impl<W: DataSockets> Stack<W> {
             Choice::MulticastHops => choices.group_hops = hops?,
             // These are only hints.
             Choice::ReceiveBuffer | Choice::SendBuffer => {}
-            Choice::Error | Choice::Accepting => return Err(Error::NoOption),
+            Choice::Error | Choice::Accepting | Choice::Protocol => return Err(Error::NoOption),
         }
         if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, .. }), choices, .. } = socket
             && let Some(packets) = self.packets.get_mut(&id)
@@ -82,6 +82,12 @@ impl<W: DataSockets> Stack<W> {
             Choice::MulticastHops => choices.group_hops.into(),
             Choice::Accepting => matches!(socket.body, Body::Listener(_)).into(),
             Choice::ReceiveBuffer | Choice::SendBuffer => HELD,
+            Choice::Protocol => match (socket.kind, socket.family) {
+                (Kind::Stream, _) => 6,
+                (Kind::Datagram, _) => 17,
+                (Kind::Echo, Family::V4) => 1,
+                (Kind::Echo, Family::V6) => 58,
+            },
         })
     }
 }

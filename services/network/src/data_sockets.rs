@@ -95,7 +95,7 @@ impl DataSockets for Sockets {
 
 impl Sockets {
     fn end(&self, id: Id, kind: Kind, ours: Socket, theirs: Socket) -> Result<DataEnd, Error> {
-        if kind == Kind::Datagram {
+        if kind != Kind::Stream {
             // A client waits for room for the longest datagram, not for any room.
             let room = (HEADER + DATAGRAM_MAX).to_ne_bytes();
             theirs.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room).map_err(|_| Error::NoMemory)?;

@@ -4,6 +4,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use network_protocol::Error;
+
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, IpProtocol,
@@ -42,6 +44,28 @@ pub enum Frame {
         from: SocketAddr,
         /// The receiver that is not there.
         to: SocketAddr,
+    },
+    /// An answer to an echo request, with a correct checksum.
+    Echo {
+        /// Its sender.
+        from: IpAddr,
+        /// Its receiver.
+        to: IpAddr,
+        /// The identifier.
+        ident: u16,
+        /// Where the ICMP message is in the frame.
+        message: Range<usize>,
+    },
+    /// An echo request that this machine sent did not arrive (ICMP).
+    NoEcho {
+        /// Its sender.
+        from: IpAddr,
+        /// The host that it was for.
+        to: IpAddr,
+        /// The identifier.
+        ident: u16,
+        /// Why.
+        why: Error,
     },
     /// A frame that no socket waits for.
     Other,
@@ -102,30 +126,50 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let start = offset + header + UDP;
             Some(Frame::Datagram { from, to, data: start..start + datagram.payload().len() })
         }
-        IpProtocol::Icmp if only_here => Some(unreceived(payload).unwrap_or(Frame::Other)),
+        IpProtocol::Icmp if only_here => {
+            let start = offset + header;
+            Some(icmp(source, target, payload, start).unwrap_or(Frame::Other))
+        }
         _ => Some(Frame::Other),
     }
 }
 
-/// Parses an ICMP message that says that a port cannot be reached. It carries the beginning of the datagram.
-fn unreceived(message: &[u8]) -> Option<Frame> {
-    let message = Icmpv4Packet::new_checked(message).ok()?;
-    let is_port = message.msg_type() == Icmpv4Message::DstUnreachable
-        && Icmpv4DstUnreachable::from(message.msg_code()) == Icmpv4DstUnreachable::PortUnreachable;
-    if !is_port || !message.verify_checksum() {
+/// Parses an ICMP message for a socket: an answer to an echo request, or an error. An error carries the beginning of
+/// what was sent.
+fn icmp(source: IpAddr, target: IpAddr, payload: &[u8], start: usize) -> Option<Frame> {
+    let message = Icmpv4Packet::new_checked(payload).ok()?;
+    let kind = message.msg_type();
+    let is_known =
+        matches!(kind, Icmpv4Message::EchoReply | Icmpv4Message::DstUnreachable | Icmpv4Message::TimeExceeded);
+    if !is_known || !message.verify_checksum() {
         return None;
     }
-    // The rest of the datagram is not there, so its length is not checked.
-    let datagram = message.data();
-    let packet = Ipv4Packet::new_unchecked(datagram);
-    let header = usize::from(datagram.first()? & 0xf) * 4;
-    let ports: &[u8; 4] = datagram.get(header..)?.first_chunk()?;
-    if header < IPV4 || packet.next_header() != IpProtocol::Udp {
+    if kind == Icmpv4Message::EchoReply {
+        let ident = message.echo_ident();
+        return Some(Frame::Echo { from: source, to: target, ident, message: start..start + payload.len() });
+    }
+    // The rest of what was sent is not there, so its length is not checked.
+    let sent = message.data();
+    let packet = Ipv4Packet::new_unchecked(sent);
+    let header = usize::from(sent.first()? & 0xf) * 4;
+    let begin: &[u8; 8] = sent.get(header..)?.first_chunk()?;
+    if header < IPV4 {
         return None;
     }
-    let port = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
-    let from = SocketAddr::new(packet.src_addr().into(), port(0));
-    Some(Frame::Unreceived { from, to: SocketAddr::new(packet.dst_addr().into(), port(2)) })
+    let (from, to) = (packet.src_addr().into(), packet.dst_addr().into());
+    let number = |at: usize| u16::from_be_bytes([begin[at], begin[at + 1]]);
+    let code = Icmpv4DstUnreachable::from(message.msg_code());
+    match (packet.next_header(), kind) {
+        (IpProtocol::Udp, Icmpv4Message::DstUnreachable) if code == Icmpv4DstUnreachable::PortUnreachable => {
+            Some(Frame::Unreceived { from: SocketAddr::new(from, number(0)), to: SocketAddr::new(to, number(2)) })
+        }
+        (IpProtocol::Icmp, _) if Icmpv4Message::from(begin[0]) == Icmpv4Message::EchoRequest => {
+            let is_net = kind == Icmpv4Message::DstUnreachable && code == Icmpv4DstUnreachable::NetUnreachable;
+            let why = if is_net { Error::Unreachable } else { Error::HostUnreachable };
+            Some(Frame::NoEcho { from, to, ident: number(4), why })
+        }
+        _ => None,
+    }
 }
 
 struct Packet<'a> {

@@ -10,6 +10,7 @@
 
 pub mod card;
 mod choices;
+mod echo;
 pub mod frames;
 mod half_open;
 pub mod lookup;

@@ -49,7 +49,7 @@ pub(crate) struct Packets {
     timer: Option<Instant>,
     /// It waits for a neighbour's hardware address.
     asks: bool,
-    /// Number of datagrams that wait to be sent. `None`: it is no UDP socket.
+    /// Number of datagrams that wait to be sent. `None`: it is neither a UDP socket nor one for echoes.
     pub datagrams: Option<usize>,
     /// Since when its datagrams wait without a break.
     pub waits_since: Option<Instant>,
@@ -72,7 +72,7 @@ impl Packets {
     pub(crate) fn new(socket: impl AnySocket<'static>, side: Side) -> Packets {
         let mut set = SocketSet::new(Vec::with_capacity(1));
         let socket = socket.upcast();
-        let datagrams = matches!(socket, Socket::Udp(_)).then_some(0);
+        let datagrams = matches!(socket, Socket::Udp(_) | Socket::Icmp(_)).then_some(0);
         let handle = set.add(socket);
         Packets { set, handle, side, charged: None, timer: None, asks: false, datagrams, waits_since: None }
     }
@@ -97,6 +97,13 @@ impl Packets {
         }
         if let Some(datagrams) = &mut self.datagrams {
             *datagrams = datagrams.saturating_sub(frames);
+        }
+        // Without an address, smoltcp drops the requests of an echo socket, and sends no frames.
+        let is_empty = |socket: &Socket<'_>| matches!(socket, Socket::Icmp(icmp) if icmp.send_queue() == 0);
+        if let Some(datagrams) = &mut self.datagrams
+            && self.set.iter().any(|(_, socket)| is_empty(socket))
+        {
+            frames += std::mem::take(datagrams);
         }
         let before = self.timer;
         let next = link.interface.poll_at(now, &self.set);

@@ -119,8 +119,11 @@ impl Ports {
         let share = |other: &Binding| match kind {
             Kind::Stream => other.reuse && binding.reuse && !other.listens && !binding.listens,
             Kind::Datagram => other.reuse && binding.reuse,
+            Kind::Echo => false,
         };
-        if here.iter().any(|other| other.overlaps(&binding) && !share(other)) {
+        // An identifier belongs to one socket, whatever its address.
+        let meets = |other: &Binding| kind == Kind::Echo || other.overlaps(&binding);
+        if here.iter().any(|other| meets(other) && !share(other)) {
             return Err(Error::AddressInUse);
         }
         here.push(binding);

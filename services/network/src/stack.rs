@@ -179,12 +179,14 @@ impl<W: DataSockets> Stack<W> {
     pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::ClientEnds) -> Result<Id, Error> {
         let body = match kind {
             Kind::Stream => Body::Fresh,
-            Kind::Datagram => Body::Datagrams(Datagrams { peer: None }),
+            Kind::Datagram | Kind::Echo => Body::Datagrams(Datagrams { peer: None }),
         };
         let id = self.add(program, family, kind, body, Source::Client(brought))?;
-        if kind == Kind::Datagram
+        if kind != Kind::Stream
             && let Some(socket) = self.sockets.get_mut(&id)
         {
+            // ICMP is another protocol over IPv6 than over IPv4.
+            socket.choices.only_v6 = kind == Kind::Echo;
             socket.reads = true;
             socket.end.watch_readable();
         }
@@ -488,7 +490,12 @@ impl<W: DataSockets> Stack<W> {
                     }
                 },
                 Frame::Segment { from, to } => self.flows.get(&Ends(to, from)).copied(),
-                Frame::Datagram { .. } | Frame::Unreceived { .. } | Frame::Other | Frame::Foreign => None,
+                Frame::Datagram { .. }
+                | Frame::Unreceived { .. }
+                | Frame::Echo { .. }
+                | Frame::NoEcho { .. }
+                | Frame::Other
+                | Frame::Foreign => None,
             };
             match of.and_then(|id| Some((id, self.packets.get_mut(&id)?))) {
                 Some((id, packets)) => {
@@ -566,7 +573,7 @@ impl<W: DataSockets> Stack<W> {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         socket.touched = false;
         match (&socket.body, socket.kind) {
-            (_, Kind::Datagram) => self.pump_datagrams(id),
+            (_, Kind::Datagram | Kind::Echo) => self.pump_datagrams(id),
             _ if socket.closing => self.abort(id),
             (Body::Flow(Flow { way: Transport::Waits(_), .. }), _) => self.retry_connect(id),
             _ => self.pump_flow(id),

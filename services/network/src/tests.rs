@@ -3,6 +3,7 @@
 mod card;
 mod checksum;
 mod dhcp;
+mod echo;
 mod machine;
 mod patterns;
 

@@ -24,10 +24,12 @@ pub(crate) const TURN: usize = SENDS;
 
 impl<W: DataSockets> Stack<W> {
     /// Checks that this socket may send to an address; returns the effective address and the way there.
-    fn check_target(&self, socket: &Socket<W::End>, to: SocketAddr) -> Result<(SocketAddr, Side), Error> {
+    pub(crate) fn check_target(&self, socket: &Socket<W::End>, to: SocketAddr) -> Result<(SocketAddr, Side), Error> {
         Self::check_family(socket, to)?;
-        let to = ports::target(to);
-        if to.port() == 0 {
+        let mut to = ports::target(to);
+        if socket.kind == Kind::Echo {
+            to.set_port(0);
+        } else if to.port() == 0 {
             return Err(Error::Invalid);
         }
         if self.is_broadcast(to.ip()) && !socket.choices.broadcast {
@@ -51,14 +53,14 @@ impl<W: DataSockets> Stack<W> {
     /// Protocol step 7: prepares a destination.
     pub(crate) fn prepare(&mut self, id: Id, to: SocketAddr) -> Result<(), Error> {
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
-        if socket.kind != Kind::Datagram {
+        if socket.kind == Kind::Stream {
             return Err(Error::Invalid);
         }
         self.check_target(socket, to)?;
         self.bind_any(id)
     }
 
-    fn bind_any(&mut self, id: Id) -> Result<(), Error> {
+    pub(crate) fn bind_any(&mut self, id: Id) -> Result<(), Error> {
         match self.sockets.get(&id) {
             Some(Socket { bound: None, family, .. }) => {
                 let any = unspecified(*family);
@@ -114,10 +116,10 @@ impl<W: DataSockets> Stack<W> {
         }
         if waits && self.now - *packets.waits_since.get_or_insert(self.now) >= NO_NEIGHBOUR {
             self.drop_packets(id);
-            if let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_) }), end, error, .. }) =
+            if let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_) }), kind, end, error, .. }) =
                 self.sockets.get_mut(&id)
             {
-                *error = Some(Error::Unreachable);
+                *error = Some(if *kind == Kind::Echo { Error::HostUnreachable } else { Error::Unreachable });
                 end.tell(0, ERROR);
             }
             self.touch(id);
@@ -132,6 +134,7 @@ impl<W: DataSockets> Stack<W> {
         if socket.reads {
             return false;
         }
+        let kind = socket.kind;
         let count = match socket.end.take(&mut self.scratch) {
             ReadOutcome::Bytes(count) => count,
             ReadOutcome::Nothing if !socket.closing => {
@@ -149,7 +152,10 @@ impl<W: DataSockets> Stack<W> {
         // network.
         let mut datagram = std::mem::take(&mut self.scratch);
         if let Some(datagram) = datagram.get_mut(..count) {
-            let _ = self.send(id, datagram);
+            let _ = match kind {
+                Kind::Echo => self.send_echo(id, datagram),
+                _ => self.send(id, datagram),
+            };
         }
         self.scratch = datagram;
         true
@@ -223,7 +229,7 @@ impl<W: DataSockets> Stack<W> {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         (socket.closing, socket.reads) = (true, false);
         if let Some(port) = socket.bound {
-            self.ports.free(Kind::Datagram, id, port);
+            self.ports.free(socket.kind, id, port);
         }
         self.touch(id);
     }

@@ -6,7 +6,9 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <resolv.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -149,4 +151,49 @@ TEST(interfaces_of_the_card)
 		printf("there is a card\n");
 	}
 	if_freenameindex(list);
+}
+
+// Sends an echo request over a socket, and returns the length of the answer.
+static ssize_t echo(int fd, int type, struct sockaddr *to, socklen_t size, void *answer, size_t room)
+{
+	struct icmphdr request[2] = { { .type = type, .un.echo = { .id = htons(1), .sequence = htons(7) } }, { .type = 77 } };
+	CHECK(sendto(fd, request, sizeof request, 0, to, size) == sizeof request);
+	return recv(fd, answer, room, 0);
+}
+
+TEST(icmp_echo_of_the_loopback)
+{
+	struct timeval patience = { .tv_sec = 10 };
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) }, own;
+	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
+	struct icmphdr answer[3] = { 0 };
+	socklen_t size = sizeof own;
+	int value = 0, fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP), fd6 = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
+	CHECK(fd >= 0 && fd6 >= 0);
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience));
+	CHECK(!setsockopt(fd6, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience));
+	CHECK_INT(echo(fd, ICMP_ECHO, (void *)&to, sizeof to, answer, sizeof answer), 2 * sizeof *answer);
+	// The identifier is the socket's, whatever the request said.
+	CHECK(!getsockname(fd, (void *)&own, &size) && own.sin_port && answer->un.echo.id == own.sin_port);
+	CHECK(answer->type == ICMP_ECHOREPLY && answer->un.echo.sequence == htons(7) && answer[1].type == 77);
+	CHECK_INT(echo(fd6, ICMP6_ECHO_REQUEST, (void *)&to6, sizeof to6, answer, sizeof answer), 2 * sizeof *answer);
+	CHECK(answer->type == ICMP6_ECHO_REPLY && answer->un.echo.sequence == htons(7));
+	size = sizeof value;
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &value, &size) && value == IPPROTO_ICMP);
+	CHECK(!getsockopt(fd6, SOL_SOCKET, SO_PROTOCOL, &value, &size) && value == IPPROTO_ICMPV6);
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &size) && value == SOCK_DGRAM);
+	// Another socket cannot have the identifier.
+	int other = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+	own.sin_addr.s_addr = htonl(INADDR_ANY);
+	errno = 0;
+	CHECK(bind(other, (void *)&own, sizeof own) == -1 && errno == EADDRINUSE);
+	close(fd);
+	CHECK(!bind(other, (void *)&own, sizeof own));
+	close(other);
+	close(fd6);
+	// Nothing else of ICMP.
+	errno = 0;
+	CHECK(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) == -1 && errno == EOPNOTSUPP);
+	CHECK(socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMPV6) == -1 && errno == EPROTONOSUPPORT);
+	CHECK(socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMP) == -1 && errno == EPROTONOSUPPORT);
 }

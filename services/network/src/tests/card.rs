@@ -23,21 +23,21 @@ fn mac(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, number]
 }
 
-fn ip(number: u8) -> Ipv4Addr {
+pub fn ip(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, number)
 }
 
 /// Machine 1 and machine 2, at 192.0.2.1 and 192.0.2.2.
-struct Ethernet {
-    machines: [Machine; 2],
+pub struct Ethernet {
+    pub machines: [Machine; 2],
     /// All frames that were sent.
-    frames: Vec<Vec<u8>>,
+    pub frames: Vec<Vec<u8>>,
     /// The next frames of this machine are lost, as many as this.
     loses: [usize; 2],
 }
 
 impl Ethernet {
-    fn new() -> Ethernet {
+    pub fn new() -> Ethernet {
         let machines = [1, 2].map(|number| {
             let mut machine = Machine::new(true);
             let address = smoltcp::wire::Ipv4Cidr::new(ip(number), 24);
@@ -50,7 +50,7 @@ impl Ethernet {
     }
 
     /// Carries frames until none is left.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..100_000 {
             let mut moved = false;
             for at in 0..2 {
@@ -73,7 +73,7 @@ impl Ethernet {
         panic!("it never comes to rest");
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub fn pass(&mut self, time: Duration) {
         for machine in &mut self.machines {
             machine.pass(time);
         }
@@ -81,7 +81,7 @@ impl Ethernet {
     }
 
     /// A frame comes to machine 1. Returns what it answers.
-    fn put(&mut self, frame: Vec<u8>) -> Vec<Segment> {
+    pub fn put(&mut self, frame: Vec<u8>) -> Vec<Segment> {
         let machine = &mut self.machines[0];
         machine.stack.wire().unwrap().put(frame);
         machine.settle();

@@ -119,7 +119,7 @@ impl DataSockets for Pipes {
     }
 
     fn make(&mut self, _id: Id, kind: Kind) -> Result<Pipe, Error> {
-        Ok(Pipe { sides: Rc::default(), client: 0, datagrams: kind == Kind::Datagram })
+        Ok(Pipe { sides: Rc::default(), client: 0, datagrams: kind != Kind::Stream })
     }
 
     fn other(&mut self, _id: Id, end: &Pipe) -> Result<Pipe, Error> {

@@ -61,7 +61,7 @@ mod fuchsia {
     /// Opens a socket through the raw protocol: its control channel and its data socket.
     fn open(client: &Channel, kind: Kind) -> Result<Result<(Channel, Socket), Error>, Status> {
         let (control, theirs) = Channel::create()?;
-        let (data, far) = Socket::create(if kind == Kind::Datagram { abi::ZX_SOCKET_DATAGRAM } else { 0 })?;
+        let (data, far) = Socket::create(if kind == Kind::Stream { 0 } else { abi::ZX_SOCKET_DATAGRAM })?;
         let handles = vec![theirs.into_handle(), far.into_handle(), data.duplicate_handle(Rights::SAME_RIGHTS)?];
         Ok(call(client, Request::Open(Family::V4, kind), handles)?.map(|_| (control, data)))
     }

@@ -30,6 +30,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.host-to-system", host_to_system),
         Test::one("network.system-to-host", system_to_host),
         Test::one("network.interfaces", interfaces),
+        Test::one("network.ping", ping),
         Test::one("network.datagrams", datagrams),
         Test::one("network.many-connections", many_connections),
         Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, "virtio-net")),
@@ -100,6 +101,28 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
     let (stdout, _) = super::drivers::output(&capture, 0)?;
     let passed = "test interfaces_of_the_loopback ... ok\nthere is a card\ntest interfaces_of_the_card ... ok\n";
     expect("by C's functions", &stdout.as_str(), &passed)
+}
+
+/// The program `ping`: the loopback, QEMU's gateway, a host that is not there.
+fn ping(context: &Context<'_>) -> Result<()> {
+    let run = |args: &[&str], code: i64| {
+        let mut capture = Capture::new(context.built()?, Path::new("ping"));
+        capture.args = args.iter().map(ToString::to_string).collect();
+        capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+        Ok::<_, anyhow::Error>(super::drivers::output(&capture, code)?.0)
+    };
+    for (host, size, bytes) in [("127.0.0.1", "56", 64), ("::1", "0", 8), ("10.0.2.2", "1000", 1008)] {
+        let stdout = run(&["-c", "3", "-s", size, host], 0)?;
+        for sequence in 1..=3 {
+            expect_part(host, &stdout, &format!("{bytes} bytes from {host}: icmp_seq={sequence} time="))?;
+        }
+        expect_part(host, &stdout, "3 packets transmitted, 3 received, 0% packet loss, time ")?;
+        expect_part(host, &stdout, "rtt min/avg/max = ")?;
+    }
+    let stdout = run(&["-c", "1", "-W", "20", "10.0.2.77"], 1)?;
+    expect_part("a host that is not there", &stdout, "icmp_seq=1 Destination Host Unreachable")?;
+    expect_part("a host that is not there", &stdout, "1 packets transmitted, 0 received, +1 errors, 100% packet loss")?;
+    run(&["-c", "0", "127.0.0.1"], 2).map(drop)
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {

@@ -283,9 +283,9 @@ fn address(dice: &mut Dice) -> SocketAddr {
 }
 
 fn open_socket(dice: &mut Dice) -> Request {
-    let (family, kind) = (dice.pick(&[Family::V4, Family::V6]), dice.pick(&[Kind::Stream, Kind::Datagram]));
+    let (family, kind) = (dice.pick(&[Family::V4, Family::V6]), dice.pick(&[Kind::Stream, Kind::Datagram, Kind::Echo]));
     let message = network_protocol::Request::Open(family, kind).encode(dice.word() as u32);
-    let socket = Some(if kind == Kind::Datagram { abi::ZX_SOCKET_DATAGRAM } else { abi::ZX_SOCKET_STREAM });
+    let socket = Some(if kind == Kind::Stream { abi::ZX_SOCKET_STREAM } else { abi::ZX_SOCKET_DATAGRAM });
     Request { bytes: message.as_bytes().to_vec(), channel: true, socket }
 }
 
