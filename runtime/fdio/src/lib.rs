@@ -26,6 +26,7 @@ mod interfaces;
 mod path;
 #[cfg(test)]
 mod path_tests;
+mod tcp_info;
 
 #[cfg(target_os = "fuchsia")]
 mod address;

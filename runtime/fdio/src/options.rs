@@ -4,12 +4,13 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use abi::ZX_SOCKET_DATAGRAM;
-use network_protocol::{Choice, Request};
+use network_protocol::{Choice, Reply, Request};
 
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
 use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
 use crate::description::Description;
 use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
+use crate::tcp_info;
 
 const SOL_SOCKET: c_int = 1;
 const IPPROTO_IP: c_int = 0;
@@ -33,12 +34,14 @@ enum SocketOption {
     Domain,
     /// `SO_PROTOCOL`
     Protocol,
+    /// `TCP_INFO`, which cannot be set.
+    Information,
     /// Membership in a multicast group: no network here has multicast.
     Group,
 }
 
 fn option(level: c_int, name: c_int) -> Result<SocketOption> {
-    use SocketOption::{Domain, Error, Group, Linger, Number, Protocol, Timeout, Type};
+    use SocketOption::{Domain, Error, Group, Information, Linger, Number, Protocol, Timeout, Type};
     Ok(match (level, name) {
         (SOL_SOCKET, 2) => Number(Choice::ReuseAddress),
         (SOL_SOCKET, 3) => Type,
@@ -55,6 +58,8 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption> {
         (SOL_SOCKET, 38) => Protocol,
         (SOL_SOCKET, 39) => Domain,
         (IPPROTO_TCP, 1) => Number(Choice::NoDelay),
+        (IPPROTO_TCP, 2) => Number(Choice::MaxSegment),
+        (IPPROTO_TCP, 11) => Information,
         (IPPROTO_TCP, 4) => Number(Choice::KeepIdle),
         (IPPROTO_TCP, 5) => Number(Choice::KeepInterval),
         (IPPROTO_TCP, 6) => Number(Choice::KeepCount),
@@ -70,17 +75,23 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption> {
     })
 }
 
-/// The value of an option in C: one or two numbers of four or eight bytes.
+/// The value of an option in C: one or two numbers of four or eight bytes, or a structure.
 struct Value {
-    bytes: [u8; 16],
+    bytes: [u8; tcp_info::SIZE],
     len: usize,
+    /// A caller with less room gets the beginning.
+    can_be_cut: bool,
 }
 
 impl Value {
+    fn new(value: &[u8]) -> Value {
+        let mut bytes = [0; tcp_info::SIZE];
+        bytes[..value.len()].copy_from_slice(value);
+        Value { bytes, len: value.len(), can_be_cut: false }
+    }
+
     fn int(number: c_int) -> Value {
-        let mut bytes = [0; 16];
-        bytes[..4].copy_from_slice(&number.to_ne_bytes());
-        Value { bytes, len: 4 }
+        Value::new(&number.to_ne_bytes())
     }
 
     fn linger(on: bool, seconds: c_int) -> Value {
@@ -94,7 +105,7 @@ impl Value {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&(nanos / 1_000_000_000).to_ne_bytes());
         bytes[8..].copy_from_slice(&(nanos % 1_000_000_000 / 1000).to_ne_bytes());
-        Value { bytes, len: 16 }
+        Value::new(&bytes)
     }
 }
 
@@ -118,6 +129,10 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
             Value::int(if network.address(Request::LocalAddress)?.is_ipv4() { AF_INET } else { AF_INET6 })
         }
         (SocketOption::Protocol, AnySocket::Network(network)) => Value::int(network.choice(Choice::Protocol)? as c_int),
+        (SocketOption::Information, AnySocket::Network(network)) => match network.ask(Request::Information)? {
+            Reply::Information(information) => Value { can_be_cut: true, ..Value::new(&tcp_info::to_c(&information)) },
+            _ => return Err(EINVAL),
+        },
         (SocketOption::Linger, AnySocket::Network(network)) => match network.choice(Choice::Linger)? {
             0 => Value::linger(false, 0),
             seconds => Value::linger(true, (seconds - 1) as c_int),
@@ -125,7 +140,7 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
         (SocketOption::Number(choice), AnySocket::Network(network)) => Value::int(network.choice(choice)? as c_int),
         (SocketOption::Group, _)
         | (
-            SocketOption::Protocol | SocketOption::Linger | SocketOption::Number(_),
+            SocketOption::Protocol | SocketOption::Linger | SocketOption::Information | SocketOption::Number(_),
             AnySocket::Unix(_) | AnySocket::Pair(_),
         ) => {
             return Err(ENOPROTOOPT);
@@ -189,11 +204,12 @@ pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, place:
         }
         // SAFETY: the caller's memory.
         unsafe {
-            if (*len as usize) < value.len {
+            if (*len as usize) < value.len && !value.can_be_cut {
                 return Err(EINVAL);
             }
-            place.cast::<u8>().copy_from_nonoverlapping(value.bytes.as_ptr(), value.len);
-            *len = value.len as u32;
+            let room = value.len.min(*len as usize);
+            place.cast::<u8>().copy_from_nonoverlapping(value.bytes.as_ptr(), room);
+            *len = room as u32;
         }
         Ok(())
     }))

@@ -33,12 +33,14 @@
 extern crate std;
 
 mod card;
+mod information;
 mod message;
 mod name;
 #[cfg(test)]
 mod tests;
 
 pub use card::CardState;
+pub use information::{Information, tcp_state};
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
 pub use name::{Addresses, NAME_MAX, Name};
 
@@ -118,6 +120,8 @@ pub enum Request<'a> {
     Lookup(Name<'a>),
     /// Returns the state of the network card. Over a client's channel (1).
     Card,
+    /// Returns what the service knows about a TCP socket (`TCP_INFO`).
+    Information,
 }
 
 macro_rules! numbered {
@@ -178,12 +182,14 @@ numbered! {
     MulticastHops = 17,
     /// Whether the socket listens; read-only.
     Accepting = 18,
-    /// Size of the receive buffer in bytes; a hint.
+    /// `SO_RCVBUF`: size of the receive buffer in bytes. A connection in packets has it from its beginning.
     ReceiveBuffer = 19,
-    /// Size of the send buffer in bytes; a hint.
+    /// `SO_SNDBUF`: size of the send buffer in bytes. The same.
     SendBuffer = 20,
     /// `SO_PROTOCOL`: the number of the socket's protocol over IP; read-only.
     Protocol = 21,
+    /// `TCP_MAXSEG`: largest segment of TCP in bytes.
+    MaxSegment = 22,
 }
 
 numbered! {

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use crate::{Addresses, CardState, Choice, Error, Family, HEADER, Kind, LONGEST, Name, Request};
+use crate::{Addresses, CardState, Choice, Error, Family, HEADER, Information, Kind, LONGEST, Name, Request};
 
 /// A message that is being encoded. Its first four bytes are the transaction's number, which `zx_channel_call` sets.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,12 @@ impl Reader<'_> {
         let (state, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(CardState::from_bytes(state))
+    }
+
+    fn information(&mut self) -> Option<Information> {
+        let (state, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(Information::from_bytes(state))
     }
 
     /// The rest, if it is addresses.
@@ -136,6 +142,7 @@ impl<'a> Request<'a> {
             Request::Prepare(_) => 11,
             Request::Lookup(_) => 12,
             Request::Card => 13,
+            Request::Information => 14,
         }
     }
 
@@ -163,7 +170,8 @@ impl<'a> Request<'a> {
             }
             Request::Get(choice) => message.word(choice as u32),
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
-            Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress | Request::Card => {}
+            Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
+            Request::Card | Request::Information => {}
         }
         message
     }
@@ -210,6 +218,7 @@ impl<'a> Request<'a> {
             10 => Request::Get(Choice::from_number(reader.word()?)?),
             11 => Request::Prepare(reader.address()?),
             13 => Request::Card,
+            14 => Request::Information,
             12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };
@@ -230,6 +239,8 @@ pub enum Reply {
     Addresses(Addresses),
     /// The state of the network card.
     Card(CardState),
+    /// What the service knows about a TCP socket.
+    Information(Information),
 }
 
 impl Reply {
@@ -253,6 +264,10 @@ impl Reply {
                 message.word(4);
                 message.put(&state.to_bytes());
             }
+            Ok(Reply::Information(information)) => {
+                message.word(5);
+                message.put(&information.to_bytes());
+            }
             Ok(Reply::Done) | Err(_) => {}
         }
         message
@@ -270,6 +285,7 @@ impl Reply {
                     2 => Reply::Value(reader.word()?),
                     3 => Reply::Addresses(reader.addresses()?),
                     4 => Reply::Card(reader.card()?),
+                    5 => Reply::Information(reader.information()?),
                     _ => return None,
                 };
                 reader.end(Ok(reply))

@@ -8,8 +8,8 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::{
-    Addresses, CardState, Choice, Error, Family, Kind, Name, Reply, Request, canonical, decode_header, encode_header,
-    mapped,
+    Addresses, CardState, Choice, Error, Family, Information, Kind, Name, Reply, Request, canonical, decode_header,
+    encode_header, mapped, tcp_state,
 };
 
 fn address() -> impl Strategy<Value = SocketAddr> {
@@ -26,6 +26,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
             .prop_map(|(v4, kind)| Request::Open(if v4 { Family::V4 } else { Family::V6 }, kind)),
         Just(Request::Clone),
         Just(Request::Card),
+        Just(Request::Information),
         Just(Request::Accept),
         Just(Request::LocalAddress),
         Just(Request::PeerAddress),
@@ -101,6 +102,32 @@ fn the_state_of_a_card() {
     };
     for state in [state, CardState { address: None, gateway: Some(ip(9)), ..state }] {
         let reply = Ok(Reply::Card(state));
+        assert_eq!(Reply::decode(Reply::encode(7, reply).as_bytes()), Some(reply));
+    }
+}
+
+#[test]
+fn what_is_known_about_a_connection() {
+    let all = Information {
+        state: tcp_state::CLOSING,
+        timeouts: 2,
+        scales: Some((14, 1)),
+        selective: true,
+        retransmission_timeout: 4,
+        send_segment: 5,
+        receive_segment: 6,
+        in_flight: 7,
+        round_trip: 8,
+        round_trip_variance: 9,
+        congestion_window: 10,
+        retransmissions: 11,
+        unacknowledged: 12,
+        peer_window: 13,
+        receive_space: 14,
+        mtu: u32::MAX,
+    };
+    for information in [all, Information { scales: None, ..all }, Information::default()] {
+        let reply = Ok(Reply::Information(information));
         assert_eq!(Reply::decode(Reply::encode(7, reply).as_bytes()), Some(reply));
     }
 }

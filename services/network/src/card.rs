@@ -13,12 +13,12 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
 use crate::frames::{self, Frame};
-use crate::half_open::{HalfOpen, Ours};
+use crate::half_open::{HalfOpen, Offer, Ours};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Side};
 use crate::ports::{Ends, Id};
 use crate::segments::Segment;
-use crate::socket::{Body, End, Socket, WriteOutcome};
+use crate::socket::{Body, Choices, End, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown};
 use crate::tcp::endpoint;
 use crate::time_wait::TimeWait;
@@ -30,11 +30,9 @@ pub(crate) const DHCP: Id = 0;
 const DHCP_SERVER: u16 = 67;
 const DHCP_CLIENT: u16 = 68;
 /// Bytes of an Ethernet header.
-const ETHERNET_HEADER: usize = 14;
+pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of the headers of a segment: Ethernet, IPv4 and TCP.
 const SEGMENT_HEADERS: usize = 14 + 20 + 20;
-/// The window scale of smoltcp's sockets, by the size of their buffers.
-const SCALE: u8 = 1;
 /// Bytes of the headers of a datagram on the card: Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 
@@ -145,16 +143,20 @@ impl Card {
         (hasher.finish() as i32).wrapping_add(clock as i32)
     }
 
-    /// What this side says in answers to connection requests: the same as smoltcp's sockets.
-    fn ours(&self) -> Ours {
-        let max_segment = (self.link.wire.mtu() - SEGMENT_HEADERS) as u16;
-        Ours { mac: self.mac, window: u16::MAX, max_segment, scale: SCALE }
+    /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets.
+    fn offer(&self, choices: &Choices) -> Offer {
+        let longest = (self.link.wire.mtu() - SEGMENT_HEADERS) as u16;
+        let bits = u32::BITS - choices.receive_buffer.leading_zeros();
+        Offer {
+            window: u16::try_from(choices.receive_buffer).unwrap_or(u16::MAX),
+            max_segment: choices.max_segment.map_or(longest, |limit| limit.min(longest)),
+            scale: bits.saturating_sub(u16::BITS) as u8,
+        }
     }
 
     /// Repeats answers to connection requests.
     pub(crate) fn repeat_answers(&mut self, now: Instant) {
-        let ours = self.ours();
-        for answer in self.half_open.due(ours, now) {
+        for answer in self.half_open.due(self.mac, now) {
             self.link.wire.send(answer.write());
         }
     }
@@ -164,8 +166,8 @@ impl Card {
         let Some(segment) = self.link.wire.next().and_then(Segment::read) else { return WithoutSocket::Done };
         self.time_wait.expire(now);
         if self.half_open.has(&segment) {
-            if let Some((syn, our_seq)) = self.half_open.acknowledged(&segment) {
-                return WithoutSocket::Opens { segment, syn, our_seq };
+            if let Some((syn, our_seq, offer)) = self.half_open.acknowledged(&segment) {
+                return WithoutSocket::Opens { segment, syn, our_seq, offer };
             }
             if segment.control == TcpControl::Rst {
                 self.half_open.reset(&segment);
@@ -374,8 +376,8 @@ impl<W: DataSockets> Stack<W> {
                         self.lose_frame();
                         return true;
                     }
-                    WithoutSocket::Opens { segment, syn, our_seq } => {
-                        let Some(id) = self.opened(&segment, &syn, our_seq) else {
+                    WithoutSocket::Opens { segment, syn, our_seq, offer } => {
+                        let Some(id) = self.opened(&segment, &syn, our_seq, offer) else {
                             self.lose_frame();
                             return true;
                         };
@@ -418,13 +420,14 @@ impl<W: DataSockets> Stack<W> {
             return Asked::Answered;
         }
         let Some(listener) = self.ports.listener(to) else { return Asked::ByNobody };
-        let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get(&listener) else {
+        let Some(Socket { body: Body::Listener(queue), choices, .. }) = self.sockets.get(&listener) else {
             return Asked::ByNobody;
         };
         // Without room the peer will repeat its request.
         if queue.has_room() {
             let our_seq = card.initial_number(to, from, self.now);
-            let answer = card.half_open.syn(&syn, card.ours(), our_seq, self.now);
+            let ours = Ours { mac: card.mac, offer: card.offer(choices) };
+            let answer = card.half_open.syn(&syn, ours, our_seq, self.now);
             card.link.wire.send(answer.write());
         } else {
             card.counts.no_room += 1;
@@ -437,14 +440,21 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// A segment opens a connection (half-open connections, step 3). Returns its new socket, for which the frame is.
-    fn opened(&mut self, segment: &Segment, syn: &Segment, our_seq: i32) -> Option<Id> {
+    fn opened(&mut self, segment: &Segment, syn: &Segment, our_seq: i32, offer: Offer) -> Option<Id> {
+        let listener = self.ports.listener(segment.to.into()).and_then(|id| self.sockets.get(&id))?;
+        let card = self.card.as_mut()?;
+        // Another listener, with other buffers, has taken the place of the one that was asked.
+        if card.offer(&listener.choices) != offer {
+            card.half_open.remove(segment);
+            return None;
+        }
         // Without room in the listener's queue, the peer sends again.
         let id = self.arrive(segment.from.into(), segment.to.into(), Side::Card)?;
         let (card, packets) = (self.card.as_mut()?, self.packets.get_mut(&id)?);
         packets.socket::<tcp::Socket<'static>>().set_initial_sequence_number(our_seq);
         card.link.wire.put_first(syn.write());
         packets.receive(&mut card.link, self.now);
-        packets.socket::<tcp::Socket<'static>>().set_answered(card.ours().window);
+        packets.socket::<tcp::Socket<'static>>().set_answered(offer.window);
         card.half_open.remove(segment);
         Some(id)
     }
@@ -624,7 +634,7 @@ pub(crate) fn is_usable(ip: IpAddr) -> bool {
 /// What a segment of a connection without a socket means.
 enum WithoutSocket {
     /// It opens a half-open connection, whose request was `syn`.
-    Opens { segment: Segment, syn: Segment, our_seq: i32 },
+    Opens { segment: Segment, syn: Segment, our_seq: i32, offer: Offer },
     /// It was handled, or is dropped.
     Done,
     /// No such connection is known: smoltcp answers it with a reset.

@@ -4,12 +4,14 @@ use network_protocol::{Choice, ERROR, Error, Family, Kind};
 use smoltcp::socket::tcp;
 
 use crate::ports::Id;
-use crate::socket::{Body, End, Flow, Socket, Transport};
+use crate::socket::{BUFFERS, Body, End, Flow, Socket, Transport};
 use crate::stack::{DataSockets, Stack};
 use crate::tcp::apply;
 
-/// Capacity of a data socket: the reported buffer size, which cannot be changed.
+/// Capacity of a data socket: the buffer size of datagrams and of direct connections, which cannot be changed.
 const HELD: u32 = 256 << 10;
+/// The limits on the size of segments that a client can set, as on Linux.
+const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
 impl<W: DataSockets> Stack<W> {
     pub(crate) fn set_choice(&mut self, id: Id, choice: Choice, value: u32) -> Result<(), Error> {
@@ -40,8 +42,18 @@ impl<W: DataSockets> Stack<W> {
             Choice::MulticastLoopV6 => choices.loop_v6 = on,
             Choice::MulticastTtl => choices.group_ttl = hops?,
             Choice::MulticastHops => choices.group_hops = hops?,
-            // These are only hints.
-            Choice::ReceiveBuffer | Choice::SendBuffer => {}
+            // There is one size.
+            Choice::ReceiveBuffer | Choice::SendBuffer if socket.kind != Kind::Stream => {}
+            Choice::MaxSegment if socket.kind != Kind::Stream => return Err(Error::NoOption),
+            // A connection has its buffers from its beginning, and a listener says in its answers what they are.
+            Choice::ReceiveBuffer | Choice::SendBuffer | Choice::MaxSegment if !matches!(socket.body, Body::Fresh) => {
+                return Err(Error::Invalid);
+            }
+            Choice::ReceiveBuffer => choices.receive_buffer = value.clamp(*BUFFERS.start(), *BUFFERS.end()),
+            Choice::SendBuffer => choices.send_buffer = value.clamp(*BUFFERS.start(), *BUFFERS.end()),
+            Choice::MaxSegment if value == 0 => choices.max_segment = None,
+            Choice::MaxSegment if SEGMENTS.contains(&value) => choices.max_segment = Some(value as u16),
+            Choice::MaxSegment => return Err(Error::Invalid),
             Choice::Error | Choice::Accepting | Choice::Protocol => return Err(Error::NoOption),
         }
         if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, .. }), choices, .. } = socket
@@ -81,7 +93,10 @@ impl<W: DataSockets> Stack<W> {
             Choice::MulticastTtl => choices.group_ttl.into(),
             Choice::MulticastHops => choices.group_hops.into(),
             Choice::Accepting => matches!(socket.body, Body::Listener(_)).into(),
+            Choice::ReceiveBuffer if in_packets(socket) => choices.receive_buffer,
+            Choice::SendBuffer if in_packets(socket) => choices.send_buffer,
             Choice::ReceiveBuffer | Choice::SendBuffer => HELD,
+            Choice::MaxSegment => return self.max_segment(id),
             Choice::Protocol => match (socket.kind, socket.family) {
                 (Kind::Stream, _) => 6,
                 (Kind::Datagram, _) => 17,
@@ -89,5 +104,14 @@ impl<W: DataSockets> Stack<W> {
                 (Kind::Echo, Family::V6) => 58,
             },
         })
+    }
+}
+
+/// Whether it is a connection in packets, or can become one.
+fn in_packets<E>(socket: &Socket<E>) -> bool {
+    match &socket.body {
+        Body::Fresh | Body::Listener(_) => true,
+        Body::Flow(flow) => flow.way == Transport::Packets,
+        Body::Datagrams(_) => false,
     }
 }

@@ -36,6 +36,7 @@ struct Record {
     max_segment: u16,
     scale: Option<u8>,
     selective: bool,
+    offer: Offer,
     /// Distinguishes this record in the queues from an earlier one with the same addresses.
     number: u32,
 }
@@ -56,6 +57,13 @@ pub struct HalfOpen {
 pub struct Ours {
     /// The card's hardware address.
     pub mac: EthernetAddress,
+    /// What the listener's options say.
+    pub offer: Offer,
+}
+
+/// What our answers say about a listener's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
     /// The receive window.
     pub window: u16,
     /// The largest segment in bytes.
@@ -71,7 +79,7 @@ impl HalfOpen {
         if let Some(record) = self.records.get(&key)
             && record.seq == syn.seq
         {
-            return answer(key, record, ours);
+            return answer(key, record, ours.mac);
         }
         self.last = self.last.wrapping_add(1);
         let record = Record {
@@ -81,6 +89,7 @@ impl HalfOpen {
             max_segment: syn.options.max_segment.unwrap_or(0),
             scale: syn.options.scale,
             selective: syn.options.selective,
+            offer: ours.offer,
             number: self.last,
         };
         self.records.insert(key, record);
@@ -95,7 +104,7 @@ impl HalfOpen {
         while self.repeats[0].len() > 2 * MOST {
             self.repeats[0].pop_front();
         }
-        answer(key, &record, ours)
+        answer(key, &record, ours.mac)
     }
 
     /// The segment's connection is half-open.
@@ -103,9 +112,9 @@ impl HalfOpen {
         self.records.contains_key(&(segment.from, segment.to))
     }
 
-    /// Step 3, first part: whether the segment acknowledges our answer. Returns the SYN of step 1, and our sequence
-    /// number.
-    pub fn acknowledged(&self, segment: &Segment) -> Option<(Segment, i32)> {
+    /// Step 3, first part: whether the segment acknowledges our answer. Returns the SYN of step 1, our sequence
+    /// number, and what our answer said.
+    pub fn acknowledged(&self, segment: &Segment) -> Option<(Segment, i32, Offer)> {
         let record = self.records.get(&(segment.from, segment.to))?;
         let follows = segment.seq == record.seq.wrapping_add(1) && segment.ack == Some(record.our_seq.wrapping_add(1));
         if !follows || matches!(segment.control, TcpControl::Rst | TcpControl::Syn) {
@@ -123,7 +132,7 @@ impl HalfOpen {
             len: 0,
             ..*segment
         };
-        Some((syn, record.our_seq))
+        Some((syn, record.our_seq, record.offer))
     }
 
     /// Step 4: the connection has a socket, or its peer has reset it.
@@ -140,7 +149,7 @@ impl HalfOpen {
     }
 
     /// Step 2: the answers that are due. After the last one the record goes.
-    pub fn due(&mut self, ours: Ours, now: Instant) -> Vec<Segment> {
+    pub fn due(&mut self, mac: EthernetAddress, now: Instant) -> Vec<Segment> {
         let mut answers = Vec::new();
         for stage in 0..REPEATS.len() {
             while let Some((at, key, number)) = self.repeats[stage].front().copied()
@@ -150,7 +159,7 @@ impl HalfOpen {
                 let Some(record) = self.records.get(&key).filter(|record| record.number == number) else { continue };
                 match self.repeats.get_mut(stage + 1) {
                     Some(next) => {
-                        answers.push(answer(key, record, ours));
+                        answers.push(answer(key, record, mac));
                         next.push_back((now + REPEATS[stage + 1], key, number));
                     }
                     None => self.forget(key, number),
@@ -184,18 +193,18 @@ impl HalfOpen {
     }
 }
 
-fn answer((peer, here): Key, record: &Record, ours: Ours) -> Segment {
+fn answer((peer, here): Key, record: &Record, mac: EthernetAddress) -> Segment {
     Segment {
-        macs: [ours.mac, record.mac],
+        macs: [mac, record.mac],
         from: here,
         to: peer,
         seq: record.our_seq,
         ack: Some(record.seq.wrapping_add(1)),
         control: TcpControl::Syn,
-        window: ours.window,
+        window: record.offer.window,
         options: Options {
-            max_segment: Some(ours.max_segment),
-            scale: record.scale.map(|_| ours.scale),
+            max_segment: Some(record.offer.max_segment),
+            scale: record.scale.map(|_| record.offer.scale),
             selective: record.selective,
         },
         len: 0,

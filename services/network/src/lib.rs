@@ -13,6 +13,8 @@ mod choices;
 mod echo;
 pub mod frames;
 mod half_open;
+pub mod hosts;
+mod information;
 pub mod lookup;
 mod packets;
 pub mod ports;

@@ -43,8 +43,8 @@ pub(crate) struct Packets {
     handle: SocketHandle,
     /// Its interface.
     pub side: Side,
-    /// The program that its buffers are charged to.
-    pub charged: Option<Program>,
+    /// The program that its buffers are charged to, and how much.
+    pub charged: Option<(Program, u64)>,
     /// Its entry among the timers.
     timer: Option<Instant>,
     /// It waits for a neighbour's hardware address.

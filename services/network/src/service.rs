@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use network::card::Addressing;
+use network::hosts::Hosts;
 use network::lookup::{LOOKUPS, LookupId};
 use network::ports::{Id, Numbered};
 use network::stack::Stack;
@@ -82,6 +83,7 @@ struct Service {
     stack: Stack<Sockets>,
     card: Option<CardSession>,
     addressing: Addressing,
+    hosts: Hosts,
     /// Until then, sockets wait for the card's address. `None`: they do not wait any more.
     settles: Option<MonotonicInstant>,
     /// Clients' channels with requests that wait for that.
@@ -111,7 +113,13 @@ pub fn run() -> Result<(), String> {
     zx::cprng_draw(&mut seed);
     // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
-    let addressing = Addressing::parse(std::env::args().skip(1).filter(|argument| argument != "packets"))?;
+    let (mut hosts, mut others) = (Hosts::default(), Vec::new());
+    for argument in std::env::args().skip(1).filter(|argument| argument != "packets") {
+        if !hosts.add(&argument)? {
+            others.push(argument);
+        }
+    }
+    let addressing = Addressing::parse(others.into_iter())?;
     let mut stack = Stack::new(Sockets(port.clone()), seed, now(), direct);
     stack.limit_buffers(zx::system_get_physmem() / 4);
     let card = CardSession::new(port.clone());
@@ -120,6 +128,7 @@ pub fn run() -> Result<(), String> {
         early: Vec::new(),
         card,
         addressing,
+        hosts,
         frames: false,
         port,
         clients,
@@ -344,6 +353,9 @@ impl Service {
             (control.holder, request, &handles)
         {
             self.watch(&control.end, key(number, CONTROL))?;
+            if let Some(found) = self.hosts.find(name) {
+                return control.end.write(Reply::encode(transaction, Ok(Reply::Addresses(found))).as_bytes(), []);
+            }
             return match self.look_up(number, transaction, control.program, name) {
                 Ok(()) => Ok(()),
                 Err(error) => control.end.write(Reply::encode(transaction, Err(error)).as_bytes(), []),

@@ -51,6 +51,11 @@ pub trait End {
     fn watch_writable(&mut self);
 }
 
+/// Size of a smoltcp buffer in bytes, if the client does not set it. The data socket holds more.
+pub const BUFFER: usize = 64 << 10;
+/// The sizes that a client can set.
+pub const BUFFERS: std::ops::RangeInclusive<u32> = 4 << 10..=256 << 10;
+
 /// Socket options. They are applied to smoltcp when they are set and when a connection begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Choices {
@@ -84,6 +89,12 @@ pub struct Choices {
     pub group_ttl: u8,
     /// Multicast hop limit, IPv6.
     pub group_hops: u8,
+    /// Size of the receive buffer of a connection in packets.
+    pub receive_buffer: u32,
+    /// Size of the send buffer of a connection in packets.
+    pub send_buffer: u32,
+    /// Limit on the segments of a connection in packets, if there is one.
+    pub max_segment: Option<u16>,
 }
 
 impl Default for Choices {
@@ -104,6 +115,9 @@ impl Default for Choices {
             loop_v6: true,
             group_ttl: 1,
             group_hops: 1,
+            receive_buffer: BUFFER as u32,
+            send_buffer: BUFFER as u32,
+            max_segment: None,
         }
     }
 }

@@ -21,8 +21,7 @@ use crate::frames::{self, Frame};
 use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
 use crate::ports::{Binding, Ends, Id, Numbered, Ports};
-use crate::socket::{Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
-use crate::tcp::BUFFER;
+use crate::socket::{BUFFER, Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::wire::Wire;
 
 /// Maximum number of sockets.
@@ -33,6 +32,10 @@ pub const SOCKETS_OF_PROGRAM: usize = 1024;
 pub const HOLDERS: u32 = 64;
 /// Maximum length of a listener's queue.
 const BACKLOG: u32 = 1024;
+/// Bytes of the buffers of connections that are charged together.
+const UNIT: usize = 1 << 10;
+/// Units of a connection whose client has not set the sizes.
+const UNITS: u64 = (2 * BUFFER / UNIT) as u64;
 /// Maximum number of turns of sockets in one poll, before the service reads its port again.
 pub const STEPS: usize = 32;
 
@@ -95,7 +98,7 @@ pub struct Stack<W: DataSockets> {
     /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
     ledger: Ledger,
-    /// Connections in packets: their buffers are the service's.
+    /// Connections in packets: their buffers are the service's, in units of [`UNIT`].
     connections: Ledger,
     last: Id,
 }
@@ -135,24 +138,32 @@ impl<W: DataSockets> Stack<W> {
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
             ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
-            connections: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
+            connections: Ledger::new(SOCKETS as u64 * UNITS, SOCKETS_OF_PROGRAM as u64 * UNITS),
             last: DNS,
         }
     }
 
     /// Sets the memory for the buffers of connections in packets, in bytes.
     pub fn limit_buffers(&mut self, bytes: u64) {
-        let most = (bytes / (2 * BUFFER) as u64).min(SOCKETS as u64);
-        self.connections = Ledger::new(most, SOCKETS_OF_PROGRAM as u64);
+        let most = (bytes / UNIT as u64).min(SOCKETS as u64 * UNITS);
+        self.connections = Ledger::new(most, SOCKETS_OF_PROGRAM as u64 * UNITS);
     }
 
     /// Adds the smoltcp socket of a connection. Returns whether there is memory for its buffers.
-    pub(crate) fn add_connection(&mut self, id: Id, program: Program, make: impl FnOnce() -> Packets) -> bool {
-        if !self.connections.take(program, 1) {
+    pub(crate) fn add_connection(
+        &mut self,
+        id: Id,
+        program: Program,
+        choices: &Choices,
+        make: impl FnOnce() -> Packets,
+    ) -> bool {
+        let buffers = u64::from(choices.receive_buffer) + u64::from(choices.send_buffer);
+        let units = buffers.div_ceil(UNIT as u64);
+        if !self.connections.take(program, units) {
             return false;
         }
         let mut packets = make();
-        packets.charged = Some(program);
+        packets.charged = Some((program, units));
         self.packets.insert(id, packets);
         true
     }
@@ -298,6 +309,7 @@ impl<W: DataSockets> Stack<W> {
             Request::PeerAddress => self.peer_address(id).map(Reply::Address),
             Request::Set(choice, value) => self.set_choice(id, choice, value).map(done),
             Request::Get(choice) => self.choice(id, choice).map(Reply::Value),
+            Request::Information => self.information(id).map(Reply::Information),
             Request::Prepare(address) => self.prepare(id, address).map(done),
             Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) | Request::Card => {
                 Err(Error::Malformed)
@@ -559,8 +571,8 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn drop_packets(&mut self, id: Id) {
         if let Some(mut packets) = self.packets.remove(&id) {
             packets.set_timer(None, id, &mut self.timers);
-            if let Some(program) = packets.charged {
-                self.connections.give(program, 1);
+            if let Some((program, units)) = packets.charged {
+                self.connections.give(program, units);
             }
             if let Some(card) = &mut self.card {
                 card.forget(id);

@@ -12,8 +12,6 @@ use crate::ports::{self, Ends, Id};
 use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transport, WriteOutcome};
 use crate::stack::{DataSockets, Expected, STEPS, Source, Stack};
 
-/// Size of a smoltcp buffer in each direction in bytes. The data socket holds more.
-pub(crate) const BUFFER: usize = 64 << 10;
 /// Timeout of a connection attempt to a silent peer.
 const SILENCE: Duration = Duration::from_secs(120);
 /// Maximum time in which a connection without a client may send its remaining data.
@@ -31,7 +29,9 @@ enum Place {
 
 impl<W: DataSockets> Stack<W> {
     fn make_tcp(choices: &Choices, peer: SocketAddr, side: Side) -> tcp::Socket<'static> {
-        let mut tcp = tcp::Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
+        let buffer = |len: u32| SocketBuffer::new(vec![0; len as usize]);
+        let mut tcp = tcp::Socket::new(buffer(choices.receive_buffer), buffer(choices.send_buffer));
+        tcp.set_max_segment_size(choices.max_segment);
         if side == Side::Loop {
             // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
             tcp.set_ack_delay(None);
@@ -90,7 +90,7 @@ impl<W: DataSockets> Stack<W> {
             (Side::Card, None) => return Err(Error::Unreachable),
         };
         tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
-        if !self.add_connection(id, program, || Packets::new(tcp, side)) {
+        if !self.add_connection(id, program, &choices, || Packets::new(tcp, side)) {
             return Err(Error::NoMemory);
         }
         self.flows.insert(Ends(local, to), id);
@@ -262,7 +262,7 @@ impl<W: DataSockets> Stack<W> {
         let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
         let id = self.add(program, family, stream, Body::Flow(flow), Source::Here).ok()?;
-        if !self.add_connection(id, program, || Packets::new(tcp, side)) {
+        if !self.add_connection(id, program, &choices, || Packets::new(tcp, side)) {
             self.remove(id);
             return None;
         }

@@ -5,6 +5,7 @@ mod checksum;
 mod dhcp;
 mod echo;
 mod machine;
+mod options;
 mod patterns;
 
 use std::net::SocketAddr;

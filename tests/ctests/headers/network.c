@@ -9,7 +9,9 @@
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
 #include <resolv.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -196,4 +198,95 @@ TEST(icmp_echo_of_the_loopback)
 	CHECK(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) == -1 && errno == EOPNOTSUPP);
 	CHECK(socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMPV6) == -1 && errno == EPROTONOSUPPORT);
 	CHECK(socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMP) == -1 && errno == EPROTONOSUPPORT);
+}
+
+// The value of an option, or -1.
+static int option(int fd, int level, int name)
+{
+	int value = 0;
+	socklen_t size = sizeof value;
+	return getsockopt(fd, level, name, &value, &size) || size != sizeof value ? -1 : value;
+}
+
+TEST(tcp_options_of_the_loopback)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct tcp_info info;
+	socklen_t size = sizeof address;
+	int value = 8192, listens = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(!setsockopt(listens, SOL_SOCKET, SO_RCVBUF, &value, sizeof value));
+	CHECK_INT(option(listens, SOL_SOCKET, SO_RCVBUF), 8192);
+	CHECK_INT(option(listens, SOL_SOCKET, SO_SNDBUF), 65536);
+	value = 500;
+	CHECK(!setsockopt(listens, IPPROTO_TCP, TCP_MAXSEG, &value, sizeof value));
+	CHECK_INT(option(listens, IPPROTO_TCP, TCP_MAXSEG), 500);
+	value = 87;
+	errno = 0;
+	CHECK(setsockopt(listens, IPPROTO_TCP, TCP_MAXSEG, &value, sizeof value) == -1 && errno == EINVAL);
+	CHECK(!bind(listens, (void *)&address, sizeof address) && !listen(listens, 1));
+	CHECK(!getsockname(listens, (void *)&address, &size) && !connect(out, (void *)&address, size));
+	// A connection within the machine has the size of its data socket, and segments of the loopback's.
+	errno = 0;
+	CHECK(setsockopt(out, SOL_SOCKET, SO_SNDBUF, &value, sizeof value) == -1 && errno == EINVAL);
+	CHECK_INT(option(out, SOL_SOCKET, SO_SNDBUF), 256 << 10);
+	CHECK_INT(option(out, IPPROTO_TCP, TCP_MAXSEG), 65495);
+	for (int i = 0; i < 2; i++) {
+		size = sizeof info;
+		memset(&info, 0x55, sizeof info);
+		CHECK(!getsockopt(i ? out : listens, IPPROTO_TCP, TCP_INFO, &info, &size) && size == sizeof info);
+		CHECK_INT(info.tcpi_state, i ? TCP_ESTABLISHED : TCP_LISTEN);
+		CHECK_INT(info.tcpi_rtt, 0);
+		CHECK_INT(info.tcpi_snd_wnd, 0);
+	}
+	// A caller that knows fewer fields gets these.
+	size = 8;
+	memset(&info, 0x55, sizeof info);
+	CHECK(!getsockopt(out, IPPROTO_TCP, TCP_INFO, &info, &size) && size == 8 && info.tcpi_rto == 0x55555555);
+	errno = 0;
+	CHECK(setsockopt(out, IPPROTO_TCP, TCP_INFO, &info, sizeof info) == -1 && errno == ENOPROTOOPT);
+	int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+	errno = 0;
+	CHECK(getsockopt(datagrams, IPPROTO_TCP, TCP_INFO, &info, &size) == -1 && errno == ENOPROTOOPT);
+	value = 4096;
+	CHECK(!setsockopt(datagrams, SOL_SOCKET, SO_RCVBUF, &value, sizeof value));
+	CHECK_INT(option(datagrams, SOL_SOCKET, SO_RCVBUF), 256 << 10);
+	close(datagrams);
+	close(out);
+	close(listens);
+}
+
+// `network.options` runs this in a machine with a card. Behind it, a server at this port sends back what it gets.
+TEST(card_tcp_options)
+{
+	const char *port = getenv("ECHO_PORT");
+	if (!port)
+		return;
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
+	struct tcp_info info;
+	socklen_t size = sizeof info;
+	int value = 16384, fd = socket(AF_INET, SOCK_STREAM, 0);
+	char bytes[20000] = { 1, 2, 3 }, back[sizeof bytes];
+	inet_aton("10.0.2.2", &address.sin_addr);
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof value));
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &value, sizeof value));
+	value = 700;
+	CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &value, sizeof value));
+	CHECK(!connect(fd, (void *)&address, sizeof address));
+	CHECK_INT(option(fd, SOL_SOCKET, SO_RCVBUF), 16384);
+	CHECK_INT(option(fd, SOL_SOCKET, SO_SNDBUF), 16384);
+	CHECK_INT(option(fd, IPPROTO_TCP, TCP_MAXSEG), 700);
+	errno = 0;
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof value) == -1 && errno == EINVAL);
+	CHECK(send(fd, bytes, sizeof bytes, 0) == sizeof bytes);
+	CHECK(recv(fd, back, sizeof back, MSG_WAITALL) == sizeof back && !memcmp(bytes, back, sizeof back));
+	CHECK(!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) && size == sizeof info);
+	CHECK_INT(info.tcpi_state, TCP_ESTABLISHED);
+	CHECK_INT(info.tcpi_snd_mss, 700);
+	CHECK_INT(info.tcpi_advmss, 700);
+	CHECK_INT(info.tcpi_rcv_space, 16384);
+	CHECK_INT(info.tcpi_pmtu, 1500);
+	CHECK(info.tcpi_snd_cwnd > 1 && info.tcpi_rto >= 1000 && info.tcpi_snd_wnd);
+	CHECK(!shutdown(fd, SHUT_WR) && recv(fd, back, 1, 0) == 0);
+	printf("there is a server\n");
+	close(fd);
 }

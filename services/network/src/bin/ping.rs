@@ -2,6 +2,8 @@
 //!
 //! `ping [-c COUNT] [-s SIZE] [-W SECONDS] HOST`. Exit code 0: there was an answer. 1: there was none. 2: anything else.
 #![forbid(unsafe_code)]
+// On the build host only its tests use the rest.
+#![cfg_attr(not(target_os = "fuchsia"), allow(dead_code))]
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -273,10 +275,9 @@ mod here {
 mod here {
     use std::net::IpAddr;
 
-    use super::{Options, Statistics, answer, request};
+    use super::{Options, Statistics};
 
-    pub fn run(options: &Options, to: IpAddr) -> Result<Statistics, String> {
-        let _ = answer(&request(to, 1, options.size), options.size);
+    pub fn run(_: &Options, _: IpAddr) -> Result<Statistics, String> {
         Err("this is a program of a Hafnon system".to_owned())
     }
 }

@@ -17,7 +17,7 @@ use crate::ports::Id;
 use crate::segments::{Options, Segment};
 
 const FRAME: usize = 1514;
-const PORT: u16 = 80;
+pub const PORT: u16 = 80;
 
 fn mac(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, number]
@@ -33,7 +33,7 @@ pub struct Ethernet {
     /// All frames that were sent.
     pub frames: Vec<Vec<u8>>,
     /// The next frames of this machine are lost, as many as this.
-    loses: [usize; 2],
+    pub loses: [usize; 2],
 }
 
 impl Ethernet {
@@ -126,7 +126,7 @@ fn rests(machine: &Machine) -> bool {
 }
 
 /// A segment from a machine that is not there, to machine 1.
-fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpControl) -> Segment {
+pub fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpControl) -> Segment {
     Segment {
         macs: [EthernetAddress(mac(9)), EthernetAddress(mac(1))],
         from,

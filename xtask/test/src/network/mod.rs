@@ -31,6 +31,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.system-to-host", system_to_host),
         Test::one("network.interfaces", interfaces),
         Test::one("network.ping", ping),
+        Test::one("network.options", options),
+        Test::one("network.static-names", static_names),
         Test::one("network.datagrams", datagrams),
         Test::one("network.many-connections", many_connections),
         Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, "virtio-net")),
@@ -123,6 +125,40 @@ fn ping(context: &Context<'_>) -> Result<()> {
     expect_part("a host that is not there", &stdout, "icmp_seq=1 Destination Host Unreachable")?;
     expect_part("a host that is not there", &stdout, "1 packets transmitted, 0 received, +1 errors, 100% packet loss")?;
     run(&["-c", "0", "127.0.0.1"], 2).map(drop)
+}
+
+/// Options of a connection over the card: a C program, and a server on the host that sends back what it gets.
+fn options(context: &Context<'_>) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
+    let port = listener.local_addr()?.port();
+    Watcher::none().start("echo", move || {
+        if let Ok((stream, _)) = listener.accept() {
+            let _ = std::io::copy(&mut &stream, &mut &stream);
+        }
+    })?;
+    let program = crate::c::program(context, "headers")?;
+    let mut capture = Capture::new(context.built()?, &program);
+    capture.args = vec!["card_".to_owned()];
+    capture.variables = vec![("ECHO_PORT".to_owned(), port.to_string())];
+    capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+    let (stdout, _) = super::drivers::output(&capture, 0)?;
+    expect("standard output", &stdout.as_str(), &"there is a server\ntest card_tcp_options ... ok\n")
+}
+
+/// Names of hosts in the service's arguments, without a card.
+fn static_names(context: &Context<'_>) -> Result<()> {
+    let mut built = context.built()?.clone();
+    let service = built.services.iter_mut().find(|known| known.service.name == "network");
+    let arguments = &mut service.context("there is no network service")?.service.arguments;
+    arguments.extend(["host=static.example=127.0.0.5", "host=other.example=192.0.2.7"].map(str::to_owned));
+    let run = |name: &str, code: i64| {
+        let mut capture = Capture::new(&built, Path::new("ping"));
+        capture.args = ["-c", "1", name].map(str::to_owned).into();
+        super::drivers::output(&capture, code)
+    };
+    expect_part("a name", &run("Static.example", 0)?.0, "PING Static.example (127.0.0.5) 56(84) bytes of data.\n")?;
+    expect_part("an address without a way", &run("other.example", 2)?.1, "ping: Network is unreachable")?;
+    expect_part("another name", &run("example", 2)?.1, "Try again")
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {
