@@ -12,6 +12,7 @@ const IFF_UP: u32 = 0x1;
 const IFF_BROADCAST: u32 = 0x2;
 const IFF_LOOPBACK: u32 = 0x8;
 const IFF_RUNNING: u32 = 0x40;
+const IFF_MULTICAST: u32 = 0x1000;
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub fn all(card: Option<&CardState>) -> Vec<Interface> {
     let card = card.map(|card| Interface {
         name: "net0",
         index: 2,
-        flags: IFF_UP | IFF_RUNNING | IFF_BROADCAST,
+        flags: IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST,
         addresses: card.address.into_iter().map(|(ip, prefix)| of_card(ip, prefix)).collect(),
     });
     core::iter::once(loopback).chain(card).collect()

@@ -1,16 +1,18 @@
 //! `getsockopt` and `setsockopt`. Timeouts are part of the open description; the network service has the other options.
 
 use core::ffi::{c_int, c_void};
+use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::Ordering;
 
 use abi::ZX_SOCKET_DATAGRAM;
 use network_protocol::{Choice, Reply, Request};
 
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
-use crate::c::{self, EFAULT, EINVAL, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
+use crate::c::{self, EADDRNOTAVAIL, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
 use crate::description::Description;
 use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
 use crate::tcp_info;
+use crate::{interfaces, network};
 
 const SOL_SOCKET: c_int = 1;
 const IPPROTO_IP: c_int = 0;
@@ -36,12 +38,18 @@ enum SocketOption {
     Protocol,
     /// `TCP_INFO`, which cannot be set.
     Information,
-    /// Membership in a multicast group: no network here has multicast.
-    Group,
+    /// `IP_ADD_MEMBERSHIP` (true) or `IP_DROP_MEMBERSHIP` (false).
+    Group(bool),
+    /// `IP_MULTICAST_IF`
+    GroupInterface,
+    /// Membership in an IPv6 group: no network here has these.
+    GroupV6,
 }
 
 fn option(level: c_int, name: c_int) -> Result<SocketOption> {
-    use SocketOption::{Domain, Error, Group, Information, Linger, Number, Protocol, Timeout, Type};
+    use SocketOption::{
+        Domain, Error, Group, GroupInterface, GroupV6, Information, Linger, Number, Protocol, Timeout, Type,
+    };
     Ok(match (level, name) {
         (SOL_SOCKET, 2) => Number(Choice::ReuseAddress),
         (SOL_SOCKET, 3) => Type,
@@ -66,7 +74,10 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption> {
         (IPPROTO_IP, 2) => Number(Choice::Ttl),
         (IPPROTO_IP, 33) => Number(Choice::MulticastTtl),
         (IPPROTO_IP, 34) => Number(Choice::MulticastLoop),
-        (IPPROTO_IP, 35 | 36) | (IPPROTO_IPV6, 20 | 21) => Group,
+        (IPPROTO_IP, 32) => GroupInterface,
+        (IPPROTO_IP, 35) => Group(true),
+        (IPPROTO_IP, 36) => Group(false),
+        (IPPROTO_IPV6, 20 | 21) => GroupV6,
         (IPPROTO_IPV6, 16) => Number(Choice::Hops),
         (IPPROTO_IPV6, 18) => Number(Choice::MulticastHops),
         (IPPROTO_IPV6, 19) => Number(Choice::MulticastLoopV6),
@@ -138,7 +149,11 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
             seconds => Value::linger(true, (seconds - 1) as c_int),
         },
         (SocketOption::Number(choice), AnySocket::Network(network)) => Value::int(network.choice(choice)? as c_int),
-        (SocketOption::Group, _)
+        (SocketOption::GroupInterface, AnySocket::Network(network)) => {
+            Value::new(&network.choice(Choice::MulticastInterface)?.to_be_bytes())
+        }
+        (SocketOption::Group(_) | SocketOption::GroupV6, _)
+        | (SocketOption::GroupInterface, AnySocket::Unix(_) | AnySocket::Pair(_))
         | (
             SocketOption::Protocol | SocketOption::Linger | SocketOption::Information | SocketOption::Number(_),
             AnySocket::Unix(_) | AnySocket::Pair(_),
@@ -146,6 +161,23 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
             return Err(ENOPROTOOPT);
         }
     })
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Result<Ipv4Addr> {
+    let four = bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    four.map(|octets| Ipv4Addr::from(*octets)).ok_or(EINVAL)
+}
+
+/// The address of the interface in a `struct ip_mreqn`, by its number if that is set, or in one of the shorter forms.
+fn interface(bytes: &[u8], at: usize) -> Result<Ipv4Addr> {
+    let index = bytes.get(8..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |index| u32::from_ne_bytes(*index));
+    if index == 0 {
+        return address_at(bytes, at);
+    }
+    let all = interfaces::all(network::card()?.as_ref());
+    let found = all.iter().find(|one| one.index == index).ok_or(ENODEV)?;
+    let ips = found.addresses.iter().filter_map(|one| if let IpAddr::V4(ip) = one.ip { Some(ip) } else { None });
+    ips.into_iter().next().ok_or(EADDRNOTAVAIL)
 }
 
 fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, bytes: &[u8]) -> Result<()> {
@@ -157,6 +189,7 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, 
         let eight = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>);
         eight.map(|bytes| i64::from_ne_bytes(*bytes)).ok_or(EINVAL)
     };
+    let ip = |at: usize| address_at(bytes, at);
     let value = match (option, socket) {
         (SocketOption::Timeout(reading), _) => {
             let (seconds, micros) = (long(0)?, long(8)?);
@@ -167,7 +200,16 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, 
             description.timeout(reading).store(nanos, Ordering::Relaxed);
             return Ok(());
         }
-        (SocketOption::Group, _) => return Err(EOPNOTSUPP),
+        (SocketOption::GroupV6, _) => return Err(EOPNOTSUPP),
+        (SocketOption::Group(join), AnySocket::Network(network)) => {
+            let request = Request::Group { join, group: ip(0)?, interface: interface(bytes, 4)? };
+            let done = network.ask(request).map(drop);
+            return done.map_err(|error| if error == EMFILE { ENOBUFS } else { error });
+        }
+        (SocketOption::GroupInterface, AnySocket::Network(_)) => {
+            let at = if bytes.len() < 8 { 0 } else { 4 };
+            (Choice::MulticastInterface, interface(bytes, at)?.to_bits())
+        }
         (SocketOption::Linger, AnySocket::Network(_)) => {
             let (on, seconds) = (int(0)? != 0, int(4)?);
             let seconds = u32::try_from(seconds).unwrap_or(0).min(u32::MAX - 1);

@@ -44,7 +44,7 @@ pub use information::{Information, tcp_state};
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
 pub use name::{Addresses, NAME_MAX, Name};
 
-use core::net::SocketAddr;
+use core::net::{Ipv4Addr, SocketAddr};
 
 /// The service's name below `/svc`.
 pub const SERVICE: &str = "network";
@@ -122,6 +122,15 @@ pub enum Request<'a> {
     Card,
     /// Returns what the service knows about a TCP socket (`TCP_INFO`).
     Information,
+    /// Joins a multicast group, or leaves it.
+    Group {
+        /// Whether it joins.
+        join: bool,
+        /// The group's address.
+        group: Ipv4Addr,
+        /// The interface's address. 0.0.0.0 means the card.
+        interface: Ipv4Addr,
+    },
 }
 
 macro_rules! numbered {
@@ -190,6 +199,8 @@ numbered! {
     Protocol = 21,
     /// `TCP_MAXSEG`: largest segment of TCP in bytes.
     MaxSegment = 22,
+    /// `IP_MULTICAST_IF`: the address of the interface for datagrams to groups, as a number; 0 for the default.
+    MulticastInterface = 23,
 }
 
 numbered! {

@@ -143,6 +143,7 @@ impl<'a> Request<'a> {
             Request::Lookup(_) => 12,
             Request::Card => 13,
             Request::Information => 14,
+            Request::Group { .. } => 15,
         }
     }
 
@@ -169,6 +170,11 @@ impl<'a> Request<'a> {
                 message.word(value);
             }
             Request::Get(choice) => message.word(choice as u32),
+            Request::Group { join, group, interface } => {
+                message.word(join.into());
+                message.word(group.to_bits());
+                message.word(interface.to_bits());
+            }
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
             Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
             Request::Card | Request::Information => {}
@@ -219,6 +225,15 @@ impl<'a> Request<'a> {
             11 => Request::Prepare(reader.address()?),
             13 => Request::Card,
             14 => Request::Information,
+            15 => {
+                let join = match reader.word()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                let (group, interface) = (Ipv4Addr::from_bits(reader.word()?), Ipv4Addr::from_bits(reader.word()?));
+                Request::Group { join, group, interface }
+            }
             12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };

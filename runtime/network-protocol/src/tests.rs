@@ -27,6 +27,11 @@ fn request() -> impl Strategy<Value = Request<'static>> {
         Just(Request::Clone),
         Just(Request::Card),
         Just(Request::Information),
+        any::<(bool, core::net::Ipv4Addr, core::net::Ipv4Addr)>().prop_map(|(join, group, interface)| Request::Group {
+            join,
+            group,
+            interface
+        }),
         Just(Request::Accept),
         Just(Request::LocalAddress),
         Just(Request::PeerAddress),

@@ -94,7 +94,7 @@ pub(crate) struct Counts {
 /// The card's interface.
 pub(crate) struct Card {
     pub link: Link,
-    mac: EthernetAddress,
+    pub mac: EthernetAddress,
     pub counts: Counts,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
@@ -343,6 +343,11 @@ impl<W: DataSockets> Stack<W> {
                 self.lose_frame();
                 return true;
             }
+            Frame::Query { group, within } => {
+                self.asked_for_groups(*group, *within);
+                self.lose_frame();
+                return true;
+            }
             Frame::Other => {
                 // It may be the answer of a neighbour. Whoever waits for one looks.
                 let asking: Vec<Id> = card.asking.iter().copied().collect();
@@ -522,6 +527,10 @@ impl<W: DataSockets> Stack<W> {
             self.ignore_frame();
             return false;
         };
+        if ip.is_multicast() && self.can_be_there(from.ip()) {
+            self.deliver_to_group(from, (ip, to.port()), data);
+            return false;
+        }
         let to_all = ip.is_broadcast() || Ipv4Cidr::new(address, prefix).broadcast() == Some(ip);
         if !(ip == address || to_all) || !self.can_be_there(from.ip()) {
             self.ignore_frame();
@@ -574,6 +583,7 @@ impl<W: DataSockets> Stack<W> {
         match (self.side_of(ip), self.card_network()) {
             (Some(Side::Card), Some((address, _))) => address.into(),
             (Some(Side::Loop), Some((address, _))) if ip == IpAddr::V4(address) => ip,
+            (None, Some((address, _))) if ip.is_multicast() => address.into(),
             _ => crate::stack::localhost(SocketAddr::new(ip, 0)).ip(),
         }
     }
@@ -599,7 +609,7 @@ impl<W: DataSockets> Stack<W> {
         if data.len() > longest {
             return Err(Error::Invalid);
         }
-        let hops = socket.choices.ttl.max(1);
+        let hops = if to.ip().is_multicast() { socket.choices.group_ttl } else { socket.choices.ttl }.max(1);
         let packets = self.packets.entry(id).or_insert_with(|| {
             let none = udp::PacketBuffer::new(Vec::new(), Vec::new());
             // A datagram lies in one piece, so one that does not fit before the end leaves a gap there.

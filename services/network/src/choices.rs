@@ -1,5 +1,7 @@
 //! Socket options.
 
+use std::net::Ipv4Addr;
+
 use network_protocol::{Choice, ERROR, Error, Family, Kind};
 use smoltcp::socket::tcp;
 
@@ -15,6 +17,9 @@ const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
 impl<W: DataSockets> Stack<W> {
     pub(crate) fn set_choice(&mut self, id: Id, choice: Choice, value: u32) -> Result<(), Error> {
+        if choice == Choice::MulticastInterface {
+            return self.set_group_interface(id, Ipv4Addr::from_bits(value));
+        }
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let on = value != 0;
         let hops = u8::try_from(value).map_err(|_| Error::Invalid);
@@ -54,7 +59,9 @@ impl<W: DataSockets> Stack<W> {
             Choice::MaxSegment if value == 0 => choices.max_segment = None,
             Choice::MaxSegment if SEGMENTS.contains(&value) => choices.max_segment = Some(value as u16),
             Choice::MaxSegment => return Err(Error::Invalid),
-            Choice::Error | Choice::Accepting | Choice::Protocol => return Err(Error::NoOption),
+            Choice::Error | Choice::Accepting | Choice::Protocol | Choice::MulticastInterface => {
+                return Err(Error::NoOption);
+            }
         }
         if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, .. }), choices, .. } = socket
             && let Some(packets) = self.packets.get_mut(&id)
@@ -97,6 +104,10 @@ impl<W: DataSockets> Stack<W> {
             Choice::SendBuffer if in_packets(socket) => choices.send_buffer,
             Choice::ReceiveBuffer | Choice::SendBuffer => HELD,
             Choice::MaxSegment => return self.max_segment(id),
+            Choice::MulticastInterface => {
+                let chosen = choices.group_interface;
+                return Ok(self.group_interface(chosen).to_bits());
+            }
             Choice::Protocol => match (socket.kind, socket.family) {
                 (Kind::Stream, _) => 6,
                 (Kind::Datagram, _) => 17,

@@ -90,7 +90,7 @@ impl<W: DataSockets> Stack<W> {
     fn echo_owner(&self, ident: u16, here: IpAddr, from: IpAddr) -> Option<Id> {
         let binding = self.ports.at(Kind::Echo, ident).first().filter(|binding| binding.takes(here))?;
         match &self.sockets.get(&binding.id)?.body {
-            Body::Datagrams(Datagrams { peer }) if peer.is_none_or(|peer| peer.ip() == from) => Some(binding.id),
+            Body::Datagrams(Datagrams { peer, .. }) if peer.is_none_or(|peer| peer.ip() == from) => Some(binding.id),
             _ => None,
         }
     }
@@ -122,7 +122,7 @@ impl<W: DataSockets> Stack<W> {
         let is_ours = self.card_network().is_some_and(|(address, _)| from == IpAddr::V4(address));
         if is_ours
             && let Some(owner) = self.echo_owner(ident, from, to)
-            && let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_) }), end, error, .. }) =
+            && let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_), .. }), end, error, .. }) =
                 self.sockets.get_mut(&owner)
         {
             *error = Some(why);

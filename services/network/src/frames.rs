@@ -1,15 +1,16 @@
 //! Determines the receiver of a frame before smoltcp handles it. So a listener needs no sockets in advance, and a frame
 //! reaches its socket by a table.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use network_protocol::Error;
 
 use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::time::Duration;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, IpProtocol,
-    IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket, UdpRepr,
+    EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, IgmpPacket,
+    IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket, UdpRepr,
 };
 
 /// What a frame means to the stack.
@@ -67,6 +68,13 @@ pub enum Frame {
         /// Why.
         why: Error,
     },
+    /// A router asks for members of this group, or of all.
+    Query {
+        /// The group.
+        group: Option<Ipv4Addr>,
+        /// The time for the answer.
+        within: Duration,
+    },
     /// A frame that no socket waits for.
     Other,
     /// A frame that is not for this machine, or is none.
@@ -79,6 +87,8 @@ const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
+/// The type of an IGMP query.
+const QUERY: u8 = 0x11;
 
 /// Parses an IP frame of the loopback device.
 pub fn look(frame: &[u8]) -> Frame {
@@ -130,8 +140,20 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let start = offset + header;
             Some(icmp(source, target, payload, start).unwrap_or(Frame::Other))
         }
+        IpProtocol::Igmp => query(payload),
         _ => Some(Frame::Other),
     }
+}
+
+/// Parses a query of a multicast router.
+fn query(message: &[u8]) -> Option<Frame> {
+    let is_query = message.first() == Some(&QUERY);
+    let message = IgmpPacket::new_checked(message).ok()?;
+    if !is_query || !message.verify_checksum() {
+        return None;
+    }
+    let group = Some(message.group_addr()).filter(|group| !group.is_unspecified());
+    Some(Frame::Query { group, within: Duration::from_millis(100 * u64::from(message.max_resp_code())) })
 }
 
 /// Parses an ICMP message for a socket: an answer to an echo request, or an error. An error carries the beginning of

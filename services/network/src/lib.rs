@@ -12,6 +12,7 @@ pub mod card;
 mod choices;
 mod echo;
 pub mod frames;
+pub mod groups;
 mod half_open;
 pub mod hosts;
 mod information;

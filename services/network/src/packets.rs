@@ -29,8 +29,8 @@ pub(crate) struct Link {
 }
 
 /// Which interface a socket uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
     /// The loopback device.
     Loop,
     /// The network card.

@@ -7,6 +7,8 @@ use network_protocol::{Error, Family, Kind};
 use service::Program;
 use smoltcp::time::Instant;
 
+use crate::groups::Membership;
+use crate::packets::Side;
 use crate::ports::Id;
 
 /// The result of reading from a client.
@@ -89,6 +91,8 @@ pub struct Choices {
     pub group_ttl: u8,
     /// Multicast hop limit, IPv6.
     pub group_hops: u8,
+    /// The interface for datagrams to groups, if the client has chosen one.
+    pub group_interface: Option<Side>,
     /// Size of the receive buffer of a connection in packets.
     pub receive_buffer: u32,
     /// Size of the send buffer of a connection in packets.
@@ -115,6 +119,7 @@ impl Default for Choices {
             loop_v6: true,
             group_ttl: 1,
             group_hops: 1,
+            group_interface: None,
             receive_buffer: BUFFER as u32,
             send_buffer: BUFFER as u32,
             max_segment: None,
@@ -239,4 +244,6 @@ pub struct Flow {
 pub struct Datagrams {
     /// The only peer that it receives from, and the default destination.
     pub peer: Option<SocketAddr>,
+    /// The multicast groups that it has joined.
+    pub groups: Vec<Membership>,
 }

@@ -18,6 +18,7 @@ use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
+use crate::groups::{Groups, MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM};
 use crate::lookup::{DNS, Lookups};
 use crate::packets::{Link, Packets, Side, Timers};
 use crate::ports::{Binding, Ends, Id, Numbered, Ports};
@@ -97,6 +98,9 @@ pub struct Stack<W: DataSockets> {
     pub(crate) scratch: Vec<u8>,
     /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
+    /// The multicast groups, and the memberships of programs.
+    pub(crate) groups: Groups,
+    pub(crate) memberships: Ledger,
     ledger: Ledger,
     /// Connections in packets: their buffers are the service's, in units of [`UNIT`].
     connections: Ledger,
@@ -137,6 +141,8 @@ impl<W: DataSockets> Stack<W> {
             now,
             scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
             direct,
+            groups: Groups::default(),
+            memberships: Ledger::new(MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM),
             ledger: Ledger::new(SOCKETS as u64, SOCKETS_OF_PROGRAM as u64),
             connections: Ledger::new(SOCKETS as u64 * UNITS, SOCKETS_OF_PROGRAM as u64 * UNITS),
             last: DNS,
@@ -190,7 +196,7 @@ impl<W: DataSockets> Stack<W> {
     pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::ClientEnds) -> Result<Id, Error> {
         let body = match kind {
             Kind::Stream => Body::Fresh,
-            Kind::Datagram | Kind::Echo => Body::Datagrams(Datagrams { peer: None }),
+            Kind::Datagram | Kind::Echo => Body::Datagrams(Datagrams { peer: None, groups: Vec::new() }),
         };
         let id = self.add(program, family, kind, body, Source::Client(brought))?;
         if kind != Kind::Stream
@@ -259,6 +265,7 @@ impl<W: DataSockets> Stack<W> {
     /// Removes a socket.
     pub(crate) fn remove(&mut self, id: Id) {
         self.drop_packets(id);
+        self.leave_all(id);
         let Some(socket) = self.sockets.remove(&id) else { return };
         if let Some(port) = socket.bound {
             self.ports.free(socket.kind, id, port);
@@ -309,6 +316,7 @@ impl<W: DataSockets> Stack<W> {
             Request::PeerAddress => self.peer_address(id).map(Reply::Address),
             Request::Set(choice, value) => self.set_choice(id, choice, value).map(done),
             Request::Get(choice) => self.choice(id, choice).map(Reply::Value),
+            Request::Group { join, group, interface } => self.set_group(id, join, group, interface).map(done),
             Request::Information => self.information(id).map(Reply::Information),
             Request::Prepare(address) => self.prepare(id, address).map(done),
             Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) | Request::Card => {
@@ -336,7 +344,9 @@ impl<W: DataSockets> Stack<W> {
             return Err(Error::Invalid);
         }
         let ip = canonical.ip();
-        if !ip.is_unspecified() && !self.is_own(ip) {
+        // A receiver can bind a group's address, to hear no other group.
+        let is_group = ip.is_ipv4() && ip.is_multicast() && socket.kind == Kind::Datagram;
+        if !ip.is_unspecified() && !self.is_own(ip) && !is_group {
             return Err(Error::AddressNotAvailable);
         }
         self.bind_to(id, SocketAddr::new(ip, canonical.port()))
@@ -455,6 +465,7 @@ impl<W: DataSockets> Stack<W> {
         if let Some(card) = &mut self.card {
             card.repeat_answers(self.now);
         }
+        self.report_groups();
         let mut steps = STEPS;
         while self.round(&mut steps) {
             if steps == 0 {
@@ -465,7 +476,7 @@ impl<W: DataSockets> Stack<W> {
         let asking = self.asking.first().map(|(at, _)| *at);
         let timers = self.timers.first().map(|(at, _)| *at);
         let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
-        timers.into_iter().chain(orphans).chain(asking).chain(answers).min()
+        timers.into_iter().chain(orphans).chain(asking).chain(answers).chain(self.groups.deadline()).min()
     }
 
     /// Queues a turn for each socket whose timer has fired.
@@ -506,6 +517,7 @@ impl<W: DataSockets> Stack<W> {
                 | Frame::Unreceived { .. }
                 | Frame::Echo { .. }
                 | Frame::NoEcho { .. }
+                | Frame::Query { .. }
                 | Frame::Other
                 | Frame::Foreign => None,
             };

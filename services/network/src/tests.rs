@@ -4,6 +4,7 @@ mod card;
 mod checksum;
 mod dhcp;
 mod echo;
+mod groups;
 mod machine;
 mod options;
 mod patterns;

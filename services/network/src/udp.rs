@@ -5,7 +5,7 @@
 //! created the data socket. A datagram that comes over the card reaches its receiver in the same way; one that leaves
 //! over the card waits in a smoltcp socket until the hardware address of its receiver is known.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
@@ -35,7 +35,11 @@ impl<W: DataSockets> Stack<W> {
         if self.is_broadcast(to.ip()) && !socket.choices.broadcast {
             return Err(Error::Denied);
         }
-        let side = self.side_of(to.ip()).ok_or(Error::Unreachable)?;
+        let side = match group_of(to) {
+            Some(_) if socket.kind == Kind::Datagram => self.side_of_groups(socket),
+            _ => self.side_of(to.ip()),
+        };
+        let side = side.ok_or(Error::Unreachable)?;
         self.check_way(socket, to, side)?;
         Ok((to, side))
     }
@@ -116,7 +120,7 @@ impl<W: DataSockets> Stack<W> {
         }
         if waits && self.now - *packets.waits_since.get_or_insert(self.now) >= NO_NEIGHBOUR {
             self.drop_packets(id);
-            if let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_) }), kind, end, error, .. }) =
+            if let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_), .. }), kind, end, error, .. }) =
                 self.sockets.get_mut(&id)
             {
                 *error = Some(if *kind == Kind::Echo { Error::HostUnreachable } else { Error::Unreachable });
@@ -173,7 +177,11 @@ impl<W: DataSockets> Stack<W> {
         let (to, side) = self.check_target(socket, shown(socket.family, to))?;
         self.bind_any(id)?;
         let local = self.sockets.get(&id).and_then(|socket| socket.local).ok_or(Error::Invalid)?;
-        let ip = if local.ip().is_unspecified() { self.source(to.ip()) } else { local.ip() };
+        if let Some(group) = group_of(to) {
+            return self.send_to_group(id, local, group, side, datagram);
+        }
+        let ip =
+            if local.ip().is_unspecified() || local.ip().is_multicast() { self.source(to.ip()) } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
         if side == Side::Card {
             return self.send_over_card(id, from, to, bytes);
@@ -189,12 +197,34 @@ impl<W: DataSockets> Stack<W> {
         Ok(())
     }
 
+    /// Sends a datagram to a group: over the card, unless it may take no hop, and to the members here.
+    fn send_to_group(
+        &mut self,
+        id: Id,
+        local: SocketAddr,
+        group: (Ipv4Addr, u16),
+        side: Side,
+        datagram: &mut [u8],
+    ) -> Result<(), Error> {
+        let choices = self.sockets.get(&id).ok_or(Error::Invalid)?.choices;
+        let own = self.group_interface(Some(side));
+        let is_own = !local.ip().is_unspecified() && !local.ip().is_multicast();
+        let from = SocketAddr::new(if is_own { local.ip() } else { own.into() }, local.port());
+        if choices.loop_v4 || side == Side::Loop {
+            self.give_to_group(from, group, side, datagram);
+        }
+        if side == Side::Card && choices.group_ttl > 0 {
+            return self.send_over_card(id, from, group.into(), &datagram[HEADER..]);
+        }
+        Ok(())
+    }
+
     /// The receiver of a datagram: a socket connected to its sender takes precedence over an unconnected one, and one
     /// bound to this address over one bound to all addresses.
     pub(crate) fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
         let here = self.ports.at(Kind::Datagram, to.port()).iter().filter(|binding| binding.takes(to.ip()));
         let able = here.filter_map(|binding| {
-            let Socket { body: Body::Datagrams(Datagrams { peer }), family, choices, .. } =
+            let Socket { body: Body::Datagrams(Datagrams { peer, .. }), family, choices, .. } =
                 self.sockets.get(&binding.id)?
             else {
                 return None;
@@ -231,11 +261,20 @@ impl<W: DataSockets> Stack<W> {
         if let Some(port) = socket.bound {
             self.ports.free(socket.kind, id, port);
         }
+        self.leave_all(id);
         self.touch(id);
     }
 }
 
-fn hears(family: Family, choices: &Choices, from: SocketAddr) -> bool {
+/// The group and the port, if the address is a group's.
+fn group_of(to: SocketAddr) -> Option<(Ipv4Addr, u16)> {
+    match to {
+        SocketAddr::V4(to) if to.ip().is_multicast() => Some((*to.ip(), to.port())),
+        _ => None,
+    }
+}
+
+pub(crate) fn hears(family: Family, choices: &Choices, from: SocketAddr) -> bool {
     match family {
         Family::V4 => from.is_ipv4(),
         Family::V6 => from.is_ipv6() || !choices.only_v6,

@@ -179,6 +179,28 @@ fn options() {
     assert!(!six.multicast_loop_v6().unwrap());
 }
 
+/// A member of a group on the loopback.
+#[test]
+fn groups() {
+    let group = Ipv4Addr::new(239, 255, 77, 1);
+    let member = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    member.set_read_timeout(Some(LONG)).unwrap();
+    member.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
+    let again = member.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    // The interface is that of the sender's address.
+    let sender = socket();
+    sender.send_to(b"all", (group, member.local_addr().unwrap().port())).unwrap();
+    let mut bytes = [0; 8];
+    assert_eq!(member.recv_from(&mut bytes).unwrap(), (3, sender.local_addr().unwrap()));
+    assert_eq!(&bytes[..3], b"all");
+    member.leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap();
+    let again = member.leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrNotAvailable);
+    let wrong = member.join_multicast_v4(&Ipv4Addr::LOCALHOST, &Ipv4Addr::LOCALHOST).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::InvalidInput);
+}
+
 #[test]
 fn clones_share() {
     let (a, b) = (socket(), socket());

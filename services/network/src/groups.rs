@@ -1,0 +1,276 @@
+//! Multicast groups over IPv4: who has joined which, and what routers are told (IGMPv2, RFC 2236).
+//!
+//! A membership is a socket's, for one group at one interface. A socket receives the datagrams of the groups that it has
+//! joined itself, and of no others. While the card has members of a group, the service reports the group when the first
+//! one joins, once more after a second, and when a router asks. When the last one leaves, it tells the routers.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use network_protocol::{Error, Family, Kind};
+use service::Program;
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::EthernetAddress;
+
+use crate::packets::Side;
+use crate::ports::Id;
+use crate::socket::{Body, Datagrams, End, Socket, WriteOutcome};
+use crate::stack::{DataSockets, Stack};
+use crate::udp::hears;
+
+/// Maximum number of memberships.
+pub const MEMBERSHIPS: u64 = 1024;
+/// Maximum number of memberships of one program.
+pub const MEMBERSHIPS_OF_PROGRAM: u64 = 256;
+/// Maximum number of memberships of one socket, as on Linux.
+pub const GROUPS_OF_SOCKET: usize = 20;
+/// Maximum number of members of one group: a datagram is written to each of them in one step.
+pub const MEMBERS: usize = 64;
+/// Time after which a new group is reported again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The longest time after which a query is answered, if it names none.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The groups of all machines and of all routers.
+const ALL: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+const ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
+/// Types of messages.
+const REPORT: u8 = 0x16;
+const LEAVE: u8 = 0x17;
+
+/// A group at an interface.
+pub type Membership = (Ipv4Addr, Side);
+
+/// The members of a group at an interface.
+#[derive(Debug, Default)]
+struct Members {
+    ids: Vec<Id>,
+    /// When the group is reported next.
+    due: Option<Instant>,
+}
+
+/// All groups.
+#[derive(Debug, Default)]
+pub struct Groups(BTreeMap<Membership, Members>);
+
+impl Groups {
+    /// When a report is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.0.values().filter_map(|members| members.due).min()
+    }
+
+    /// The members of a group.
+    fn members(&self, membership: Membership) -> &[Id] {
+        self.0.get(&membership).map_or(&[], |members| &members.ids)
+    }
+}
+
+impl<W: DataSockets> Stack<W> {
+    /// Adds a socket to a group, or removes it. The interface is told by its address; 0.0.0.0 means the card.
+    pub(crate) fn set_group(&mut self, id: Id, join: bool, group: Ipv4Addr, interface: Ipv4Addr) -> Result<(), Error> {
+        let side = self.interface(interface)?;
+        let membership = (group, side);
+        let Some(Socket {
+            program, family: Family::V4, kind: Kind::Datagram, body: Body::Datagrams(datagrams), ..
+        }) = self.sockets.get_mut(&id)
+        else {
+            return Err(Error::NoOption);
+        };
+        if !group.is_multicast() {
+            return Err(Error::Invalid);
+        }
+        let at = datagrams.groups.iter().position(|one| *one == membership);
+        match (join, at) {
+            (true, Some(_)) => Err(Error::AddressInUse),
+            (false, None) => Err(Error::AddressNotAvailable),
+            (false, Some(at)) => {
+                datagrams.groups.remove(at);
+                let program = *program;
+                self.leave(id, program, membership);
+                Ok(())
+            }
+            (true, None) => {
+                if datagrams.groups.len() >= GROUPS_OF_SOCKET || self.groups.members(membership).len() >= MEMBERS {
+                    return Err(Error::TooMany);
+                }
+                if !self.memberships.take(*program, 1) {
+                    return Err(Error::TooMany);
+                }
+                datagrams.groups.push(membership);
+                let members = self.groups.0.entry(membership).or_default();
+                members.ids.push(id);
+                if members.ids.len() == 1 && side == Side::Card && group != ALL {
+                    members.due = Some(self.now + AGAIN);
+                    self.tell_routers(REPORT, group, group);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A socket leaves all its groups.
+    pub(crate) fn leave_all(&mut self, id: Id) {
+        let Some(Socket { program, body: Body::Datagrams(datagrams), .. }) = self.sockets.get_mut(&id) else { return };
+        let (program, groups) = (*program, std::mem::take(&mut datagrams.groups));
+        groups.into_iter().for_each(|membership| self.leave(id, program, membership));
+    }
+
+    fn leave(&mut self, id: Id, program: Program, membership: Membership) {
+        self.memberships.give(program, 1);
+        let Some(members) = self.groups.0.get_mut(&membership) else { return };
+        members.ids.retain(|member| *member != id);
+        if members.ids.is_empty() {
+            self.groups.0.remove(&membership);
+            if membership.1 == Side::Card && membership.0 != ALL {
+                self.tell_routers(LEAVE, membership.0, ROUTERS);
+            }
+        }
+    }
+
+    /// The interface with this address.
+    fn interface(&self, address: Ipv4Addr) -> Result<Side, Error> {
+        let card = self.card_network();
+        match card {
+            Some((own, _)) if address.is_unspecified() || address == own => Ok(Side::Card),
+            _ if address.is_loopback() => Ok(Side::Loop),
+            _ => Err(Error::AddressNotAvailable),
+        }
+    }
+
+    /// Sets the interface for datagrams to groups; 0.0.0.0 restores the default.
+    pub(crate) fn set_group_interface(&mut self, id: Id, address: Ipv4Addr) -> Result<(), Error> {
+        let chosen = if address.is_unspecified() { None } else { Some(self.interface(address)?) };
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        socket.choices.group_interface = chosen;
+        Ok(())
+    }
+
+    /// The address of the interface that the option `IP_MULTICAST_IF` chose.
+    pub(crate) fn group_interface(&self, chosen: Option<Side>) -> Ipv4Addr {
+        match (chosen, self.card_network()) {
+            (Some(Side::Loop), _) => Ipv4Addr::LOCALHOST,
+            (Some(Side::Card), Some((own, _))) => own,
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    /// The interface over which a socket's datagrams to groups leave: the one that its client chose, or that of its own
+    /// address, or the card.
+    pub(crate) fn side_of_groups(&self, socket: &Socket<W::End>) -> Option<Side> {
+        let chosen = socket.choices.group_interface;
+        let side = match socket.local {
+            _ if chosen.is_some() => chosen?,
+            Some(local) if local.ip().is_loopback() => Side::Loop,
+            _ => Side::Card,
+        };
+        (side == Side::Loop || self.card_network().is_some()).then_some(side)
+    }
+
+    /// Gives a datagram to all members of a group that have its port. Its header's place is at the beginning. Returns
+    /// whether there is a member at this interface.
+    pub(crate) fn give_to_group(
+        &mut self,
+        from: SocketAddr,
+        to: (Ipv4Addr, u16),
+        side: Side,
+        datagram: &mut [u8],
+    ) -> bool {
+        let bound = self.ports.at(Kind::Datagram, to.1);
+        let takes = |id: &Id| bound.iter().any(|binding| binding.id == *id && binding.takes(IpAddr::V4(to.0)));
+        let members: Vec<Id> = self.groups.members((to.0, side)).iter().copied().filter(takes).collect();
+        let header = network_protocol::encode_header(Some(from));
+        for id in &members {
+            let Some(Socket { end, family, choices, body: Body::Datagrams(Datagrams { peer, .. }), .. }) =
+                self.sockets.get_mut(id)
+            else {
+                continue;
+            };
+            if !hears(*family, choices, from) || peer.is_some_and(|peer| peer != from) {
+                continue;
+            }
+            datagram[..header.len()].copy_from_slice(&header);
+            // If the reader has no room, the datagram is dropped, as on any network.
+            if end.give(datagram) != WriteOutcome::Bytes(datagram.len())
+                && let (Side::Card, Some(card)) = (side, &mut self.card)
+            {
+                card.counts.no_room += 1;
+            }
+        }
+        !members.is_empty()
+    }
+
+    /// Gives the datagram to a group in the card's next frame to the members, and drops the frame.
+    pub(crate) fn deliver_to_group(&mut self, from: SocketAddr, to: (Ipv4Addr, u16), data: std::ops::Range<usize>) {
+        let header = network_protocol::HEADER;
+        let bytes = self.card.as_ref().and_then(|card| card.link.wire.next()).and_then(|frame| frame.get(data));
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let given = bytes.is_some_and(|bytes| {
+            scratch.get_mut(header..header + bytes.len()).is_some_and(|place| {
+                place.copy_from_slice(bytes);
+                true
+            })
+        });
+        let len = header + bytes.map_or(0, <[u8]>::len);
+        let has_members = given && self.give_to_group(from, to, Side::Card, &mut scratch[..len]);
+        self.scratch = scratch;
+        if has_members { self.lose_frame() } else { self.ignore_frame() }
+    }
+
+    /// A router asks who is in a group, or in which groups this machine is. The answer comes at a random time, so that
+    /// not all machines answer at once.
+    pub(crate) fn asked_for_groups(&mut self, group: Option<Ipv4Addr>, within: Duration) {
+        let within = if within == Duration::ZERO { LONGEST } else { within.min(LONGEST) };
+        for ((its, side), members) in &mut self.groups.0 {
+            if *side != Side::Card || *its == ALL || group.is_some_and(|group| group != *its) {
+                continue;
+            }
+            let at = self.now + Duration::from_micros(self.ports.random() % within.total_micros().max(1));
+            members.due = Some(members.due.map_or(at, |due| due.min(at)));
+        }
+    }
+
+    /// Reports the groups that are due.
+    pub(crate) fn report_groups(&mut self) {
+        if self.groups.deadline().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let mut due = Vec::new();
+        for ((group, _), members) in &mut self.groups.0 {
+            if members.due.is_some_and(|at| at <= self.now) {
+                members.due = None;
+                due.push(*group);
+            }
+        }
+        due.into_iter().for_each(|group| self.tell_routers(REPORT, group, group));
+    }
+
+    fn tell_routers(&mut self, kind: u8, group: Ipv4Addr, to: Ipv4Addr) {
+        let Some((own, _)) = self.card_network() else { return };
+        if let Some(card) = &mut self.card {
+            let frame = message(card.mac, own, kind, group, to);
+            card.link.wire.send(frame);
+        }
+    }
+}
+
+/// The sum of the internet protocols.
+fn sum(bytes: &[u8]) -> [u8; 2] {
+    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
+    let sum = words.sum::<u32>();
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+}
+
+/// A frame with a message of IGMP. Its IP header has the option that makes routers look at it.
+fn message(mac: EthernetAddress, from: Ipv4Addr, kind: u8, group: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let [_, b, c, d] = to.octets();
+    let mut header = vec![0x46, 0xc0, 0, 32, 0, 0, 0x40, 0, 1, 2, 0, 0];
+    header.extend(from.octets());
+    header.extend(to.octets());
+    header.extend([0x94, 4, 0, 0]);
+    let check = sum(&header);
+    header[10..12].copy_from_slice(&check);
+    let mut igmp = [&[kind, 0, 0, 0][..], &group.octets()].concat();
+    let check = sum(&igmp);
+    igmp[2..4].copy_from_slice(&check);
+    [&[1, 0, 0x5e, b & 0x7f, c, d][..], &mac.0, &[8, 0], &header, &igmp].concat()
+}
