@@ -12,6 +12,8 @@ pub const WIRE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 9);
 pub const SOURCE: u16 = 9;
 /// Its port that answers each datagram that begins with a one.
 pub const SINK: u16 = 10;
+/// Datagrams in a burst.
+pub const BURST: usize = 32;
 /// Bytes of a write to a stream.
 pub const WRITE: usize = 64 << 10;
 

@@ -66,19 +66,7 @@ pub enum Bench {
         json: Option<PathBuf>,
     },
     /// What the network costs, in instructions, over the loop and over the card.
-    Network {
-        /// Only operations whose name begins with one of these.
-        names: Vec<String>,
-        /// Also measure Debian's kernel in the same machine, with the same program.
-        #[arg(long)]
-        peers: bool,
-        /// Also write the figures to this file as JSON.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-        /// Write the frames of the card to this file.
-        #[arg(long, value_name = "FILE")]
-        pcap: Option<PathBuf>,
-    },
+    Network(NetworkArgs),
     /// How long builds take, by the wall clock: everything from scratch, and after a change of one line.
     Build {
         /// Also write the figures to this file as JSON.
@@ -111,4 +99,26 @@ pub enum Bench {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+}
+
+/// Options of `bench network`.
+#[derive(Clone, Debug, Args)]
+pub struct NetworkArgs {
+    /// Only operations whose name begins with one of these.
+    pub names: Vec<String>,
+    /// Also measure Debian's kernel in the same machine, with the same program.
+    #[arg(long)]
+    pub peers: bool,
+    /// How busy the processor is while frames come in at 180 to 900 Mb/s.
+    #[arg(long, conflicts_with_all = ["names", "pcap"])]
+    pub steps: bool,
+    /// Draw these steps into this file.
+    #[arg(long, value_name = "FILE", requires = "steps")]
+    pub svg: Option<PathBuf>,
+    /// Also write the figures to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the frames of the card to this file.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
 }

@@ -15,6 +15,7 @@ pub mod page;
 pub mod peers;
 mod scale;
 mod sizes;
+mod steps;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,9 +45,8 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
         Some(Bench::Build { json }) => builds::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Holds { accept }) => Ok(u8::from(!holds::measure(paths, *accept)?)),
         Some(Bench::Linux { json }) => guest::measure(paths, json.as_deref()).map(|()| 0),
-        Some(Bench::Network { names, peers, json, pcap }) => {
-            network::measure(paths, names, *peers, json.as_deref(), pcap.as_deref()).map(|()| 0)
-        }
+        Some(Bench::Network(args)) if args.steps => steps::measure(paths, args).map(|()| 0),
+        Some(Bench::Network(args)) => network::measure(paths, args).map(|()| 0),
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

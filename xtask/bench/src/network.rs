@@ -17,7 +17,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
-use bench::{SINK, SOURCE, WIRE, serve};
+use bench::{BURST, SINK, SOURCE, WIRE, serve};
 use xtask_build::cargo::{self, Build};
 use xtask_build::devices::{Devices, Model, Network};
 use xtask_build::{BuildOptions, setup};
@@ -31,7 +31,10 @@ use xtask_run::{Capture, qemu};
 
 use super::operations::Figure;
 use super::{commit, peers, program};
+use crate::args::NetworkArgs;
 
+/// Our kernel.
+pub(crate) const KERNEL: &str = "seL4 5.0.0, release";
 /// The measuring program.
 const PROGRAM: &str = "network-costs";
 /// Memory of either machine in bytes.
@@ -129,13 +132,19 @@ fn answer(frame: &[u8]) -> Option<Vec<Vec<u8>>> {
 ///
 /// # Errors
 /// Something does not build or boot, or an operation fails.
-pub fn measure(paths: &Paths, names: &[String], peers: bool, json: Option<&Path>, pcap: Option<&Path>) -> Result<()> {
+pub fn measure(paths: &Paths, args: &NetworkArgs) -> Result<()> {
     let ui = Ui::new(false);
-    let ours = if std::env::var("LX").is_ok() { vec![] } else { ours(paths, &ui, names, pcap)? };
-    let linux = peers.then(|| linux(paths, &ui, names)).transpose()?.unwrap_or_default();
-    println!(
-        "instructions of the whole machine, idle time left out; datagrams in bursts of 32, frames of 42 bytes more"
-    );
+    let work = Work { words: [&["measure".to_string()], args.names.as_slice()].concat(), accel: Accel::Counting };
+    let text = ours(paths, &ui, &work, args.pcap.as_deref())?;
+    let ours = peers::figures(&text, &(commit(paths), KERNEL.into(), options(work.accel)))?;
+    let linux = if args.peers {
+        let (text, kernel) = linux(paths, &ui, &work)?;
+        let figures = peers::figures(&text, &(commit(paths), kernel, options(work.accel)))?;
+        figures.into_iter().map(|figure| Figure { name: format!("linux_{}", figure.name), ..figure }).collect()
+    } else {
+        Vec::new()
+    };
+    println!("instructions of the whole machine without its idle time; datagrams in bursts of {BURST}");
     println!("{:<24} {:>10} {:>9} {:>9} {:>9} {:>6}", "operation", "mean", "min", "max", "linux", "times");
     for figure in &ours {
         let beside = linux.iter().find(|other| other.name == format!("linux_{}", figure.name));
@@ -144,14 +153,22 @@ pub fn measure(paths: &Paths, names: &[String], peers: bool, json: Option<&Path>
         let Figure { name, mean, min, max, .. } = figure;
         println!("{name:<24} {mean:>10.0} {min:>9.0} {max:>9.0} {shown:>9} {times:>6}");
     }
-    if let Some(file) = json {
-        super::operations::write(file, &[ours, linux].concat())?;
+    match &args.json {
+        Some(file) => super::operations::write(file, &[ours, linux].concat()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Measures this system.
-fn ours(paths: &Paths, ui: &Ui, names: &[String], pcap: Option<&Path>) -> Result<Vec<Figure>> {
+/// What the measuring program does.
+pub(crate) struct Work {
+    /// Its arguments.
+    pub words: Vec<String>,
+    /// How its machine executes instructions.
+    pub accel: Accel,
+}
+
+/// Runs the program on this system. Returns its output.
+pub(crate) fn ours(paths: &Paths, ui: &Ui, work: &Work, pcap: Option<&Path>) -> Result<String> {
     setup::for_booting(ui)?;
     let mut built = xtask_build::build(paths, ui, BuildOptions::default())?;
     // It may read how long the processor was idle.
@@ -160,11 +177,11 @@ fn ours(paths: &Paths, ui: &Ui, names: &[String], pcap: Option<&Path>) -> Result
     let behind = Behind::start(pcap)?;
     let mut capture = Capture::new(&built, Path::new(PROGRAM));
     capture.programs = vec![(PROGRAM.into(), program)];
-    capture.accel = Accel::Counting;
+    capture.accel = work.accel;
     capture.memory = MEMORY;
     capture.devices.network = Some(behind.network.clone());
     capture.timeout = Duration::from_secs(1800);
-    capture.args = arguments(behind.port, names);
+    capture.args = arguments(behind.port, work);
     let step = ui.step("measuring");
     let outcome = capture.run()?;
     drop(step);
@@ -173,11 +190,11 @@ fn ours(paths: &Paths, ui: &Ui, names: &[String], pcap: Option<&Path>) -> Result
     if outcome.end != Ended::Exit(0) {
         bail!("the benchmark ended with {:?}:\n{text}{errors}", outcome.end);
     }
-    peers::figures(&text, &(commit(paths), "seL4 5.0.0, release".into(), options()))
+    Ok(text.into_owned())
 }
 
-/// Measures Debian's kernel, with the same program.
-fn linux(paths: &Paths, ui: &Ui, names: &[String]) -> Result<Vec<Figure>> {
+/// Runs the program on Debian's kernel. Returns its output, and the kernel's version.
+pub(crate) fn linux(paths: &Paths, ui: &Ui, work: &Work) -> Result<(String, String)> {
     setup::for_building(ui)?;
     let folder = paths.out.join("peers");
     let (kernel, version) = setup::linux(ui, &folder.join("linux"))?;
@@ -186,23 +203,25 @@ fn linux(paths: &Paths, ui: &Ui, names: &[String]) -> Result<Vec<Figure>> {
     let behind = Behind::start(None)?;
     let devices = Devices { network: Some(behind.network.clone()), ..Devices::default() };
     let step = ui.step("measuring Linux");
-    let text = peers::boot_with(&kernel, &files, MEMORY, devices, &arguments(behind.port, names))?;
+    let text = peers::boot_with(&kernel, &files, MEMORY, work.accel, devices, &arguments(behind.port, work))?;
     drop(step);
     if !text.lines().any(|line| line.trim() == "ended with 0") {
         bail!("the benchmark failed on Linux:\n{text}");
     }
-    let kernel = format!("Linux {version} (Debian, cloud), mitigations off");
-    let figures = peers::figures(&text, &(commit(paths), kernel, options()))?;
-    Ok(figures.into_iter().map(|figure| Figure { name: format!("linux_{}", figure.name), ..figure }).collect())
+    Ok((text, format!("Linux {version} (Debian, cloud), mitigations off")))
 }
 
-fn options() -> String {
-    format!("QEMU TCG, one processor without ERMS, {} MiB, -icount shift=0,sleep=off", MEMORY >> 20)
+/// The machine's options.
+pub(crate) fn options(accel: Accel) -> String {
+    let sleep = if accel == Accel::Counting { "off" } else { "on" };
+    format!("QEMU TCG, one processor without ERMS, {} MiB, -icount shift=0,sleep={sleep}", MEMORY >> 20)
 }
 
-/// The measuring program's arguments.
-fn arguments(port: u16, names: &[String]) -> Vec<String> {
-    ["measure".to_string(), port.to_string()].into_iter().chain(names.iter().cloned()).collect()
+/// The measuring program's arguments: the host's port is the second.
+fn arguments(port: u16, work: &Work) -> Vec<String> {
+    let mut words = work.words.clone();
+    words.insert(1.min(words.len()), port.to_string());
+    words
 }
 
 /// The first files of Linux.

@@ -130,16 +130,23 @@ pub fn measure(paths: &Paths, ui: &Ui, memory: u64) -> Result<Vec<Figure>> {
 /// # Errors
 /// The machine cannot be started, or prints nothing for a long time.
 pub fn boot(kernel: &Path, files: &Path, memory: u64) -> Result<String> {
-    boot_with(kernel, files, memory, Devices::default(), &[])
+    boot_with(kernel, files, memory, Accel::Counting, Devices::default(), &[])
 }
 
 /// The same, with these devices, and arguments for the first process.
 ///
 /// # Errors
 /// As [`boot`].
-pub fn boot_with(kernel: &Path, files: &Path, memory: u64, devices: Devices, args: &[String]) -> Result<String> {
+pub fn boot_with(
+    kernel: &Path,
+    files: &Path,
+    memory: u64,
+    accel: Accel,
+    devices: Devices,
+    args: &[String],
+) -> Result<String> {
     let command_line = format!("{COMMAND_LINE} -- {}", args.join(" "));
-    let (accel, linux) = (Accel::Counting, Some(command_line.as_str()));
+    let linux = Some(command_line.as_str());
     let machine = Machine { kernel, root: files, image: &[], memory, accel, gdb: None, devices, linux };
     let mut running = machine.start()?;
     let console = running.console.try_clone().context("cannot share a serial port")?;

@@ -225,6 +225,15 @@ pub enum Accel {
     /// QEMU translates them, and each instruction takes a nanosecond of the guest's time: its counters count
     /// instructions.
     Counting,
+    /// The same, but idle time passes as on the wall: for work whose pace others set.
+    CountingPaced,
+}
+
+impl Accel {
+    /// Whether an instruction takes a nanosecond of the guest's time.
+    pub fn counts(self) -> bool {
+        matches!(self, Accel::Counting | Accel::CountingPaced)
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

@@ -161,7 +161,7 @@ impl Machine<'_> {
 
     /// Whether QEMU reports events of the disk. A machine that counts instructions is not disturbed.
     fn has_monitor(&self) -> bool {
-        self.devices.disk.is_some() && self.accel != Accel::Counting
+        self.devices.disk.is_some() && !self.accel.counts()
     }
 
     /// The command line. QEMU treats commas and blanks in some of its paths as separators, so it runs in its own folder
@@ -169,14 +169,14 @@ impl Machine<'_> {
     fn command(&self, folder: &Path) -> Command {
         let mut command = mortal();
         let accel = match self.accel {
-            Accel::Tcg | Accel::Counting => "tcg",
+            Accel::Tcg | Accel::Counting | Accel::CountingPaced => "tcg",
             Accel::Kvm => "kvm",
         };
         let processor = match self.accel {
             Accel::Tcg => "max",
             Accel::Kvm => "host",
             // Without the processor's random numbers, every run is the same.
-            Accel::Counting => "max,-rdrand,-rdseed",
+            Accel::Counting | Accel::CountingPaced => "max,-rdrand,-rdseed",
         };
         // Linux copies with byte string instructions if the processor reports that they are fast, and each byte would
         // count.
@@ -259,8 +259,9 @@ impl Machine<'_> {
         if self.has_monitor() {
             command.args(["-chardev", "pipe,id=monitor,path=monitor", "-mon", "chardev=monitor,mode=control"]);
         }
-        if self.accel == Accel::Counting {
-            command.args(["-icount", "shift=0,sleep=off"]);
+        if self.accel.counts() {
+            let sleep = if self.accel == Accel::Counting { "off" } else { "on" };
+            command.args(["-icount", &format!("shift=0,sleep={sleep}")]);
             // And with a fixed time of day.
             command.args(["-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]);
         }

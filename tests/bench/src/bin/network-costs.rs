@@ -7,23 +7,27 @@
 //! `network-costs measure PORT NAME…` measures, and prints a line for each operation: `figure NAME instructions MEAN MIN MAX
 //! SAMPLES`. PORT is that of the host's server, which is [`serve`]. On the card's network there is also a machine [`WIRE`]
 //! that answers datagrams. `network-costs serve` is the other side of the operations over the loop.
+//!
+//! `network-costs steps PORT RATE…` asks the wire for bursts of frames of 1,514 bytes at these rates, in Mb/s, for a second
+//! each. For each rate it prints `step RATE RECEIVED BUSY EACH`: Mb/s that it received, how busy the processor was in per
+//! cent, and instructions for each frame.
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 #[cfg(target_os = "fuchsia")]
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::{SINK, SOURCE, WIRE, WRITE, serve};
+use bench::{BURST, SINK, SOURCE, WIRE, WRITE, serve};
 
 /// Where the other side of the loop listens, with TCP and UDP.
 const LOOP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7);
 /// The host.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// Datagrams in a burst.
-const BURST: usize = 32;
 /// Bytes of a datagram that fills a frame of 1,514 bytes.
 const FULL: usize = 1472;
 /// How long a datagram may take before it counts as lost.
@@ -161,6 +165,53 @@ fn receive_datagrams(name: &str, len: usize) -> io::Result<()> {
     })
 }
 
+/// Receives frames at this rate in Mb/s.
+fn step(rate: u64) -> io::Result<()> {
+    const BITS: u64 = 1514 * 8;
+    const WARM_UP: Duration = Duration::from_millis(200);
+    const TIME: Duration = Duration::from_secs(1);
+    let (socket, mut bytes) = (UdpSocket::bind("0.0.0.0:0")?, [0; 2048]);
+    socket.connect((WIRE, SOURCE))?;
+    socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let question = [(BURST as u16).to_be_bytes(), (FULL as u16).to_be_bytes()].concat();
+    let interval = Duration::from_nanos(BURST as u64 * BITS * 1000 / rate);
+    let (asks, start, over) = (socket.try_clone()?, Instant::now(), Arc::new(AtomicBool::new(false)));
+    let ends = over.clone();
+    let asking = std::thread::spawn(move || -> io::Result<()> {
+        let mut next = start;
+        while !ends.load(Ordering::Relaxed) {
+            asks.send(&question)?;
+            next += interval;
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        Ok(())
+    });
+    let mut frames = 0_u64;
+    let mut began: Option<(Instant, Duration)> = None;
+    while start.elapsed() < WARM_UP + TIME {
+        match socket.recv(&mut bytes) {
+            Ok(_) => frames += 1,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+        if began.is_none() && start.elapsed() >= WARM_UP {
+            (began, frames) = (Some((Instant::now(), idle()?)), 0);
+        }
+    }
+    let (began, idle_before) = began.ok_or_else(|| io::Error::other("the step was too short"))?;
+    let all = began.elapsed();
+    let busy = all.saturating_sub(idle()?.saturating_sub(idle_before)).as_secs_f64();
+    over.store(true, Ordering::Relaxed);
+    asking.join().map_err(|_| io::Error::other("the asking thread failed"))??;
+    let received = (frames * BITS) as f64 / all.as_secs_f64() / 1e6;
+    println!(
+        "step {rate} {received:.1} {:.1} {:.0}",
+        100.0 * busy / all.as_secs_f64(),
+        busy * 1e9 / frames.max(1) as f64
+    );
+    Ok(())
+}
+
 /// Measures these operations, or all. The host's server listens at `port`.
 fn all(port: u16, wanted: &[String]) -> io::Result<()> {
     let this = std::env::args().next().unwrap_or_default();
@@ -194,12 +245,15 @@ fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
         Some((what, [port, names @ ..])) if what == "measure" => all(port.parse().map_err(io::Error::other)?, names),
+        Some((what, [_, rates @ ..])) if what == "steps" => {
+            rates.iter().try_for_each(|rate| step(rate.parse::<u64>().map_err(io::Error::other)?.max(1)))
+        }
         Some((what, [])) if what == "serve" => {
             let (listener, socket) = (TcpListener::bind(LOOP)?, UdpSocket::bind(LOOP)?);
             println!("ready");
             std::thread::spawn(move || acknowledge(&socket));
             listener.incoming().try_for_each(|stream| serve(stream?))
         }
-        _ => Err(io::Error::other("usage: network-costs measure PORT NAME… | network-costs serve")),
+        _ => Err(io::Error::other("usage: network-costs measure PORT NAME… | steps PORT RATE… | serve")),
     }
 }
