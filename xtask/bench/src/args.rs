@@ -112,9 +112,6 @@ pub struct NetworkArgs {
     /// How busy the processor is while frames come in at 180 to 900 Mb/s.
     #[arg(long, conflicts_with_all = ["names", "pcap"])]
     pub steps: bool,
-    /// Draw these steps into this file.
-    #[arg(long, value_name = "FILE", requires = "steps")]
-    pub svg: Option<PathBuf>,
     /// Also write the figures to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

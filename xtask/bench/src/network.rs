@@ -159,6 +159,38 @@ pub fn measure(paths: &Paths, args: &NetworkArgs) -> Result<()> {
     }
 }
 
+/// What the operations are.
+const OPERATIONS: [(&str, &str); 12] = [
+    ("idle_second", "a second in which all programs sleep"),
+    ("idle_second_500", "the same with 500 connections to the host"),
+    ("loop_tcp_echo", "a byte to another program and back, TCP on the loopback"),
+    ("loop_tcp_65536", "64 KiB to another program, TCP on the loopback, acknowledged by a byte"),
+    ("loop_udp_1400", "a datagram of 1,400 bytes to another program, loopback"),
+    ("card_tcp_echo", "a byte to the host and back, TCP"),
+    ("card_tcp_send_65536", "64 KiB to the host, TCP, acknowledged by a byte"),
+    ("card_tcp_receive_65536", "64 KiB from the host, TCP, for a byte"),
+    ("card_udp_send_1472", "a frame of 1,514 bytes sent, from the program's call to the card"),
+    ("card_udp_receive_1472", "a frame of 1,514 bytes received, from the card to the program"),
+    ("card_udp_send_22", "the same with frames of 64 bytes"),
+    ("card_udp_receive_22", "the same with frames of 64 bytes"),
+];
+
+/// The table of the figures in the tree.
+pub fn table(figures: &[Figure]) -> String {
+    let mut out = String::new();
+    if let Some(first) = figures.first() {
+        out.push_str(&format!("Measured at {}; {}.\n\n", first.commit, first.options));
+    }
+    out.push_str("| operation | Hafnon | Linux | times | |\n|---|--:|--:|--:|---|\n");
+    let mean = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.mean);
+    for (name, what) in OPERATIONS {
+        if let (Some(ours), Some(linux)) = (mean(name), mean(&format!("linux_{name}"))) {
+            out.push_str(&format!("| `{name}` | {ours:.0} | {linux:.0} | {:.2} | {what} |\n", ours / linux));
+        }
+    }
+    out
+}
+
 /// What the measuring program does.
 pub(crate) struct Work {
     /// Its arguments.
@@ -277,6 +309,26 @@ mod tests {
         assert_eq!(answer(&datagram(SINK, &[1, 2])).unwrap().len(), 1);
         assert_eq!(answer(&datagram(SINK, &[0, 2])).unwrap().len(), 0);
         assert_eq!(answer(&datagram(SINK, &[])).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_table_of_both() {
+        let figure = |name: &str, mean: f64| Figure {
+            name: name.into(),
+            unit: "instructions".into(),
+            mean,
+            min: mean,
+            max: mean,
+            samples: 8,
+            commit: "c".into(),
+            kernel: "k".into(),
+            options: "o".into(),
+        };
+        let text = table(&[figure("card_tcp_echo", 300.0), figure("linux_card_tcp_echo", 200.0)]);
+        assert!(
+            text.ends_with("| `card_tcp_echo` | 300 | 200 | 1.50 | a byte to the host and back, TCP |\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::anchors::GROUPS;
 use super::operations::{self, Figure, accepted};
-use super::{bars, builds, curves, peers, scale, sizes};
+use super::{bars, builds, curves, network, peers, scale, sizes, steps};
 use xtask_common::page::Page;
 use xtask_common::paths::Paths;
 
@@ -17,6 +17,11 @@ const CLOCK: &str = "docs/measurements/clock.json";
 const SCALE: &str = "docs/measurements/scale.json";
 /// The output of `./hafnon bench build --json FILE`.
 const BUILDS: &str = "docs/measurements/build.json";
+
+/// The page of the network, and the outputs of `./hafnon bench network --peers --json FILE`, without and with `--steps`.
+const NETWORK_PAGE: &str = "docs/network.md";
+const NETWORK: &str = "docs/measurements/network.json";
+const STEPS: &str = "docs/measurements/network-steps.json";
 
 /// Every generated file, by name.
 ///
@@ -35,9 +40,15 @@ pub fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     let file = paths.workspace.join(BUILDS);
     let times = if file.is_file() { builds::table(&builds::read(&file)?) } else { "Not measured yet.\n".into() };
     page.set("builds", &times)?;
+    let mut of_network = Page::read(paths, NETWORK_PAGE)?;
+    let load = steps::read(&paths.workspace.join(STEPS))?;
+    of_network.set("network", &network::table(&operations::read(paths, NETWORK)?))?;
+    of_network.set("network-steps", &steps::table(&load))?;
     let drawn = |name: &str| Ok::<_, anyhow::Error>(curves::of_report(&scale::read(&paths.workspace.join(name))?));
     Ok(vec![
         page.finish(),
+        of_network.finish(),
+        ("docs/measurements/network.svg", steps::drawing(&load)),
         ("docs/measurements/operations.svg", bars::svg(&figures, &linux)),
         ("docs/measurements/sizes.svg", sizes::svg(&figures)),
         ("docs/measurements/scale.svg", drawn(SCALE)?),

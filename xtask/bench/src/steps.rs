@@ -6,6 +6,7 @@
 //! in which the wire answers.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ pub struct Step {
 
 /// The steps of one system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Record {
+pub struct Record {
     kernel: String,
     commit: String,
     options: String,
@@ -78,10 +79,34 @@ pub fn measure(paths: &Paths, args: &NetworkArgs) -> Result<()> {
         let text = serde_json::to_string_pretty(&records)? + "\n";
         fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    if let Some(file) = &args.svg {
-        fs::write(file, drawing(&records)).with_context(|| format!("cannot write {}", file.display()))?;
-    }
     Ok(())
+}
+
+/// The table of the records in the tree.
+pub fn table(records: &[Record]) -> String {
+    let mut out = String::new();
+    if let Some(first) = records.first() {
+        out.push_str(&format!("Measured at {}; {}.\n\n", first.commit, first.options));
+    }
+    out.push_str("| Mb/s | kernel | received, Mb/s | CPU use | instructions for each frame |\n|--:|---|--:|--:|--:|\n");
+    for rate in RATES {
+        for record in records {
+            for Step { received, busy, each, .. } in record.steps.iter().filter(|step| step.rate == rate) {
+                let kernel = &record.kernel;
+                out.push_str(&format!("| {rate} | {kernel} | {received:.0} | {busy:.0} % | {each:.0} |\n"));
+            }
+        }
+    }
+    out
+}
+
+/// Reads the records from a file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(file: &Path) -> Result<Vec<Record>> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} has no steps", file.display()))
 }
 
 /// The steps in the program's output.
@@ -98,7 +123,7 @@ fn steps(text: &str) -> Result<Vec<Step>> {
 }
 
 /// A drawing of the steps of each system.
-fn drawing(records: &[Record]) -> String {
+pub fn drawing(records: &[Record]) -> String {
     let line = |record: &Record, value: fn(&Step) -> f64| Line {
         name: record.kernel.split(',').next().unwrap_or_default().into(),
         points: record.steps.iter().map(|step| (step.rate, value(step))).collect(),

@@ -165,6 +165,21 @@ fn receive_datagrams(name: &str, len: usize) -> io::Result<()> {
     })
 }
 
+/// Seconds in which nothing happens, with this many connections to the host.
+fn idle_seconds(name: &str, host: SocketAddrV4, connections: usize) -> io::Result<()> {
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        let (mut stream, mut byte) = (stream(host, "echo")?, [3]);
+        stream.write_all(&byte)?;
+        stream.read_exact(&mut byte)?;
+        open.push(stream);
+    }
+    measure(name, 8, 1, || {
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(())
+    })
+}
+
 /// Receives frames at this rate in Mb/s.
 fn step(rate: u64) -> io::Result<()> {
     const BITS: u64 = 1514 * 8;
@@ -220,7 +235,9 @@ fn all(port: u16, wanted: &[String]) -> io::Result<()> {
     BufReader::new(child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?).read_line(&mut ready)?;
     let host = SocketAddrV4::new(HOST, port);
     type Operation<'a> = (&'a str, &'a dyn Fn(&str) -> io::Result<()>);
-    let operations: [Operation<'_>; 10] = [
+    let operations: [Operation<'_>; 12] = [
+        ("idle_second", &|name| idle_seconds(name, host, 0)),
+        ("idle_second_500", &|name| idle_seconds(name, host, 500)),
         ("loop_tcp_echo", &|name| echo(name, LOOP)),
         ("loop_tcp_65536", &|name| send(name, LOOP)),
         ("loop_udp_1400", &|name| send_datagrams(name, LOOP, 1400)),
