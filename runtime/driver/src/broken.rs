@@ -9,6 +9,8 @@ pub enum Broken {
     Length,
     /// Its registers cannot be read.
     Registers,
+    /// It does not stop.
+    Running,
 }
 
 impl core::fmt::Display for Broken {
@@ -17,6 +19,7 @@ impl core::fmt::Display for Broken {
             Broken::Buffer => "the card is broken: it returns a buffer that it does not have",
             Broken::Length => "the card is broken: it reports more bytes than fit in the buffer",
             Broken::Registers => "the card is broken: its registers cannot be read",
+            Broken::Running => "the card is broken: it does not stop",
         })
     }
 }

@@ -7,6 +7,8 @@ use std::vec::Vec;
 use abi::{ZX_BTI_CONTIGUOUS, ZX_BTI_PERM_READ, ZX_BTI_PERM_WRITE, ZX_VM_PERM_READ, ZX_VM_PERM_WRITE};
 use zx::{Bti, Pmt, Result, Status, Vmo};
 
+use crate::net::Frames;
+
 /// Page size in bytes.
 pub const PAGE: usize = 4096;
 
@@ -136,16 +138,22 @@ impl Pinned {
         self.addresses.is_empty()
     }
 
-    /// The address for the device of a range of bytes inside one page.
-    pub(crate) fn address(&self, offset: usize, len: usize) -> Option<u64> {
+    /// Unpins the memory. No device uses it: one that does owns this value.
+    pub fn unpin(self) {
+        let _ = self.pmt.unpin();
+    }
+}
+
+impl Frames for Pinned {
+    // A range inside one page.
+    fn address(&self, offset: usize, len: usize) -> Option<u64> {
         let page = self.addresses.get(offset / PAGE)?;
         let inside = offset % PAGE;
         (inside.checked_add(len)? <= PAGE).then_some(page + inside as u64)
     }
 
-    /// Unpins the memory. No device uses it: one that does owns this value.
-    pub fn unpin(self) {
-        let _ = self.pmt.unpin();
+    fn unpin(self) {
+        Pinned::unpin(self);
     }
 }
 

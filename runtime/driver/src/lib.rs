@@ -1,5 +1,5 @@
 //! Safe types for what drivers cannot do in safe code: DMA memory ([`Dma`]), device memory ([`Window`]), and, on top of
-//! both, virtio devices ([`virtio`]) and network cards ([`NetworkCard`], [`virtio::Card`], [`e1000e::Card`]). (I/O ports
+//! both, virtio devices ([`virtio`]) and network cards ([`Adapter`], [`virtio::Card`], [`e1000e::Card`]). (I/O ports
 //! and interrupts are in the crate `zx`.)
 //!
 //! A driver is an ordinary program. Its rights to parts of the machine are handles, and these types are made from such
@@ -13,7 +13,6 @@ mod config;
 #[cfg(target_os = "fuchsia")]
 mod dma;
 pub mod e1000e;
-#[cfg(target_os = "fuchsia")]
 mod net;
 #[cfg(target_os = "fuchsia")]
 pub mod virtio;
@@ -23,5 +22,4 @@ pub use broken::Broken;
 pub use config::Config;
 #[cfg(target_os = "fuchsia")]
 pub use dma::{Dma, Pinned, Window};
-#[cfg(target_os = "fuchsia")]
-pub use net::{MOST_FRAMES, NetworkCard};
+pub use net::{Adapter, Frames, MOST_FRAMES, NetworkCard, Queue, Rings};

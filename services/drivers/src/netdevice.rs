@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
-use driver::{MOST_FRAMES, NetworkCard, Pinned, Window};
+use driver::{Adapter, Broken, MOST_FRAMES, NetworkCard, Pinned, Window};
 use netdevice::{ANSWER, DEPTH, DESCRIPTOR, Descriptor, ELEMENT, Fault, Info, Owned, REQUEST, Request, encode_answer};
 use service::{ChannelEnds, Clients, End, Event, Program};
 use zx::{AsHandleRef, Bti, Fifo, Handle, MonotonicInstant, Port, Rights, Signals, Status, Unowned, Vmar, Vmo};
@@ -25,8 +25,6 @@ const TX: u64 = 2;
 
 /// Bytes of a frame at most: Ethernet's header and 1,500 bytes.
 const MAX_FRAME: usize = 1514;
-/// Bytes of a frame at least: an Ethernet header.
-const MIN_FRAME: usize = 14;
 /// The largest VMO of frames.
 const MAX_VMO: usize = 8 << 20;
 /// Connections at most. One has the session; the others can only ask.
@@ -69,16 +67,30 @@ struct Queue {
     done: Vec<u16>,
 }
 
-struct Server<C> {
+struct Server<C: NetworkCard> {
     /// The bus driver stops the card when this connection closes.
     _device: PciClient,
-    card: C,
+    card: Adapter<C, Pinned>,
     bti: Bti,
     port: Port,
     connections: Vec<Connection>,
     ends: ChannelEnds,
     next: u64,
     session: Option<Session>,
+}
+
+/// Why a client's message is not answered.
+enum Unanswered {
+    /// It is the client's fault, or the client has gone.
+    Client(Status),
+    /// The card is broken.
+    Card(Broken),
+}
+
+impl From<Status> for Unanswered {
+    fn from(status: Status) -> Unanswered {
+        Unanswered::Client(status)
+    }
 }
 
 /// Why a session ends.
@@ -102,7 +114,7 @@ pub fn drive<C: NetworkCard>(
     // From now on the card can access memory. Until the reset it knows no memory that is in use: buffers of an
     // earlier driver are in quarantine.
     device.start();
-    let card = open(device.clone(), windows, &bti)?;
+    let card = Adapter::new(open(device.clone(), windows, &bti)?);
     let clients = Clients::take()?;
     let mut server = Server {
         _device: device,
@@ -174,7 +186,7 @@ impl<C: NetworkCard> Server<C> {
         if self.session.as_ref().is_some_and(|session| session.key == key)
             && let Some(session) = self.session.take()
         {
-            self.card.close().map_err(|status| format!("the card does not stop: {status}"))?;
+            self.card.close().map_err(|broken| broken.to_string())?;
             session.close();
         }
         Ok(())
@@ -183,7 +195,11 @@ impl<C: NetworkCard> Server<C> {
     fn event(&mut self, key: u64) -> Result<(), String> {
         let of = key & !3;
         if key == of {
-            return if self.message(key).is_err() { self.close(key) } else { Ok(()) };
+            return match self.message(key) {
+                Ok(()) => Ok(()),
+                Err(Unanswered::Client(_)) => self.close(key),
+                Err(Unanswered::Card(broken)) => Err(broken.to_string()),
+            };
         }
         if let Some(session) = self.session.as_mut().filter(|session| session.key == of) {
             let queue = if key - of == RX { &mut session.rx } else { &mut session.tx };
@@ -193,7 +209,7 @@ impl<C: NetworkCard> Server<C> {
     }
 
     /// Handles a client's message, or the end of its channel.
-    fn message(&mut self, key: u64) -> zx::Result<()> {
+    fn message(&mut self, key: u64) -> Result<(), Unanswered> {
         let connection = self.connections.iter().find(|connection| connection.key == key);
         let Some(Connection { channel, .. }) = connection else { return Ok(()) };
         let mut bytes = [0; REQUEST];
@@ -204,13 +220,17 @@ impl<C: NetworkCard> Server<C> {
         let size = match read {
             Ok(size) => size,
             Err((Status::SHOULD_WAIT, _)) => return Ok(()),
-            Err((status, _)) => return Err(status),
+            Err((status, _)) => return Err(status.into()),
         };
         let (number, request) = Request::from_bytes(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
         let answer = match (request, handles) {
             (Request::Info, [None, None]) => Ok(Vec::new()),
             (Request::Open { descriptor_count }, [Some(descriptors), Some(frames)]) => {
-                self.open(key, descriptor_count, descriptors, frames).map(Vec::from)
+                match self.open(key, descriptor_count, descriptors, frames) {
+                    Ok(handles) => Ok(Vec::from(handles)),
+                    Err(Unanswered::Client(status)) => Err(status),
+                    Err(broken) => return Err(broken),
+                }
             }
             _ => Err(Status::INVALID_ARGS),
         };
@@ -220,7 +240,7 @@ impl<C: NetworkCard> Server<C> {
         };
         let answer: [u8; ANSWER] = encode_answer(number, status.0, &self.info());
         let connection = self.connections.iter().find(|connection| connection.key == key);
-        connection.ok_or(Status::PEER_CLOSED)?.channel.write_handles(&answer, handles)
+        Ok(connection.ok_or(Status::PEER_CLOSED)?.channel.write_handles(&answer, handles)?)
     }
 
     fn info(&self) -> Info {
@@ -231,15 +251,15 @@ impl<C: NetworkCard> Server<C> {
             tx_depth: MOST_FRAMES as u16,
             max_frame_length: MAX_FRAME as u32,
             min_rx_buffer_length: C::MIN_RX_BUFFER as u32,
-            min_tx_buffer_length: MIN_FRAME as u32,
+            min_tx_buffer_length: C::MIN_TX_BUFFER as u32,
             max_vmo_length: MAX_VMO as u32,
         }
     }
 
     /// Opens a session (2).
-    fn open(&mut self, key: u64, count: u16, descriptors: Handle, frames: Handle) -> zx::Result<[Handle; 2]> {
+    fn open(&mut self, key: u64, count: u16, descriptors: Handle, frames: Handle) -> Result<[Handle; 2], Unanswered> {
         if self.session.is_some() {
-            return Err(Status::ALREADY_BOUND);
+            return Err(Status::ALREADY_BOUND.into());
         }
         let rights = Rights::READ | Rights::WRITE | Rights::MAP;
         let descriptors = service::memory(descriptors, rights)?;
@@ -251,21 +271,23 @@ impl<C: NetworkCard> Server<C> {
         let len = pages(&frames, MAX_VMO)?;
         let of_descriptors = (usize::from(count) * DESCRIPTOR).next_multiple_of(4096);
         if pages(&descriptors, of_descriptors)? != of_descriptors {
-            return Err(Status::OUT_OF_RANGE);
+            return Err(Status::OUT_OF_RANGE.into());
         }
         let (rx, rx_theirs) = Fifo::create(DEPTH, ELEMENT)?;
         let (tx, tx_theirs) = Fifo::create(DEPTH, ELEMENT)?;
         let pages = Pinned::new(&self.bti, &descriptors, of_descriptors)?;
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
-        let opened = ROOT.map_here(options, &descriptors, 0, of_descriptors).and_then(|descriptors| {
-            self.card.open(Pinned::new(&self.bti, &frames, len)?)?;
+        let mut opened = || -> Result<zx::Mapping<'static>, Unanswered> {
+            let descriptors = ROOT.map_here(options, &descriptors, 0, of_descriptors)?;
+            self.card.open(Pinned::new(&self.bti, &frames, len)?).map_err(Unanswered::Card)??;
             Ok(descriptors)
-        });
-        let descriptors = match opened {
+        };
+        let descriptors = match opened() {
             Ok(descriptors) => descriptors,
-            Err(status) => {
+            Err(unanswered) => {
+                // The card does not know them.
                 pages.unpin();
-                return Err(status);
+                return Err(unanswered);
             }
         };
         let queue = |fifo, key| Queue { fifo, key, awaits: false, coming: VecDeque::new(), done: Vec::new() };
@@ -312,7 +334,11 @@ impl Session {
     ///
     /// # Errors
     /// The card is broken.
-    fn turn<C: NetworkCard>(&mut self, card: &mut C, port: &Port) -> Result<Result<bool, Ending>, String> {
+    fn turn<C: NetworkCard>(
+        &mut self,
+        card: &mut Adapter<C, Pinned>,
+        port: &Port,
+    ) -> Result<Result<bool, Ending>, String> {
         let mut moved = false;
         for _ in 0..BATCH {
             let Some((number, len)) = card.received().map_err(|broken| broken.to_string())? else { break };
@@ -355,7 +381,7 @@ impl Session {
     }
 
     /// Takes buffers and frames of the client's (3, 4, 5).
-    fn take<C: NetworkCard>(&mut self, card: &mut C, port: &Port) -> Result<bool, Ending> {
+    fn take<C: NetworkCard>(&mut self, card: &mut Adapter<C, Pinned>, port: &Port) -> Result<bool, Ending> {
         let mut any = false;
         for _ in 0..2 * MOST_FRAMES {
             if !card.can_receive() {
@@ -371,7 +397,7 @@ impl Session {
                 break;
             }
             let Some(number) = self.tx.next(port)? else { break };
-            let buffer = self.check(number, MIN_FRAME, MAX_FRAME)?;
+            let buffer = self.check(number, C::MIN_TX_BUFFER, MAX_FRAME)?;
             card.send(number, buffer.offset, buffer.len);
             any = true;
         }

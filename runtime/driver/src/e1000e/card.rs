@@ -1,4 +1,4 @@
-//! The card: its registers, and a session.
+//! The card: its registers.
 
 use std::string::{String, ToString};
 use std::thread;
@@ -11,8 +11,8 @@ use super::registers::*;
 use super::ring::{BUFFER, BYTES, Memory, Ring};
 use crate::broken::Broken;
 use crate::config::Config;
-use crate::dma::{Dma, Pinned, Window};
-use crate::net::{MOST_FRAMES, MUCH, NetworkCard};
+use crate::dma::{Dma, Window};
+use crate::net::{MOST_FRAMES, NetworkCard, Rings};
 
 /// What a register of a card reads that is not there any more.
 const NOTHING: u32 = u32::MAX;
@@ -43,19 +43,10 @@ pub struct Card {
     mac: [u8; 6],
     /// Interrupts are off.
     is_quiet: bool,
-    /// Set while there is a session.
-    session: Option<Session>,
-}
-
-#[derive(Debug)]
-struct Session {
-    frames: Pinned,
-    receive: Ring<Dma>,
-    send: Ring<Dma>,
 }
 
 impl Card {
-    /// Resets the card. It sends and receives nothing before [`Card::open`].
+    /// Resets the card. It sends and receives nothing before its start.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -64,7 +55,7 @@ impl Card {
         let registers = windows.into_iter().find(|window| Some(window.address) == address);
         let registers = registers.filter(|window| window.len >= REGISTERS).ok_or("the card has no registers")?;
         let bti = bti.duplicate(zx::Rights::SAME_RIGHTS).map_err(|status| std::format!("the BTI: {status}"))?;
-        let mut card = Card { registers, bti, mac: [0; 6], is_quiet: false, session: None };
+        let mut card = Card { registers, bti, mac: [0; 6], is_quiet: false };
         card.reset().map_err(|_| "the card does not stop".to_string())?;
         // After that it accesses no memory of an earlier driver.
         card.bti.release_quarantine().map_err(|status| std::format!("the memory of an earlier driver: {status}"))?;
@@ -110,11 +101,35 @@ impl Card {
         });
         if is_off { Ok(()) } else { Err(Status::IO) }
     }
+}
 
-    /// Makes the rings, and starts the card: it has no buffers yet.
-    fn start(&mut self) -> zx::Result<(Ring<Dma>, Ring<Dma>)> {
-        let receive = Dma::new(&self.bti, BYTES)?;
-        let send = Dma::new(&self.bti, BYTES)?;
+impl NetworkCard for Card {
+    type Ring = Ring<Dma>;
+
+    // The card knows one size for all buffers.
+    const MIN_RX_BUFFER: usize = BUFFER;
+    // What the card needs to pad a frame.
+    const MIN_TX_BUFFER: usize = 17;
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn online(&self) -> bool {
+        let status = self.get(STATUS);
+        status != NOTHING && status & STATUS_LU != 0
+    }
+
+    fn stop(&mut self) -> bool {
+        self.reset().is_ok()
+    }
+
+    fn rings(&mut self) -> zx::Result<Rings<Ring<Dma>>> {
+        let ring = || Dma::new(&self.bti, BYTES).map(|memory| Ring::new(memory, MOST_FRAMES));
+        Ok(Rings { receive: ring()?, send: ring()? })
+    }
+
+    fn start(&mut self, rings: &Rings<Ring<Dma>>) -> zx::Result<()> {
         let control = self.get(CTRL) & !(CTRL_GIO_MASTER_DISABLE | CTRL_FORCED);
         self.set(CTRL, control | CTRL_SLU | CTRL_FD);
         (0..MTA_ENTRIES).for_each(|entry| self.set(MTA + 4 * entry, 0));
@@ -125,8 +140,8 @@ impl Card {
         self.set(IVAR, IVAR_ALL_TO_0);
         self.set(EITR_0, BETWEEN_INTERRUPTS);
         self.set(TIPG, TIPG_VALUE);
-        for (ring, base) in [(&receive, RECEIVE), (&send, SEND)] {
-            let address = ring.address();
+        for (ring, base) in [(&rings.receive, RECEIVE), (&rings.send, SEND)] {
+            let address = ring.memory().address();
             self.set(base + ADDRESS_LOW, address as u32);
             self.set(base + ADDRESS_HIGH, (address >> 32) as u32);
             self.set(base + LENGTH, BYTES as u32);
@@ -140,98 +155,25 @@ impl Card {
         if self.get(RCTL) & RCTL_EN == 0 || self.get(STATUS) == NOTHING {
             return Err(Status::IO);
         }
-        Ok((Ring::new(receive, MOST_FRAMES), Ring::new(send, MOST_FRAMES)))
-    }
-}
-
-impl NetworkCard for Card {
-    // The card knows one size for all buffers.
-    const MIN_RX_BUFFER: usize = BUFFER;
-
-    fn mac(&self) -> [u8; 6] {
-        self.mac
+        Ok(())
     }
 
-    fn online(&self) -> bool {
-        let status = self.get(STATUS);
-        status != NOTHING && status & STATUS_LU != 0
-    }
-
-    fn open(&mut self, frames: Pinned) -> zx::Result<()> {
-        self.close()?;
-        match self.start() {
-            Ok((receive, send)) => {
-                self.session = Some(Session { frames, receive, send });
-                Ok(())
-            }
-            Err(status) => {
-                self.close()?;
-                frames.unpin();
-                Err(status)
-            }
-        }
-    }
-
-    fn close(&mut self) -> zx::Result<()> {
-        // The rings' memory is the card's, too, until it has stopped.
-        let stopped = self.reset();
-        let Some(session) = self.session.take() else { return stopped };
-        match stopped {
-            Ok(()) => session.frames.unpin(),
-            Err(_) => core::mem::forget(session),
-        }
-        stopped
-    }
-
-    fn receive(&mut self, number: u16, offset: usize, len: usize) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        let address = session.frames.address(offset, len).filter(|_| len >= BUFFER);
-        address.is_some_and(|address| session.receive.give_empty(number, address))
-    }
-
-    fn send(&mut self, number: u16, offset: usize, len: usize) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        match (session.frames.address(offset, len), u16::try_from(len)) {
-            (Some(address), Ok(len)) => session.send.give_frame(number, address, len),
-            _ => false,
-        }
-    }
-
-    fn can_receive(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.receive.has_room())
-    }
-
-    fn can_send(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.send.has_room())
-    }
-
-    fn tell(&mut self) {
-        let Some(session) = &mut self.session else { return };
-        for (ring, base) in [(&mut session.receive, RECEIVE), (&mut session.send, SEND)] {
+    fn tell(&mut self, rings: &mut Rings<Ring<Dma>>) {
+        for (ring, base) in [(&mut rings.receive, RECEIVE), (&mut rings.send, SEND)] {
             if let Some(tail) = ring.untold() {
-                self.registers.write(base + TAIL, tail.into());
+                self.set(base + TAIL, tail.into());
             }
         }
     }
 
-    fn received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
-        self.session.as_mut().map_or(Ok(None), |session| session.receive.take_received())
-    }
-
-    fn sent(&mut self) -> Result<Option<u16>, Broken> {
-        Ok(self.session.as_mut().and_then(|session| session.send.take_sent()))
-    }
-
-    fn be_quiet(&mut self) {
+    fn be_quiet(&mut self, _: &Rings<Ring<Dma>>) {
         if !self.is_quiet {
             self.set(IMC, u32::MAX);
             self.is_quiet = true;
         }
     }
 
-    fn be_loud(&mut self) -> Result<bool, Broken> {
-        let Some(session) = &self.session else { return Ok(false) };
-        let sends_much = session.send.given() >= MUCH;
+    fn be_loud(&mut self, rings: &Rings<Ring<Dma>>, sends_much: bool) -> Result<bool, Broken> {
         // Causes from before are of frames that the last look below finds.
         self.set(ICR, u32::MAX);
         self.set(IMS, if sends_much { CAUSE_RXQ0 | CAUSE_TXQ0 } else { CAUSE_RXQ0 });
@@ -240,13 +182,6 @@ impl NetworkCard for Card {
         if self.get(STATUS) == NOTHING {
             return Err(Broken::Registers);
         }
-        Ok(session.receive.is_done() || (sends_much && session.send.is_done()))
-    }
-}
-
-impl Drop for Card {
-    fn drop(&mut self) {
-        // After a failure nothing more can be done: the memory stays pinned.
-        let _ = self.close();
+        Ok(rings.receive.is_done() || (sends_much && rings.send.is_done()))
     }
 }

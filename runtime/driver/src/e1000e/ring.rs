@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use core::sync::atomic::{Ordering, fence};
 
 use crate::broken::Broken;
+use crate::net::Queue;
 
 /// Descriptors of a ring.
 pub const DESCRIPTORS: u16 = 256;
@@ -62,25 +63,9 @@ impl<M: Memory> Ring<M> {
         Ring { memory, most, given: VecDeque::with_capacity(most), tail: 0, told: 0, cut: false }
     }
 
-    /// Whether the card takes one more buffer.
-    pub fn has_room(&self) -> bool {
-        self.given.len() < self.most
-    }
-
-    /// Number of buffers that the card has.
-    pub fn given(&self) -> usize {
-        self.given.len()
-    }
-
-    /// Gives the card a buffer to receive, of [`BUFFER`] bytes or more. Returns whether there was room. The card learns
-    /// of it by the tail ([`Ring::untold`]).
-    pub fn give_empty(&mut self, number: u16, address: u64) -> bool {
-        self.give(number, address, 0)
-    }
-
-    /// Gives the card a frame to send. Returns whether there was room.
-    pub fn give_frame(&mut self, number: u16, address: u64, len: u16) -> bool {
-        self.give(number, address, u64::from(len) | COMMANDS)
+    /// The memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
     }
 
     fn give(&mut self, number: u16, address: u64, rest: u64) -> bool {
@@ -126,13 +111,29 @@ impl<M: Memory> Ring<M> {
         fence(Ordering::Acquire);
         (status & DONE != 0).then_some((at, status))
     }
+}
 
-    /// Takes a buffer with a frame that came in: its number, and the frame's length. It is 0 if there is no whole frame in
-    /// it: a frame with an error, or one that is longer than a buffer.
-    ///
-    /// # Errors
-    /// What the card says is impossible.
-    pub fn take_received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
+// The card learns of what it was given by the tail ([`Ring::untold`]).
+impl<M: Memory> Queue for Ring<M> {
+    fn has_room(&self) -> bool {
+        self.given.len() < self.most
+    }
+
+    fn given(&self) -> usize {
+        self.given.len()
+    }
+
+    fn give_empty(&mut self, number: u16, address: u64, len: usize) -> bool {
+        // The card knows one size for all buffers.
+        len >= BUFFER && self.give(number, address, 0)
+    }
+
+    fn give_frame(&mut self, number: u16, address: u64, len: usize) -> bool {
+        u16::try_from(len).is_ok_and(|len| self.give(number, address, u64::from(len) | COMMANDS))
+    }
+
+    // The length is 0 if there is no whole frame: a frame with an error, or one that is longer than a buffer.
+    fn take_received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
         let Some((at, status)) = self.status() else { return Ok(None) };
         let len = usize::from(self.memory.read_u16(at + LENGTH));
         if len > BUFFER {
@@ -144,10 +145,8 @@ impl<M: Memory> Ring<M> {
         Ok(Some((number, if is_whole { len } else { 0 })))
     }
 
-    /// Takes a buffer whose frame was sent: its number.
-    pub fn take_sent(&mut self) -> Option<u16> {
-        self.status()?;
-        self.given.pop_front()
+    fn take_sent(&mut self) -> Result<Option<u16>, Broken> {
+        Ok(self.status().and_then(|_| self.given.pop_front()))
     }
 }
 
@@ -204,7 +203,7 @@ mod tests {
         assert!(ring.give_frame(7, 0x0102_0304_0506_0708, 0x5ea));
         assert_eq!(memory.bytes(0), [8, 7, 6, 5, 4, 3, 2, 1, 0xea, 5, 0, 0x0b, 0, 0, 0, 0]);
         memory.finish(1, 0xffff, 0xff, 0xff);
-        assert!(ring.give_empty(8, 0x1000));
+        assert!(ring.give_empty(8, 0x1000, BUFFER));
         assert_eq!(memory.bytes(16), [0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 
@@ -213,7 +212,7 @@ mod tests {
         let (mut ring, memory) = ring(100);
         let (mut next, mut expected) = (0_u16, 0_u16);
         for _ in 0..20 {
-            while ring.give_empty(next, u64::from(next) * 4096) {
+            while ring.give_empty(next, u64::from(next) * 4096, BUFFER) {
                 next += 1;
             }
             assert_eq!(ring.given(), 100);
@@ -233,7 +232,7 @@ mod tests {
     #[test]
     fn a_ring_is_never_full() {
         let (mut ring, _) = ring(10_000);
-        let count = (0..1000).filter(|number| ring.give_empty(*number, 0)).count();
+        let count = (0..1000).filter(|number| ring.give_empty(*number, 0, BUFFER)).count();
         assert_eq!(count, 255);
         assert_eq!(ring.untold(), Some(255));
     }
@@ -244,8 +243,8 @@ mod tests {
         // The card has none of them.
         (0..256).for_each(|index| memory.finish(index, 60, 3, 0));
         assert_eq!(ring.take_received(), Ok(None));
-        assert_eq!(ring.take_sent(), None);
-        assert!(ring.give_empty(1, 0));
+        assert_eq!(ring.take_sent(), Ok(None));
+        assert!(ring.give_empty(1, 0, BUFFER));
         assert!(!ring.is_done());
         memory.finish(0, 2049, 3, 0);
         assert_eq!(ring.take_received(), Err(Broken::Length));
@@ -257,7 +256,7 @@ mod tests {
     #[test]
     fn parts_of_frames_and_wrong_frames_are_none() {
         let (mut ring, memory) = ring(8);
-        (0..6).for_each(|number| assert!(ring.give_empty(number, 0)));
+        (0..6).for_each(|number| assert!(ring.give_empty(number, 0, BUFFER)));
         // Two buffers of one frame, then a whole one, one with a checksum of Ethernet that is wrong, and one whose
         // checksum of TCP is wrong, of which the client judges.
         for (index, (status, errors)) in [(1, 0), (1, 0), (3, 0), (3, 0), (3, 1), (3, 0x20)].into_iter().enumerate() {
@@ -273,8 +272,8 @@ mod tests {
         assert!(ring.give_frame(3, 0, 60) && ring.give_frame(5, 0, 60));
         // The second alone is not finished, whatever its descriptor says.
         memory.finish(1, 60, 1, 0);
-        assert_eq!(ring.take_sent(), None);
+        assert_eq!(ring.take_sent(), Ok(None));
         memory.finish(0, 60, 1, 0);
-        assert_eq!((ring.take_sent(), ring.take_sent(), ring.take_sent()), (Some(3), Some(5), None));
+        assert_eq!([ring.take_sent(), ring.take_sent(), ring.take_sent()], [Ok(Some(3)), Ok(Some(5)), Ok(None)]);
     }
 }

@@ -10,11 +10,11 @@ use virtio_drivers::transport::{DeviceStatus, Transport};
 use zx::Bti;
 
 use super::Interrupting;
-use super::ring::{HEADER, Ring};
+use super::ring::Ring;
 use crate::broken::Broken;
 use crate::config::Config;
-use crate::dma::{Pinned, Window};
-use crate::net::{MUCH, NetworkCard};
+use crate::dma::Window;
+use crate::net::{NetworkCard, Rings};
 
 /// Features: the device has a hardware address, its status, the new layout of registers, and indices for events.
 const MAC: u64 = 1 << 5;
@@ -35,18 +35,10 @@ pub struct Card {
     bti: Bti,
     mac: [u8; 6],
     has_status: bool,
-    /// Set while there is a session.
-    session: Option<Session>,
-}
-
-struct Session {
-    frames: Pinned,
-    receive: Ring,
-    send: Ring,
 }
 
 impl Card {
-    /// Resets the device. It sends and receives nothing before [`Card::open`].
+    /// Resets the device. It sends and receives nothing before its start.
     ///
     /// # Errors
     /// A sentence for the log.
@@ -58,11 +50,33 @@ impl Card {
         }
         let mac = transport.read_config_space(0).map_err(|error| error.to_string())?;
         let bti = bti.duplicate(zx::Rights::SAME_RIGHTS).map_err(|status| std::format!("the BTI: {status}"))?;
-        Ok(Card { transport, bti, mac, has_status: features & STATUS != 0, session: None })
+        Ok(Card { transport, bti, mac, has_status: features & STATUS != 0 })
+    }
+}
+
+impl NetworkCard for Card {
+    type Ring = Ring;
+
+    // A longest frame with a VLAN's mark, which is not cut but refused by the client.
+    const MIN_RX_BUFFER: usize = 1518;
+    // An Ethernet header.
+    const MIN_TX_BUFFER: usize = 14;
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
     }
 
-    /// Agrees on features, makes the rings, and starts the device: it has no buffers yet.
-    fn start(&mut self) -> zx::Result<(Ring, Ring)> {
+    fn online(&self) -> bool {
+        let status = || self.transport.read_config_space::<u16>(STATUS_AT).is_ok_and(|status| status & LINK != 0);
+        !self.has_status || status()
+    }
+
+    fn stop(&mut self) -> bool {
+        self.transport.reset().is_ok()
+    }
+
+    // Both sides agree on features first: what queues there are may depend on them.
+    fn rings(&mut self) -> zx::Result<Rings<Ring>> {
         let transport = &mut self.transport;
         let mut status = DeviceStatus::ACKNOWLEDGE | DeviceStatus::DRIVER;
         transport.set_status(status);
@@ -74,122 +88,35 @@ impl Card {
         if !transport.get_status().contains(DeviceStatus::FEATURES_OK) {
             return Err(zx::Status::IO);
         }
-        let receive = Ring::new(transport, &self.bti, RECEIVE, true, event_index)?;
-        let send = Ring::new(transport, &self.bti, SEND, false, event_index)?;
-        status |= DeviceStatus::DRIVER_OK;
-        transport.set_status(status);
-        Ok((receive, send))
-    }
-}
-
-impl NetworkCard for Card {
-    // A longest frame with a VLAN's mark, which is not cut but refused by the client.
-    const MIN_RX_BUFFER: usize = 1518;
-
-    fn mac(&self) -> [u8; 6] {
-        self.mac
+        Ok(Rings {
+            receive: Ring::new(transport, &self.bti, RECEIVE, true, event_index)?,
+            send: Ring::new(transport, &self.bti, SEND, false, event_index)?,
+        })
     }
 
-    fn online(&self) -> bool {
-        let status = || self.transport.read_config_space::<u16>(STATUS_AT).is_ok_and(|status| status & LINK != 0);
-        !self.has_status || status()
+    fn start(&mut self, rings: &Rings<Ring>) -> zx::Result<()> {
+        rings.receive.announce(&mut self.transport);
+        rings.send.announce(&mut self.transport);
+        let status = self.transport.get_status() | DeviceStatus::DRIVER_OK;
+        self.transport.set_status(status);
+        Ok(())
     }
 
-    fn open(&mut self, frames: Pinned) -> zx::Result<()> {
-        self.close()?;
-        match self.start() {
-            Ok((receive, send)) => {
-                self.session = Some(Session { frames, receive, send });
-                Ok(())
-            }
-            Err(status) => {
-                self.close()?;
-                frames.unpin();
-                Err(status)
-            }
-        }
+    fn tell(&mut self, rings: &mut Rings<Ring>) {
+        rings.receive.tell(&mut self.transport);
+        rings.send.tell(&mut self.transport);
     }
 
-    fn close(&mut self) -> zx::Result<()> {
-        // The rings' memory is the device's, too, until it has stopped.
-        let stopped = self.transport.reset();
-        let Some(session) = self.session.take() else { return stopped.map_err(|_| zx::Status::IO) };
-        match stopped {
-            Ok(()) => {
-                session.frames.unpin();
-                Ok(())
-            }
-            Err(_) => {
-                core::mem::forget(session);
-                Err(zx::Status::IO)
-            }
-        }
+    fn be_quiet(&mut self, rings: &Rings<Ring>) {
+        rings.receive.be_quiet();
+        rings.send.be_quiet();
     }
 
-    fn receive(&mut self, number: u16, offset: usize, len: usize) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        match (session.frames.address(offset, len), u32::try_from(len)) {
-            (Some(address), Ok(len)) => session.receive.give(number, address, len),
-            _ => false,
-        }
-    }
-
-    fn send(&mut self, number: u16, offset: usize, len: usize) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        match (session.frames.address(offset, len), u32::try_from(len)) {
-            (Some(address), Ok(len)) => session.send.give(number, address, len),
-            _ => false,
-        }
-    }
-
-    fn can_receive(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.receive.has_room())
-    }
-
-    fn can_send(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.send.has_room())
-    }
-
-    fn tell(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.receive.tell(&mut self.transport);
-            session.send.tell(&mut self.transport);
-        }
-    }
-
-    fn received(&mut self) -> Result<Option<(u16, usize)>, Broken> {
-        let Some(session) = &mut self.session else { return Ok(None) };
-        let Some((number, written)) = session.receive.take()? else { return Ok(None) };
-        // Without a header there is no frame.
-        Ok(Some((number, (written as usize).saturating_sub(HEADER))))
-    }
-
-    fn sent(&mut self) -> Result<Option<u16>, Broken> {
-        let Some(session) = &mut self.session else { return Ok(None) };
-        Ok(session.send.take()?.map(|(number, _)| number))
-    }
-
-    fn be_quiet(&mut self) {
-        if let Some(session) = &self.session {
-            session.receive.be_quiet();
-            session.send.be_quiet();
-        }
-    }
-
-    fn be_loud(&mut self) -> Result<bool, Broken> {
-        let Some(session) = &self.session else { return Ok(false) };
-        let sends_much = session.send.given() >= MUCH;
+    fn be_loud(&mut self, rings: &Rings<Ring>, sends_much: bool) -> Result<bool, Broken> {
         if !sends_much {
-            session.send.be_quiet();
+            rings.send.be_quiet();
         }
         // Both, in any case.
-        Ok(session.receive.be_loud() | (sends_much && session.send.be_loud()))
-    }
-}
-
-impl Drop for Card {
-    fn drop(&mut self) {
-        // After a failure nothing more can be done: the memory stays pinned.
-        let _ = self.close();
+        Ok(rings.receive.be_loud() | (sends_much && rings.send.be_loud()))
     }
 }

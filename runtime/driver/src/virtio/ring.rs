@@ -13,6 +13,7 @@ use zx::{Bti, Result};
 use super::{Interrupting, PAGE};
 use crate::broken::Broken;
 use crate::dma::Dma;
+use crate::net::Queue;
 
 /// Descriptors of a queue at most.
 const MOST: u32 = 256;
@@ -22,7 +23,7 @@ const DESCRIPTOR: usize = 16;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 /// Bytes of the header of a frame, and of its place.
-pub(super) const HEADER: usize = 12;
+const HEADER: usize = 12;
 const PLACE: usize = 16;
 /// In the flags of the available ring: the device sends no interrupts.
 const NO_INTERRUPT: u16 = 1;
@@ -30,7 +31,7 @@ const NO_INTERRUPT: u16 = 1;
 const NO_NOTIFY: u16 = 1;
 
 /// A queue.
-pub(super) struct Ring {
+pub struct Ring {
     memory: Dma,
     number: u16,
     /// Number of descriptors, a power of two.
@@ -58,7 +59,7 @@ fn layout(size: u16) -> [usize; 4] {
 }
 
 impl Ring {
-    /// Makes a queue and tells the device of it. `receives`: the device writes headers and buffers.
+    /// Makes a queue, of which the device does not know yet. `receives`: the device writes headers and buffers.
     pub(super) fn new(
         transport: &mut Interrupting,
         bti: &Bti,
@@ -69,10 +70,9 @@ impl Ring {
         let most = transport.max_queue_size(number).min(MOST);
         // The largest power of two; a queue that the device does not have has size 0.
         let size = if most < 2 { return Err(zx::Status::NOT_SUPPORTED) } else { 1_u16 << most.ilog2() };
-        let [available, used, headers, end] = layout(size);
+        let [.., headers, end] = layout(size);
         let memory = Dma::new(bti, end)?;
         let address = memory.address();
-        transport.queue_set(number, size.into(), address, address + available as u64, address + used as u64);
         let slots = size / 2;
         let write = if receives { WRITE } else { 0 };
         for slot in 0..slots {
@@ -97,19 +97,16 @@ impl Ring {
         })
     }
 
-    /// Whether the device takes one more frame.
-    pub(super) fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
-
-    /// Number of frames that the device has.
-    pub(super) fn given(&self) -> usize {
-        self.given.len() - self.free.len()
+    /// Tells the device of the queue.
+    pub(super) fn announce(&self, transport: &mut Interrupting) {
+        let [available, used, ..] = layout(self.size).map(|offset| offset as u64);
+        let address = self.memory.address();
+        transport.queue_set(self.number, self.size.into(), address, address + available, address + used);
     }
 
     /// Gives the device a buffer, by its address for the device. Returns whether there was room. The device learns of it
     /// by [`Ring::tell`].
-    pub(super) fn give(&mut self, number: u16, address: u64, len: u32) -> bool {
+    fn give(&mut self, number: u16, address: u64, len: u32) -> bool {
         let Some(slot) = self.free.pop() else { return false };
         let [available, ..] = layout(self.size);
         let at = (usize::from(slot) * 2 + 1) * DESCRIPTOR;
@@ -150,7 +147,7 @@ impl Ring {
     ///
     /// # Errors
     /// What the device says is impossible.
-    pub(super) fn take(&mut self) -> core::result::Result<Option<(u16, u32)>, Broken> {
+    fn take(&mut self) -> core::result::Result<Option<(u16, u32)>, Broken> {
         let [_, used, ..] = layout(self.size);
         let index = self.memory.read::<u16>(used + 2);
         let waiting = index.wrapping_sub(self.used);
@@ -199,5 +196,32 @@ impl Ring {
         // The device sees this before this side looks for the last time.
         fence(Ordering::SeqCst);
         self.memory.read::<u16>(used + 2) != self.used
+    }
+}
+
+impl Queue for Ring {
+    fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn given(&self) -> usize {
+        self.given.len() - self.free.len()
+    }
+
+    fn give_empty(&mut self, number: u16, address: u64, len: usize) -> bool {
+        u32::try_from(len).is_ok_and(|len| self.give(number, address, len))
+    }
+
+    fn give_frame(&mut self, number: u16, address: u64, len: usize) -> bool {
+        self.give_empty(number, address, len)
+    }
+
+    fn take_received(&mut self) -> core::result::Result<Option<(u16, usize)>, Broken> {
+        // Without a header there is no frame.
+        Ok(self.take()?.map(|(number, written)| (number, (written as usize).saturating_sub(HEADER))))
+    }
+
+    fn take_sent(&mut self) -> core::result::Result<Option<u16>, Broken> {
+        Ok(self.take()?.map(|(number, _)| number))
     }
 }
