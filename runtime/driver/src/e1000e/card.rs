@@ -14,12 +14,10 @@ use crate::config::Config;
 use crate::dma::{Dma, Window};
 use crate::net::{MOST_FRAMES, NetworkCard, Rings};
 
-/// What a register of a card reads that is not there any more.
-const NOTHING: u32 = u32::MAX;
-/// How often the driver looks whether the card has stopped.
-const LOOKS: u32 = 1_000_000;
-/// The data sheet's time for a reset is a microsecond.
-const RESET: Duration = Duration::from_millis(1);
+/// Between two looks whether the card has done something. It gets 100 ms or more for each step.
+const STEP: Duration = Duration::from_millis(1);
+/// How long the card may set up its side of the link after a reset, as Linux lets it.
+const SETTLE: Duration = Duration::from_millis(25);
 /// Time between two interrupts, in the card's units: 50 µs.
 const BETWEEN_INTERRUPTS: u32 = 195;
 
@@ -59,6 +57,7 @@ impl Card {
         card.reset().map_err(|_| "the card does not stop".to_string())?;
         // After that it accesses no memory of an earlier driver.
         card.bti.release_quarantine().map_err(|status| std::format!("the memory of an earlier driver: {status}"))?;
+        card.settle().map_err(|_| "the card does not read its settings after a reset".to_string())?;
         card.mac = mac(card.get(RAL_0), card.get(RAH_0)).ok_or("the card has no hardware address")?;
         Ok(card)
     }
@@ -82,24 +81,34 @@ impl Card {
         self.set(TCTL, 0);
         // What is under way is finished.
         self.set(CTRL, self.get(CTRL) | CTRL_GIO_MASTER_DISABLE);
-        self.wait(STATUS, STATUS_GIO_MASTER_ENABLE)?;
+        self.wait(STATUS, STATUS_GIO_MASTER_ENABLE, false)?;
         self.set(CTRL, self.get(CTRL) | CTRL_RST);
-        thread::sleep(RESET);
-        self.wait(CTRL, CTRL_RST)?;
+        // Not at once: the card does not answer in the first moments.
+        thread::sleep(STEP);
+        self.wait(CTRL, CTRL_RST, false)?;
         // The reset switches nothing on, but the data sheet asks for this.
         self.set(IMC, u32::MAX);
         self.set(ICR, u32::MAX);
         Ok(())
     }
 
-    /// Waits until a bit is off.
-    fn wait(&self, register: usize, bit: u32) -> zx::Result<()> {
-        // A card that is not there any more reads as ones, so it has not stopped.
-        let is_off = (0..LOOKS).any(|_| {
-            core::hint::spin_loop();
-            self.get(register) & bit == 0
-        });
-        if is_off { Ok(()) } else { Err(Status::IO) }
+    /// Waits until the card has its settings after a reset. They do not matter to a card that only stops.
+    ///
+    /// # Errors
+    /// `IO`: the card does not read them.
+    fn settle(&self) -> zx::Result<()> {
+        self.wait(EECD, EECD_AUTO_RD, true)?;
+        thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    /// Waits until a bit is on or off.
+    ///
+    /// # Errors
+    /// `IO`: it does not become so, or the card is not there any more.
+    fn wait(&self, register: usize, bit: u32, on: bool) -> zx::Result<()> {
+        let is = wait(|| self.get(register), bit, on, || thread::sleep(STEP));
+        if is { Ok(()) } else { Err(Status::IO) }
     }
 }
 
@@ -130,6 +139,7 @@ impl NetworkCard for Card {
     }
 
     fn start(&mut self, rings: &Rings<Ring<Dma>>) -> zx::Result<()> {
+        self.settle()?;
         let control = self.get(CTRL) & !(CTRL_GIO_MASTER_DISABLE | CTRL_FORCED);
         self.set(CTRL, control | CTRL_SLU | CTRL_FD);
         (0..MTA_ENTRIES).for_each(|entry| self.set(MTA + 4 * entry, 0));

@@ -17,7 +17,30 @@ pub use card::Card;
 
 #[cfg(test)]
 mod tests {
-    use super::registers::mac;
+    use super::registers::{NOTHING, mac, wait};
+
+    /// What a wait for bit 3 says of a register with these values, the last one for ever, and how many pauses it made.
+    fn waited(values: &[u32], on: bool) -> (bool, usize) {
+        let (mut reads, mut pauses) = (0, 0);
+        let read = || {
+            reads += 1;
+            values[values.len().min(reads) - 1]
+        };
+        (wait(read, 8, on, || pauses += 1), pauses)
+    }
+
+    #[test]
+    fn a_wait_ends() {
+        assert_eq!(waited(&[5, 8], false), (true, 0));
+        assert_eq!(waited(&[13, 8, 0], false), (true, 2));
+        assert_eq!(waited(&[0, 8], true), (true, 1));
+        // The bit never changes.
+        assert_eq!(waited(&[8], false), (false, 100));
+        assert_eq!(waited(&[0], true), (false, 100));
+        // The card is not there, or goes while it is waited for. Its bits are all on.
+        assert_eq!(waited(&[NOTHING], true), (false, 0));
+        assert_eq!(waited(&[8, NOTHING], false), (false, 1));
+    }
 
     #[test]
     fn only_a_card_s_own_address_is_one() {

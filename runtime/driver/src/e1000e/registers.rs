@@ -24,6 +24,11 @@ pub const STATUS_LU: u32 = 1 << 1;
 /// Accesses to memory are possible, or not finished yet.
 pub const STATUS_GIO_MASTER_ENABLE: u32 = 1 << 19;
 
+/// Control of the card's own memory, which has its settings and its hardware address.
+pub const EECD: usize = 0x0010;
+/// The card has read it after a reset.
+pub const EECD_AUTO_RD: u32 = 1 << 9;
+
 /// Extended device control.
 pub const CTRL_EXT: usize = 0x0018;
 /// A message that was sent is not pending any more.
@@ -88,6 +93,24 @@ pub const MTA_ENTRIES: usize = 128;
 pub const RAL_0: usize = 0x5400;
 pub const RAH_0: usize = 0x5404;
 pub const RAH_VALID: u32 = 1 << 31;
+
+/// What a register reads of a card that is not there any more.
+pub const NOTHING: u32 = u32::MAX;
+/// How often [`wait`] reads a register.
+const LOOKS: u32 = 100;
+
+/// Waits until a bit of a register is on or off, with a `pause` between two looks. Returns whether it is: not if the card
+/// needs too long, or is not there any more.
+pub fn wait(mut read: impl FnMut() -> u32, bit: u32, on: bool, mut pause: impl FnMut()) -> bool {
+    for _ in 0..LOOKS {
+        match read() {
+            NOTHING => return false,
+            value if (value & bit != 0) == on => return true,
+            _ => pause(),
+        }
+    }
+    false
+}
 
 /// The hardware address in these two registers, if it is valid and one card's.
 pub fn mac(low: u32, high: u32) -> Option<[u8; 6]> {
