@@ -71,9 +71,14 @@ fn transfer(machine: &Machine, len: usize) -> Result<()> {
     expect("the bytes to the machine", &line(&stream)?, &digest_of(len)?)
 }
 
+/// The card's driver ended this often, by being killed or by itself. A new one would hide that.
+fn driver_ended(often: usize, stderr: &str) -> Result<()> {
+    expect("how often the driver ended", &stderr.matches("the service net0 ended").count(), &often)
+}
+
 fn host_to_system(context: &Context<'_>) -> Result<()> {
-    Machine::run(context, Back::User, |machine| transfer(machine, 2 * LEN))?;
-    Ok(())
+    let (_, stderr) = Machine::run(context, Back::User, |machine| transfer(machine, 2 * LEN))?;
+    driver_ended(0, &stderr)
 }
 
 /// Runs the program as a client of a server on the host, which it reaches at 10.0.2.2.
@@ -227,8 +232,8 @@ fn many_connections(context: &Context<'_>) -> Result<()> {
 
 /// The same transfers over Intel's card.
 fn e1000e(context: &Context<'_>) -> Result<()> {
-    Machine::run_with(context, Model::E1000e, Back::User, |machine| transfer(machine, 2 * LEN))?;
-    Ok(())
+    let (_, stderr) = Machine::run_with(context, Model::E1000e, Back::User, |machine| transfer(machine, 2 * LEN))?;
+    driver_ended(0, &stderr)
 }
 
 /// The driver is killed five times during a transfer. The connection lives, and no byte is wrong.
@@ -250,7 +255,8 @@ fn driver_dies(context: &Context<'_>, model: Model, driver: &str) -> Result<()> 
         bail!("the driver was killed {killed} times, expected 5")
     })?;
     expect_part("standard output", &stdout, &format!("killed {driver} 5 times"))?;
-    expect("how often its end was told", &stderr.matches("the service net0 ended (-1024)").count(), &5)
+    expect("how often its end was told", &stderr.matches("the service net0 ended (-1024)").count(), &5)?;
+    driver_ended(5, &stderr)
 }
 
 /// Frames are lost, come twice, or overtake others.
@@ -259,27 +265,25 @@ fn bad_wire(context: &Context<'_>) -> Result<()> {
         (Faults { lost: 1, twice: 1, early: 5, ..Faults::default() }, LEN / 2),
         (Faults { lost: 10, twice: 10, early: 20, changed: 5, ..Faults::default() }, LEN / 8),
     ] {
-        let passed = Machine::run(context, Back::Wire(faults), |machine| {
-            transfer(machine, len)?;
-            Ok(())
-        });
-        passed.with_context(|| format!("{faults:?}"))?;
+        let passed = Machine::run(context, Back::Wire(faults), |machine| transfer(machine, len));
+        passed.and_then(|(_, stderr)| driver_ended(0, &stderr)).with_context(|| format!("{faults:?}"))?;
     }
     Ok(())
 }
 
-/// Frames of all kinds of nonsense come in beside those of a connection, also ones that are longer than a buffer.
+/// Frames of all kinds of nonsense come in beside those of a connection. Some are longer than a buffer: QEMU's cards drop
+/// these, so no driver sees one. What the e1000e's driver does with such a frame is in the unit tests of its ring.
 fn hostile_frames(context: &Context<'_>, model: Model) -> Result<()> {
     let faults = Faults { changed: wire::NONSENSE, ..Faults::default() };
-    Machine::run_with(context, model, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
-    Ok(())
+    let (_, stderr) = Machine::run_with(context, model, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
+    driver_ended(0, &stderr)
 }
 
 /// Before each frame of a transfer come 50 connection requests in the name of others, over 100,000 in all. The transfer
 /// goes on, and others can still connect.
 fn request_flood(context: &Context<'_>) -> Result<()> {
     let faults = Faults { requests: 50, ..Faults::default() };
-    Machine::run(context, Back::Wire(faults), |machine| {
+    let (_, stderr) = Machine::run(context, Back::Wire(faults), |machine| {
         transfer(machine, LEN / 4)?;
         for _ in 0..5 {
             let mut stream = machine.connect()?;
@@ -288,7 +292,7 @@ fn request_flood(context: &Context<'_>) -> Result<()> {
         }
         Ok(())
     })?;
-    Ok(())
+    driver_ended(0, &stderr)
 }
 
 /// Names of hosts: an alias, a name that does not exist, a server that does not answer. Forged answers come first.
