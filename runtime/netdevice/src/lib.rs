@@ -13,7 +13,9 @@
 //!    fills a buffer, writes the length of the frame to the descriptor, and returns the number on rx. A length of 0
 //!    says that there is no frame in the buffer.
 //! 4. **Send.** The client puts a frame in a buffer, describes it, and writes the number to tx. The device returns the
-//!    number on tx when the buffer is free again. [`TX_ERROR`] in the descriptor says that the frame was not sent.
+//!    number on tx when the buffer is free again. [`TX_ERROR`] in the descriptor says that the frame was not sent. While
+//!    it has fewer than 32 frames to send, a device may return their numbers only when a frame comes in or is given to it.
+//!    So a client that waits for free buffers has 32 or more of them to send.
 //! 5. **Own.** A descriptor and its buffer belong to the side that has its number. The device copies a descriptor once,
 //!    when it gets the number, and checks the copy ([`Descriptor::buffer`]). It keeps for itself which numbers it has
 //!    ([`Owned`]). A client that breaks a rule loses its session.

@@ -74,7 +74,8 @@ int main(int argc, char **argv) {
         end("starting the measuring program");
     }
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0) end("waiting for the measuring program");
+    if (child < 0) end("making a process for the measuring program");
+    if (waitpid(child, &status, 0) < 0) end("waiting for the measuring program");
     printf("ended with %d\n", WEXITSTATUS(status) + WTERMSIG(status));
     end(NULL);
     return argc;
