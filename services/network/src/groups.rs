@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const ALL: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 const ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 /// Types of messages.
-const REPORT: u8 = 0x16;
+pub(crate) const REPORT: u8 = 0x16;
 const LEAVE: u8 = 0x17;
 
 /// A group at an interface.
@@ -257,11 +257,13 @@ impl<W: DataSockets> Stack<W> {
 fn sum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
     let sum = words.sum::<u32>();
+    // The carry of the first addition can carry again.
+    let sum = (sum & 0xffff) + (sum >> 16);
     (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
 }
 
 /// A frame with a message of IGMP. Its IP header has the option that makes routers look at it.
-fn message(mac: EthernetAddress, from: Ipv4Addr, kind: u8, group: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+pub(crate) fn message(mac: EthernetAddress, from: Ipv4Addr, kind: u8, group: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let [_, b, c, d] = to.octets();
     let mut header = vec![0x46, 0xc0, 0, 32, 0, 0, 0x40, 0, 1, 2, 0, 0];
     header.extend(from.octets());

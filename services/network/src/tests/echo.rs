@@ -42,6 +42,7 @@ fn answers(machine: &mut Machine, id: Id) -> Vec<(IpAddr, Vec<u8>)> {
 fn sum(message: &[u8]) -> u16 {
     let words = message.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
     let sum = words.sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
     !(((sum & 0xffff) + (sum >> 16)) as u16)
 }
 

@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use network_protocol::{Choice, Error, Family, Kind, Reply, Request, decode_header, encode_header};
+use proptest::prelude::*;
 use service::Program;
 use smoltcp::time::Duration;
-use smoltcp::wire::{IgmpPacket, Ipv4Packet};
+use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Packet};
 
 use super::card::{Ethernet, ip};
 use super::machine::Machine;
-use crate::groups::{GROUPS_OF_SOCKET, MEMBERS, MEMBERSHIPS_OF_PROGRAM};
+use crate::groups::{GROUPS_OF_SOCKET, MEMBERS, MEMBERSHIPS_OF_PROGRAM, REPORT, message};
 use crate::ports::Id;
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
@@ -238,4 +239,26 @@ fn routers_are_told() {
     ethernet.settle();
     assert_eq!(igmp(&ethernet.frames), [(0x17, GROUP, Ipv4Addr::new(224, 0, 0, 2))]);
     assert_eq!(ethernet.machines[0].settle(), None);
+}
+
+/// Whether a report's sums are right.
+fn has_right_sums(from: Ipv4Addr, group: Ipv4Addr) -> bool {
+    let frame = message(EthernetAddress([2; 6]), from, REPORT, group, group);
+    let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
+    packet.verify_checksum() && IgmpPacket::new_checked(packet.payload()).unwrap().verify_checksum()
+}
+
+/// Groups for which the sum carries twice: of the message, and of the header.
+#[test]
+fn sums_that_carry_twice() {
+    let from = Ipv4Addr::new(10, 0, 2, 15);
+    assert!(has_right_sums(from, Ipv4Addr::new(239, 255, 250, 0)));
+    assert!(has_right_sums(from, Ipv4Addr::new(239, 255, 232, 11)));
+}
+
+proptest! {
+    #[test]
+    fn sums_of_all_groups(from in any::<u32>(), group in 0xe000_0000..0xf000_0000u32) {
+        prop_assert!(has_right_sums(Ipv4Addr::from_bits(from), Ipv4Addr::from_bits(group)));
+    }
 }
