@@ -160,7 +160,7 @@ impl NetworkCard for Card {
         }
         self.set(TCTL, self.get(TCTL) | TCTL_EN | TCTL_PSP | TCTL_COLLISIONS);
         // Without the bits for long packets, for packets with errors, and for buffers of another size than 2,048 bytes.
-        self.set(RCTL, RCTL_EN | RCTL_BAM | RCTL_SECRC);
+        self.set(RCTL, RCTL_EN | RCTL_MPE | RCTL_BAM | RCTL_SECRC);
         // The card has all of this when it answers.
         if self.get(RCTL) & RCTL_EN == 0 || self.get(STATUS) == NOTHING {
             return Err(Status::IO);

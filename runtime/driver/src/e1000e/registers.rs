@@ -54,6 +54,8 @@ pub const EITR_0: usize = 0x00e8;
 /// Receive control.
 pub const RCTL: usize = 0x0100;
 pub const RCTL_EN: u32 = 1 << 1;
+/// All frames to groups are received: the service drops those that it has not joined, by their IP address.
+pub const RCTL_MPE: u32 = 1 << 4;
 /// Broadcasts are received, too.
 pub const RCTL_BAM: u32 = 1 << 15;
 /// The checksum of Ethernet is not stored.
@@ -86,7 +88,7 @@ pub const DELAYS: [usize; 4] = [0x2820, 0x282c, 0x3820, 0x382c];
 pub const RXCSUM: usize = 0x5000;
 pub const RFCTL: usize = 0x5008;
 pub const MRQC: usize = 0x5818;
-/// The table of multicast addresses: the card receives none.
+/// The table of multicast addresses: empty, as the card receives all groups.
 pub const MTA: usize = 0x5200;
 pub const MTA_ENTRIES: usize = 128;
 /// The first hardware address, in two halves. The upper half says whether it is valid.
