@@ -284,8 +284,9 @@ impl<W: DataSockets> Stack<W> {
         self.card.as_ref()?.network().map(|cidr| (cidr.address(), cidr.prefix_len()))
     }
 
-    fn set_address(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
+    pub(crate) fn set_address(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
         let Some(card) = &mut self.card else { return };
+        let before = card.network();
         let interface = &mut card.link.interface;
         interface.update_ip_addrs(|addresses| {
             addresses.clear();
@@ -298,6 +299,10 @@ impl<W: DataSockets> Stack<W> {
         if let Some(gateway) = gateway.filter(|gateway| is_usable((*gateway).into())) {
             // The same.
             let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+        }
+        let now = card.network();
+        if now.is_some() && now != before {
+            self.report_again();
         }
     }
 

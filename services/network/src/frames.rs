@@ -117,7 +117,7 @@ pub fn look_ethernet(frame: &[u8], mac: EthernetAddress) -> Frame {
 /// Parses an IP packet that begins at `offset` of its frame. Connections are for one machine, so a segment that was sent
 /// to several is `None`, as is a packet that is not well-formed.
 fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
-    let Packet { source, target, protocol, header, payload } = open(packet)?;
+    let Packet { source, target, protocol, hops, header, payload } = open(packet)?;
     match protocol {
         IpProtocol::Tcp if only_here => {
             let segment = TcpPacket::new_checked(payload).ok()?;
@@ -136,11 +136,13 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let start = offset + header + UDP;
             Some(Frame::Datagram { from, to, data: start..start + datagram.payload().len() })
         }
-        IpProtocol::Icmp if only_here => {
+        IpProtocol::Icmp if only_here && source.is_ipv4() => {
             let start = offset + header;
             Some(icmp(source, target, payload, start).unwrap_or(Frame::Other))
         }
-        IpProtocol::Igmp => query(payload),
+        // Routers ask the machines of their own network, all at once.
+        IpProtocol::Igmp if source.is_ipv4() && target.is_multicast() && hops == 1 => query(payload),
+        IpProtocol::Igmp => None,
         _ => Some(Frame::Other),
     }
 }
@@ -198,6 +200,7 @@ struct Packet<'a> {
     source: IpAddr,
     target: IpAddr,
     protocol: IpProtocol,
+    hops: u8,
     /// Length of the IP header in bytes.
     header: usize,
     payload: &'a [u8],
@@ -215,6 +218,7 @@ fn open(packet: &[u8]) -> Option<Packet<'_>> {
                 source: packet.src_addr().into(),
                 target: packet.dst_addr().into(),
                 protocol: packet.next_header(),
+                hops: packet.hop_limit(),
                 header: packet.header_len().into(),
                 payload: packet.payload(),
             })
@@ -225,6 +229,7 @@ fn open(packet: &[u8]) -> Option<Packet<'_>> {
                 source: packet.src_addr().into(),
                 target: packet.dst_addr().into(),
                 protocol: packet.next_header(),
+                hops: packet.hop_limit(),
                 header: packet.header_len(),
                 payload: packet.payload(),
             })

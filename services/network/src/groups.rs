@@ -26,6 +26,8 @@ pub const MEMBERSHIPS_OF_PROGRAM: u64 = 256;
 pub const GROUPS_OF_SOCKET: usize = 20;
 /// Maximum number of members of one group: a datagram is written to each of them in one step.
 pub const MEMBERS: usize = 64;
+/// Maximum number of members of one group that belong to one program.
+pub const MEMBERS_OF_PROGRAM: usize = MEMBERS / 4;
 /// Time after which a new group is reported again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest time after which a query is answered, if it names none.
@@ -44,7 +46,7 @@ pub type Membership = (Ipv4Addr, Side);
 /// The members of a group at an interface.
 #[derive(Debug, Default)]
 struct Members {
-    ids: Vec<Id>,
+    ids: Vec<(Id, Program)>,
     /// When the group is reported next.
     due: Option<Instant>,
 }
@@ -60,7 +62,7 @@ impl Groups {
     }
 
     /// The members of a group.
-    fn members(&self, membership: Membership) -> &[Id] {
+    fn members(&self, membership: Membership) -> &[(Id, Program)] {
         self.0.get(&membership).map_or(&[], |members| &members.ids)
     }
 }
@@ -90,7 +92,12 @@ impl<W: DataSockets> Stack<W> {
                 Ok(())
             }
             (true, None) => {
-                if datagrams.groups.len() >= GROUPS_OF_SOCKET || self.groups.members(membership).len() >= MEMBERS {
+                let members = self.groups.members(membership);
+                let of_program = members.iter().filter(|member| member.1 == *program).count();
+                if datagrams.groups.len() >= GROUPS_OF_SOCKET
+                    || members.len() >= MEMBERS
+                    || of_program >= MEMBERS_OF_PROGRAM
+                {
                     return Err(Error::TooMany);
                 }
                 if !self.memberships.take(*program, 1) {
@@ -98,7 +105,7 @@ impl<W: DataSockets> Stack<W> {
                 }
                 datagrams.groups.push(membership);
                 let members = self.groups.0.entry(membership).or_default();
-                members.ids.push(id);
+                members.ids.push((id, *program));
                 if members.ids.len() == 1 && side == Side::Card && group != ALL {
                     members.due = Some(self.now + AGAIN);
                     self.tell_routers(REPORT, group, group);
@@ -118,7 +125,7 @@ impl<W: DataSockets> Stack<W> {
     fn leave(&mut self, id: Id, program: Program, membership: Membership) {
         self.memberships.give(program, 1);
         let Some(members) = self.groups.0.get_mut(&membership) else { return };
-        members.ids.retain(|member| *member != id);
+        members.ids.retain(|member| member.0 != id);
         if members.ids.is_empty() {
             self.groups.0.remove(&membership);
             if membership.1 == Side::Card && membership.0 != ALL {
@@ -167,17 +174,20 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// Gives a datagram to all members of a group that have its port. Its header's place is at the beginning. Returns
-    /// whether there is a member at this interface.
+    /// the number of these members.
     pub(crate) fn give_to_group(
         &mut self,
         from: SocketAddr,
         to: (Ipv4Addr, u16),
         side: Side,
         datagram: &mut [u8],
-    ) -> bool {
-        let bound = self.ports.at(Kind::Datagram, to.1);
-        let takes = |id: &Id| bound.iter().any(|binding| binding.id == *id && binding.takes(IpAddr::V4(to.0)));
-        let members: Vec<Id> = self.groups.members((to.0, side)).iter().copied().filter(takes).collect();
+    ) -> usize {
+        let takes = |id: &Id| {
+            let Some(Socket { bound, local: Some(local), .. }) = self.sockets.get(id) else { return false };
+            *bound == Some(to.1) && (local.ip().is_unspecified() || local.ip() == IpAddr::V4(to.0))
+        };
+        let members = self.groups.members((to.0, side)).iter().map(|member| member.0);
+        let members: Vec<Id> = members.filter(takes).collect();
         let header = network_protocol::encode_header(Some(from));
         for id in &members {
             let Some(Socket { end, family, choices, body: Body::Datagrams(Datagrams { peer, .. }), .. }) =
@@ -196,7 +206,7 @@ impl<W: DataSockets> Stack<W> {
                 card.counts.no_room += 1;
             }
         }
-        !members.is_empty()
+        members.len()
     }
 
     /// Gives the datagram to a group in the card's next frame to the members, and drops the frame.
@@ -211,7 +221,7 @@ impl<W: DataSockets> Stack<W> {
             })
         });
         let len = header + bytes.map_or(0, <[u8]>::len);
-        let has_members = given && self.give_to_group(from, to, Side::Card, &mut scratch[..len]);
+        let has_members = given && self.give_to_group(from, to, Side::Card, &mut scratch[..len]) > 0;
         self.scratch = scratch;
         if has_members { self.lose_frame() } else { self.ignore_frame() }
     }
@@ -224,8 +234,20 @@ impl<W: DataSockets> Stack<W> {
             if *side != Side::Card || *its == ALL || group.is_some_and(|group| group != *its) {
                 continue;
             }
-            let at = self.now + Duration::from_micros(self.ports.random() % within.total_micros().max(1));
-            members.due = Some(members.due.map_or(at, |due| due.min(at)));
+            // Another query hastens a report only if it leaves less time.
+            if members.due.is_some_and(|due| due <= self.now + within) {
+                continue;
+            }
+            members.due = Some(self.now + Duration::from_micros(self.ports.random() % within.total_micros().max(1)));
+        }
+    }
+
+    /// The card has another address: its groups are reported from that one.
+    pub(crate) fn report_again(&mut self) {
+        for ((group, side), members) in &mut self.groups.0 {
+            if *side == Side::Card && *group != ALL {
+                members.due = Some(self.now);
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use crate::stack::{DataSockets, Stack, shown, unspecified};
 
 /// How long a datagram waits for its receiver's hardware address.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
-/// Maximum number of datagrams that a socket sends in one turn.
+/// Maximum number of datagrams that a socket sends in one turn. One to a group counts as often as it has members here.
 pub(crate) const TURN: usize = SENDS;
 
 impl<W: DataSockets> Stack<W> {
@@ -90,12 +90,15 @@ impl<W: DataSockets> Stack<W> {
     /// Sends some of the client's datagrams; the rest follows in later turns. When the client has gone and everything
     /// is sent, the socket is removed.
     pub(crate) fn pump_datagrams(&mut self, id: Id) {
-        for _ in 0..TURN {
+        let mut work = 0;
+        while work < TURN {
             if self.packets.get(&id).is_some_and(|packets| packets.datagrams >= Some(SENDS)) {
                 // The socket gets a turn when the card has taken them.
                 return;
             }
-            if !self.send_one(id) {
+            if let Some(writes) = self.send_one(id) {
+                work += writes;
+            } else {
                 let waits = self.packets.get(&id).is_some_and(|packets| packets.datagrams > Some(0));
                 if !waits && self.sockets.get(&id).is_some_and(|socket| socket.closing) {
                     self.remove(id);
@@ -132,11 +135,12 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
-    /// Sends one datagram of a client. Returns whether there was one.
-    fn send_one(&mut self, id: Id) -> bool {
-        let Some(socket) = self.sockets.get_mut(&id) else { return false };
+    /// Sends one datagram of a client. Returns how often it was sent or given to a receiver, at least one, or `None` if
+    /// there was no datagram.
+    fn send_one(&mut self, id: Id) -> Option<usize> {
+        let socket = self.sockets.get_mut(&id)?;
         if socket.reads {
-            return false;
+            return None;
         }
         let kind = socket.kind;
         let count = match socket.end.take(&mut self.scratch) {
@@ -144,29 +148,28 @@ impl<W: DataSockets> Stack<W> {
             ReadOutcome::Nothing if !socket.closing => {
                 socket.reads = true;
                 socket.end.watch_readable();
-                return false;
+                return None;
             }
             // Nothing more can come.
             ReadOutcome::Nothing | ReadOutcome::End => {
                 socket.reads = true;
-                return false;
+                return None;
             }
         };
         // A datagram to a destination that the client has not prepared, or an invalid one, is dropped, as on any
         // network.
         let mut datagram = std::mem::take(&mut self.scratch);
-        if let Some(datagram) = datagram.get_mut(..count) {
-            let _ = match kind {
-                Kind::Echo => self.send_echo(id, datagram),
-                _ => self.send(id, datagram),
-            };
-        }
+        let sent = datagram.get_mut(..count).map_or(Ok(1), |datagram| match kind {
+            Kind::Echo => self.send_echo(id, datagram).map(|()| 1),
+            _ => self.send(id, datagram),
+        });
         self.scratch = datagram;
-        true
+        Some(sent.map_or(1, |writes| writes.max(1)))
     }
 
-    /// Sends a datagram. Its header contains the destination, which is replaced by the source.
-    fn send(&mut self, id: Id, datagram: &mut [u8]) -> Result<(), Error> {
+    /// Sends a datagram. Its header contains the destination, which is replaced by the source. Returns how often it was
+    /// sent or given to a receiver.
+    fn send(&mut self, id: Id, datagram: &mut [u8]) -> Result<usize, Error> {
         let (to, bytes) = decode_header(datagram).ok_or(Error::Malformed)?;
         if bytes.len() > DATAGRAM_MAX {
             return Err(Error::Invalid);
@@ -184,7 +187,7 @@ impl<W: DataSockets> Stack<W> {
             if local.ip().is_unspecified() || local.ip().is_multicast() { self.source(to.ip()) } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
         if side == Side::Card {
-            return self.send_over_card(id, from, to, bytes);
+            return self.send_over_card(id, from, to, bytes).map(|()| 1);
         }
         let Some(receiver) = self.receiver(from, to) else {
             self.unreachable(id, to);
@@ -194,10 +197,11 @@ impl<W: DataSockets> Stack<W> {
         datagram[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, from))));
         // If the reader has no room, the datagram is dropped, as on any network.
         let _: WriteOutcome = end.give(datagram);
-        Ok(())
+        Ok(1)
     }
 
-    /// Sends a datagram to a group: over the card, unless it may take no hop, and to the members here.
+    /// Sends a datagram to a group: over the card, unless it may take no hop, and to the members here. Returns how often
+    /// it was sent or given to a receiver.
     fn send_to_group(
         &mut self,
         id: Id,
@@ -205,18 +209,21 @@ impl<W: DataSockets> Stack<W> {
         group: (Ipv4Addr, u16),
         side: Side,
         datagram: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<usize, Error> {
         let choices = self.sockets.get(&id).ok_or(Error::Invalid)?.choices;
         let own = self.group_interface(Some(side));
         let is_own = !local.ip().is_unspecified() && !local.ip().is_multicast();
         let from = SocketAddr::new(if is_own { local.ip() } else { own.into() }, local.port());
-        if choices.loop_v4 || side == Side::Loop {
-            self.give_to_group(from, group, side, datagram);
+        let is_heard = choices.loop_v4 || side == Side::Loop;
+        let mut writes = if is_heard { self.give_to_group(from, group, side, datagram) } else { 0 };
+        // The members here have it, whether the card takes it or not.
+        if side == Side::Card
+            && choices.group_ttl > 0
+            && self.send_over_card(id, from, group.into(), &datagram[HEADER..]).is_ok()
+        {
+            writes += 1;
         }
-        if side == Side::Card && choices.group_ttl > 0 {
-            return self.send_over_card(id, from, group.into(), &datagram[HEADER..]);
-        }
-        Ok(())
+        Ok(writes)
     }
 
     /// The receiver of a datagram: a socket connected to its sender takes precedence over an unconnected one, and one

@@ -6,12 +6,13 @@ use network_protocol::{Choice, Error, Family, Kind, Reply, Request, decode_heade
 use proptest::prelude::*;
 use service::Program;
 use smoltcp::time::Duration;
-use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Packet};
+use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Cidr, Ipv4Packet};
 
 use super::card::{Ethernet, ip};
 use super::machine::Machine;
-use crate::groups::{GROUPS_OF_SOCKET, MEMBERS, MEMBERSHIPS_OF_PROGRAM, REPORT, message};
+use crate::groups::{GROUPS_OF_SOCKET, MEMBERS, MEMBERS_OF_PROGRAM, MEMBERSHIPS_OF_PROGRAM, REPORT, message};
 use crate::ports::Id;
+use crate::stack::STEPS;
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const OTHER: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 4);
@@ -111,13 +112,21 @@ fn limits() {
         group(&mut machine, first, true, of(number), lo).unwrap();
     }
     assert_eq!(group(&mut machine, first, true, of(99), lo), Err(Error::TooMany));
-    for _ in 1..MEMBERS {
-        let id = machine.open(Family::V4, Kind::Datagram);
-        group(&mut machine, id, true, GROUP, lo).unwrap();
+    // One program cannot take all places of a group.
+    let join = |machine: &mut Machine, program: u64| {
+        let id = machine.stack.open(Program(program), Family::V4, Kind::Datagram, ()).unwrap();
+        (id, group(machine, id, true, GROUP, lo))
+    };
+    for number in 1..MEMBERS {
+        let program = 1 + (number / MEMBERS_OF_PROGRAM) as u64;
+        assert_eq!(join(&mut machine, program).1, Ok(Reply::Done));
+        if (number + 1) % MEMBERS_OF_PROGRAM == 0 {
+            assert_eq!(join(&mut machine, program).1, Err(Error::TooMany));
+        }
     }
-    let one_more = machine.stack.open(Program(2), Family::V4, Kind::Datagram, ()).unwrap();
-    assert_eq!(group(&mut machine, one_more, true, GROUP, lo), Err(Error::TooMany));
-    let mut count = GROUPS_OF_SOCKET as u64 + MEMBERS as u64 - 1;
+    let (one_more, joined) = join(&mut machine, 99);
+    assert_eq!(joined, Err(Error::TooMany));
+    let mut count = GROUPS_OF_SOCKET as u64 + MEMBERS_OF_PROGRAM as u64 - 1;
     'all: loop {
         let id = machine.open(Family::V4, Kind::Datagram);
         for number in 0..GROUPS_OF_SOCKET as u32 {
@@ -196,6 +205,15 @@ fn members_over_the_card() {
     }
 }
 
+/// A frame with an IP header of 24 bytes and a message of IGMP, with a change, and right sums.
+fn changed(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    change(&mut frame);
+    Ipv4Packet::new_unchecked(&mut frame[14..]).fill_checksum();
+    IgmpPacket::new_unchecked(&mut frame[38..]).fill_checksum();
+    frame
+}
+
 #[test]
 fn routers_are_told() {
     let mut ethernet = Ethernet::new();
@@ -209,8 +227,8 @@ fn routers_are_told() {
     ethernet.pass(Duration::from_secs(100));
     assert_eq!(igmp(&ethernet.frames), [report, report]);
     // A general query, one for this group, and one for another; a wrong sum; and a flood.
+    let like = ethernet.frames.iter().find(|frame| frame[23] == 2 && frame[12..14] == [8, 0]).unwrap().clone();
     let query = |group: Ipv4Addr, right: bool| {
-        let like = ethernet.frames.iter().find(|frame| frame[23] == 2 && frame[12..14] == [8, 0]).unwrap();
         let mut frame = like.clone();
         frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
         frame[38] = 0x11;
@@ -231,6 +249,35 @@ fn routers_are_told() {
         ethernet.pass(Duration::from_secs(2));
         assert_eq!(igmp(&ethernet.frames), vec![report; answers]);
     }
+    // Further queries with the same time do not hasten a report: it comes within the first of ten seconds by chance.
+    let slow = changed(&query(any, true), |frame| frame[39] = 100);
+    let mut early = 0;
+    for _ in 0..10 {
+        ethernet.frames.clear();
+        for _ in 0..100 {
+            ethernet.put(slow.clone());
+        }
+        ethernet.pass(Duration::from_secs(1));
+        early += igmp(&ethernet.frames).len();
+        ethernet.pass(Duration::from_secs(10));
+        assert_eq!(igmp(&ethernet.frames), [report]);
+    }
+    assert!(early < 5, "{early}");
+    // One with less time does.
+    ethernet.frames.clear();
+    ethernet.put(slow);
+    ethernet.put(query(any, true));
+    ethernet.pass(Duration::from_secs(1));
+    assert_eq!(igmp(&ethernet.frames), [report]);
+    // Queries that no router of this network sends: to this machine alone, and from afar.
+    ethernet.frames.clear();
+    let to_one = changed(&query(any, true), |frame| frame[30..34].copy_from_slice(&ip(1).octets()));
+    let from_afar = changed(&query(any, true), |frame| frame[22] = 2);
+    for frame in [to_one, from_afar] {
+        ethernet.put(frame);
+        ethernet.pass(Duration::from_secs(20));
+        assert_eq!(igmp(&ethernet.frames), []);
+    }
     ethernet.frames.clear();
     ethernet.machines[0].stack.close(first);
     ethernet.settle();
@@ -239,6 +286,50 @@ fn routers_are_told() {
     ethernet.settle();
     assert_eq!(igmp(&ethernet.frames), [(0x17, GROUP, Ipv4Addr::new(224, 0, 0, 2))]);
     assert_eq!(ethernet.machines[0].settle(), None);
+}
+
+/// With a new address, routers are told again, from that one.
+#[test]
+fn a_new_address_reports_the_groups() {
+    let mut ethernet = Ethernet::new();
+    let any = Ipv4Addr::UNSPECIFIED;
+    member(&mut ethernet.machines[0], any, &[GROUP, Ipv4Addr::new(224, 0, 0, 1)], any);
+    ethernet.pass(Duration::from_secs(2));
+    let network = |number: u8| Some(Ipv4Cidr::new(ip(number), 24));
+    // The same address says nothing, and none cannot.
+    for (number, reports) in [(network(1), 0), (network(7), 1), (None, 0), (network(8), 1)] {
+        ethernet.frames.clear();
+        ethernet.machines[0].stack.set_address(number, None);
+        ethernet.pass(Duration::from_secs(2));
+        assert_eq!(igmp(&ethernet.frames), vec![(REPORT, GROUP, GROUP); reports]);
+        for frame in &ethernet.frames {
+            assert_eq!(frame[26..30], number.unwrap().address().octets());
+        }
+    }
+}
+
+/// A datagram to a group counts as often as it is written.
+#[test]
+fn many_members_make_short_turns() {
+    let mut machine = Machine::new(true);
+    let any: SocketAddr = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT).into();
+    for number in 0..MEMBERS {
+        let program = Program(1 + (number / MEMBERS_OF_PROGRAM) as u64);
+        let id = machine.stack.open(program, Family::V4, Kind::Datagram, ()).unwrap();
+        machine.ask(id, Request::Set(Choice::ReuseAddress, 1)).unwrap();
+        machine.ask(id, Request::Bind(any)).unwrap();
+        group(&mut machine, id, true, GROUP, Ipv4Addr::LOCALHOST).unwrap();
+    }
+    let sender = machine.open(Family::V4, Kind::Datagram);
+    let loopback = Request::Set(Choice::MulticastInterface, Ipv4Addr::LOCALHOST.to_bits());
+    machine.ask(sender, loopback).unwrap();
+    let to = encode_header(Some(SocketAddrV4::new(GROUP, PORT).into())).to_vec();
+    machine.pipe(sender).service().inbox.extend(std::iter::repeat_n(to, 10 * STEPS));
+    machine.packets();
+    assert!(machine.poll());
+    assert_eq!(machine.pipe(sender).service().inbox.len(), 9 * STEPS);
+    machine.settle();
+    assert!(machine.pipe(sender).service().inbox.is_empty());
 }
 
 /// Whether a report's sums are right.
