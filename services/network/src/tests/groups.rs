@@ -288,6 +288,38 @@ fn routers_are_told() {
     assert_eq!(ethernet.machines[0].settle(), None);
 }
 
+/// The hop limits of the frames with this protocol that machine 1 has sent.
+fn hop_limits(ethernet: &Ethernet, protocol: u8) -> Vec<u8> {
+    let is = |frame: &&Vec<u8>| frame[11] == 1 && frame[12..14] == [8, 0] && frame[23] == protocol;
+    ethernet.frames.iter().filter(is).map(|frame| frame[22]).collect()
+}
+
+/// A datagram that waits for a neighbour leaves with its own hop limit, not with that of a later one.
+#[test]
+fn each_datagram_has_its_own_hop_limit() {
+    let mut ethernet = Ethernet::new();
+    let machine = &mut ethernet.machines[0];
+    let id = machine.open(Family::V4, Kind::Datagram);
+    machine.ask(id, Request::Bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT).into())).unwrap();
+    for to in [ip(2), GROUP, ip(2)] {
+        let datagram = encode_header(Some(SocketAddrV4::new(to, PORT).into())).to_vec();
+        machine.pipe(id).service().inbox.push_back(datagram);
+    }
+    ethernet.settle();
+    assert_eq!(hop_limits(&ethernet, 17), [64, 1, 64]);
+    // The same with echo requests.
+    let mut ethernet = Ethernet::new();
+    let machine = &mut ethernet.machines[0];
+    let id = machine.open(Family::V4, Kind::Echo);
+    for ttl in [10, 20] {
+        machine.ask(id, Request::Set(Choice::Ttl, ttl)).unwrap();
+        let to = encode_header(Some(SocketAddrV4::new(ip(2), 0).into()));
+        machine.write(id, &[&to[..], &[8, 0, 0, 0, 0, 0, 0, 0]].concat());
+    }
+    ethernet.settle();
+    assert_eq!(hop_limits(&ethernet, 1), [10, 20]);
+}
+
 /// With a new address, routers are told again, from that one.
 #[test]
 fn a_new_address_reports_the_groups() {
