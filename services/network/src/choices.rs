@@ -6,9 +6,9 @@ use network_protocol::{Choice, ERROR, Error, Family, Kind};
 use smoltcp::socket::tcp;
 
 use crate::ports::Id;
-use crate::socket::{BUFFERS, Body, End, Flow, Socket, Transport};
+use crate::socket::{BUFFERS, Body, End, Flow, Phase, Socket, Transport};
 use crate::stack::{DataSockets, Stack};
-use crate::tcp::apply;
+use crate::tcp::{apply, limit_attempt};
 
 /// Capacity of a data socket: the buffer size of datagrams and of direct connections, which cannot be changed.
 const HELD: u32 = 256 << 10;
@@ -42,6 +42,8 @@ impl<W: DataSockets> Stack<W> {
             Choice::ReusePort => {}
             Choice::Broadcast => choices.broadcast = on,
             Choice::OnlyV6 if socket.bound.is_some() => return Err(Error::Invalid),
+            // ICMP is another protocol over IPv4.
+            Choice::OnlyV6 if socket.kind == Kind::Echo && !on => return Err(Error::Invalid),
             Choice::OnlyV6 => choices.only_v6 = on,
             Choice::MulticastLoop => choices.loop_v4 = on,
             Choice::MulticastLoopV6 => choices.loop_v6 = on,
@@ -50,10 +52,10 @@ impl<W: DataSockets> Stack<W> {
             // There is one size.
             Choice::ReceiveBuffer | Choice::SendBuffer if socket.kind != Kind::Stream => {}
             Choice::MaxSegment if socket.kind != Kind::Stream => return Err(Error::NoOption),
-            // A connection has its buffers from its beginning, and a listener says in its answers what they are.
-            Choice::ReceiveBuffer | Choice::SendBuffer | Choice::MaxSegment if !matches!(socket.body, Body::Fresh) => {
-                return Err(Error::Invalid);
-            }
+            // A connection has its buffers from its beginning, and a listener says in its answers what they are. On other
+            // systems a program may set their sizes at any time, and many do.
+            Choice::ReceiveBuffer | Choice::SendBuffer if !matches!(socket.body, Body::Fresh) => {}
+            Choice::MaxSegment if !matches!(socket.body, Body::Fresh) => return Err(Error::Invalid),
             Choice::ReceiveBuffer => choices.receive_buffer = value.clamp(*BUFFERS.start(), *BUFFERS.end()),
             Choice::SendBuffer => choices.send_buffer = value.clamp(*BUFFERS.start(), *BUFFERS.end()),
             Choice::MaxSegment if value == 0 => choices.max_segment = None,
@@ -63,10 +65,14 @@ impl<W: DataSockets> Stack<W> {
                 return Err(Error::NoOption);
             }
         }
-        if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, .. }), choices, .. } = socket
+        if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, phase, .. }), choices, .. } = socket
             && let Some(packets) = self.packets.get_mut(&id)
         {
-            apply(packets.socket::<tcp::Socket<'static>>(), choices, *peer);
+            let tcp = packets.socket::<tcp::Socket<'static>>();
+            apply(tcp, choices, *peer);
+            if matches!(phase, Phase::Connecting(_) | Phase::Arriving(_)) {
+                limit_attempt(tcp);
+            }
             self.touch(id);
         }
         Ok(())

@@ -89,7 +89,8 @@ impl<W: DataSockets> Stack<W> {
     /// The socket that has this identifier, if an answer from `from` is for it.
     fn echo_owner(&self, ident: u16, here: IpAddr, from: IpAddr) -> Option<Id> {
         let binding = self.ports.at(Kind::Echo, ident).first().filter(|binding| binding.takes(here))?;
-        match &self.sockets.get(&binding.id)?.body {
+        let socket = self.sockets.get(&binding.id).filter(|socket| !socket.closing)?;
+        match &socket.body {
             Body::Datagrams(Datagrams { peer, .. }) if peer.is_none_or(|peer| peer.ip() == from) => Some(binding.id),
             _ => None,
         }

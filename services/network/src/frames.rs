@@ -180,7 +180,11 @@ fn icmp(source: IpAddr, target: IpAddr, payload: &[u8], start: usize) -> Option<
     if header < IPV4 {
         return None;
     }
-    let (from, to) = (packet.src_addr().into(), packet.dst_addr().into());
+    let (from, to): (IpAddr, IpAddr) = (packet.src_addr().into(), packet.dst_addr().into());
+    // An error is for the sender.
+    if target != from {
+        return None;
+    }
     let number = |at: usize| u16::from_be_bytes([begin[at], begin[at + 1]]);
     let code = Icmpv4DstUnreachable::from(message.msg_code());
     match (packet.next_header(), kind) {

@@ -22,6 +22,9 @@ const NEIGHBOUR: Duration = Duration::from_secs(1);
 /// When smoltcp's sockets must send.
 pub(crate) type Timers = BTreeSet<(Instant, Id)>;
 
+/// A program that is charged for buffers, and how much.
+pub(crate) type Charge = (Program, u64);
+
 /// An interface and the device below it.
 pub(crate) struct Link {
     pub interface: Interface,
@@ -44,7 +47,7 @@ pub(crate) struct Packets {
     /// Its interface.
     pub side: Side,
     /// The program that its buffers are charged to, and how much.
-    pub charged: Option<(Program, u64)>,
+    pub charged: Option<Charge>,
     /// Its entry among the timers.
     timer: Option<Instant>,
     /// It waits for a neighbour's hardware address.

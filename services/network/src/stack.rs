@@ -13,6 +13,7 @@ use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
 use rand_core::{Rng, SeedableRng};
 use service::{FairQueue, Ledger, Program};
 use smoltcp::iface::{Config, Interface, SocketSet};
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
@@ -20,7 +21,7 @@ use crate::card::{Card, DHCP};
 use crate::frames::{self, Frame};
 use crate::groups::{Groups, MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM};
 use crate::lookup::{DNS, Lookups};
-use crate::packets::{Link, Packets, Side, Timers};
+use crate::packets::{Charge, Link, Packets, Side, Timers};
 use crate::ports::{Binding, Ends, Id, Numbered, Ports};
 use crate::socket::{BUFFER, Body, Choices, Datagrams, End, Flow, Listener, Phase, Socket, Transport};
 use crate::wire::Wire;
@@ -155,23 +156,23 @@ impl<W: DataSockets> Stack<W> {
         self.connections = Ledger::new(most, SOCKETS_OF_PROGRAM as u64 * UNITS);
     }
 
-    /// Adds the smoltcp socket of a connection. Returns whether there is memory for its buffers.
-    pub(crate) fn add_connection(
-        &mut self,
-        id: Id,
-        program: Program,
-        choices: &Choices,
-        make: impl FnOnce() -> Packets,
-    ) -> bool {
+    /// Charges a program for the buffers of a connection, before they are allocated. `None`: there is no memory.
+    pub(crate) fn charge(&mut self, program: Program, choices: &Choices) -> Option<Charge> {
         let buffers = u64::from(choices.receive_buffer) + u64::from(choices.send_buffer);
         let units = buffers.div_ceil(UNIT as u64);
-        if !self.connections.take(program, units) {
-            return false;
-        }
-        let mut packets = make();
-        packets.charged = Some((program, units));
+        self.connections.take(program, units).then_some((program, units))
+    }
+
+    /// Gives back what was charged for a connection.
+    pub(crate) fn give_back(&mut self, (program, units): Charge) {
+        self.connections.give(program, units);
+    }
+
+    /// Adds the smoltcp socket of a connection, whose buffers are charged.
+    pub(crate) fn add_connection(&mut self, id: Id, tcp: tcp::Socket<'static>, side: Side, charged: Charge) {
+        let mut packets = Packets::new(tcp, side);
+        packets.charged = Some(charged);
         self.packets.insert(id, packets);
-        true
     }
 
     /// The service's end of a socket's data socket.
@@ -308,6 +309,9 @@ impl<W: DataSockets> Stack<W> {
     /// The reason of the refusal.
     pub fn request(&mut self, id: Id, request: Request<'_>) -> Result<Reply, Error> {
         let done = |()| Reply::Done;
+        if matches!(request, Request::Connect { .. } | Request::Set(..) | Request::Group { .. }) {
+            self.send_earlier(id);
+        }
         match request {
             Request::Bind(address) => self.bind(id, address).map(done),
             Request::Connect { to, wait } => self.connect(id, to, wait).map(done),
@@ -583,8 +587,8 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn drop_packets(&mut self, id: Id) {
         if let Some(mut packets) = self.packets.remove(&id) {
             packets.set_timer(None, id, &mut self.timers);
-            if let Some((program, units)) = packets.charged {
-                self.connections.give(program, units);
+            if let Some(charged) = packets.charged {
+                self.give_back(charged);
             }
             if let Some(card) = &mut self.card {
                 card.forget(id);

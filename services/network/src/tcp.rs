@@ -7,7 +7,7 @@ use smoltcp::socket::tcp::{self, SocketBuffer, State};
 use smoltcp::time::Duration;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
-use crate::packets::{Packets, Side};
+use crate::packets::Side;
 use crate::ports::{self, Ends, Id};
 use crate::socket::{Body, Choices, End, Flow, Phase, ReadOutcome, Socket, Transport, WriteOutcome};
 use crate::stack::{DataSockets, Expected, STEPS, Source, Stack};
@@ -37,8 +37,7 @@ impl<W: DataSockets> Stack<W> {
             tcp.set_ack_delay(None);
         }
         apply(&mut tcp, choices, peer);
-        // This timeout holds until the connection is open.
-        tcp.set_timeout(Some(SILENCE));
+        limit_attempt(&mut tcp);
         tcp
     }
 
@@ -77,21 +76,13 @@ impl<W: DataSockets> Stack<W> {
         if self.direct && side == Side::Loop {
             return self.connect_directly(id, local, to, wait);
         }
-        let mut tcp = Self::make_tcp(&choices, to, side);
-        let interface = match (side, &mut self.card) {
-            (Side::Loop, _) => &mut self.local.interface,
-            (Side::Card, Some(card)) => {
-                tcp.set_initial_sequence_number(card.initial_number(local, to, self.now));
-                if let (SocketAddr::V4(local), SocketAddr::V4(to)) = (local, to) {
-                    card.time_wait.remove(to, local);
-                }
-                &mut card.link.interface
+        let charged = self.charge(program, &choices).ok_or(Error::NoMemory)?;
+        match self.begin(&choices, local, to, side) {
+            Ok(tcp) => self.add_connection(id, tcp, side, charged),
+            Err(error) => {
+                self.give_back(charged);
+                return Err(error);
             }
-            (Side::Card, None) => return Err(Error::Unreachable),
-        };
-        tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
-        if !self.add_connection(id, program, &choices, || Packets::new(tcp, side)) {
-            return Err(Error::NoMemory);
         }
         self.flows.insert(Ends(local, to), id);
         let phase = Phase::Connecting(self.now);
@@ -116,6 +107,30 @@ impl<W: DataSockets> Stack<W> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The smoltcp socket of a connection that begins here.
+    fn begin(
+        &mut self,
+        choices: &Choices,
+        local: SocketAddr,
+        to: SocketAddr,
+        side: Side,
+    ) -> Result<tcp::Socket<'static>, Error> {
+        let mut tcp = Self::make_tcp(choices, to, side);
+        let interface = match (side, &mut self.card) {
+            (Side::Loop, _) => &mut self.local.interface,
+            (Side::Card, Some(card)) => {
+                tcp.set_initial_sequence_number(card.initial_number(local, to, self.now));
+                if let (SocketAddr::V4(local), SocketAddr::V4(to)) = (local, to) {
+                    card.time_wait.remove(to, local);
+                }
+                &mut card.link.interface
+            }
+            (Side::Card, None) => return Err(Error::Unreachable),
+        };
+        tcp.connect(interface.context(), endpoint(to), endpoint(local)).map_err(|_| Error::Unreachable)?;
+        Ok(tcp)
     }
 
     /// Connects without packets: at once if the listener's queue has room, otherwise as soon as it has.
@@ -256,13 +271,18 @@ impl<W: DataSockets> Stack<W> {
         let Place::Free(listener) = self.place(to) else { return None };
         let listening = self.sockets.get(&listener)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
-        let mut tcp = Self::make_tcp(&choices, from, side);
-        tcp.listen(IpListenEndpoint::from(endpoint(to))).ok()?;
+        let charged = self.charge(program, &choices)?;
         let phase = Phase::Arriving(listener);
         let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
         let stream = network_protocol::Kind::Stream;
-        let id = self.add(program, family, stream, Body::Flow(flow), Source::Here).ok()?;
-        if !self.add_connection(id, program, &choices, || Packets::new(tcp, side)) {
+        let Ok(id) = self.add(program, family, stream, Body::Flow(flow), Source::Here) else {
+            self.give_back(charged);
+            return None;
+        };
+        let mut tcp = Self::make_tcp(&choices, from, side);
+        let listens = tcp.listen(IpListenEndpoint::from(endpoint(to)));
+        self.add_connection(id, tcp, side, charged);
+        if listens.is_err() {
             self.remove(id);
             return None;
         }
@@ -499,6 +519,11 @@ impl<W: DataSockets> Stack<W> {
             self.abort(id);
         }
     }
+}
+
+/// Sets the time limit that holds until the connection is open.
+pub(crate) fn limit_attempt(tcp: &mut tcp::Socket<'static>) {
+    tcp.set_timeout(Some(SILENCE));
 }
 
 /// Applies options to a smoltcp socket.

@@ -142,29 +142,48 @@ impl<W: DataSockets> Stack<W> {
         if socket.reads {
             return None;
         }
-        let kind = socket.kind;
-        let count = match socket.end.take(&mut self.scratch) {
-            ReadOutcome::Bytes(count) => count,
+        match socket.end.take(&mut self.scratch) {
+            ReadOutcome::Bytes(count) => Some(self.send_taken(id, count)),
             ReadOutcome::Nothing if !socket.closing => {
                 socket.reads = true;
                 socket.end.watch_readable();
-                return None;
+                None
             }
             // Nothing more can come.
             ReadOutcome::Nothing | ReadOutcome::End => {
                 socket.reads = true;
-                return None;
+                None
             }
-        };
+        }
+    }
+
+    /// Sends what a client has written before a request that changes where or how its datagrams leave: as many as in a
+    /// turn, and as wait for the card at most.
+    pub(crate) fn send_earlier(&mut self, id: Id) {
+        let mut work = 0;
+        while work < TURN
+            && self.packets.get(&id).is_none_or(|packets| packets.datagrams < Some(SENDS))
+            && let Some(Socket { end, body: Body::Datagrams(_), .. }) = self.sockets.get_mut(&id)
+            && let ReadOutcome::Bytes(count) = end.take(&mut self.scratch)
+        {
+            work += self.send_taken(id, count);
+        }
+        if work > 0 {
+            self.touch(id);
+        }
+    }
+
+    /// Sends the datagram that was read. Returns as [`Stack::send_one`].
+    fn send_taken(&mut self, id: Id, count: usize) -> usize {
+        let is_echo = self.sockets.get(&id).is_some_and(|socket| socket.kind == Kind::Echo);
         // A datagram to a destination that the client has not prepared, or an invalid one, is dropped, as on any
         // network.
         let mut datagram = std::mem::take(&mut self.scratch);
-        let sent = datagram.get_mut(..count).map_or(Ok(1), |datagram| match kind {
-            Kind::Echo => self.send_echo(id, datagram).map(|()| 1),
-            _ => self.send(id, datagram),
+        let sent = datagram.get_mut(..count).map_or(Ok(1), |datagram| {
+            if is_echo { self.send_echo(id, datagram).map(|()| 1) } else { self.send(id, datagram) }
         });
         self.scratch = datagram;
-        Some(sent.map_or(1, |writes| writes.max(1)))
+        sent.map_or(1, |writes| writes.max(1))
     }
 
     /// Sends a datagram. Its header contains the destination, which is replaced by the source. Returns how often it was
@@ -261,11 +280,12 @@ impl<W: DataSockets> Stack<W> {
         ids.into_iter().for_each(|id| self.unreachable(id, to));
     }
 
-    /// The client has gone. Its remaining datagrams are sent, in turns. The address is free at once.
+    /// The client has gone. Its remaining datagrams are sent, in turns. The address is free at once, but an identifier
+    /// only afterwards: an answer to a late request is for nobody else.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         (socket.closing, socket.reads) = (true, false);
-        if let Some(port) = socket.bound {
+        if let Some(port) = socket.bound.filter(|_| socket.kind != Kind::Echo) {
             self.ports.free(socket.kind, id, port);
         }
         self.leave_all(id);

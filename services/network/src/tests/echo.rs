@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use network_protocol::{Choice, ERROR, Error, Family, Kind, Reply, Request, decode_header, encode_header};
 use proptest::prelude::*;
 use smoltcp::time::Duration;
+use smoltcp::wire::Ipv4Packet;
 
 use super::card::{Ethernet, ip};
 use super::machine::Machine;
@@ -220,6 +221,56 @@ fn a_host_that_is_not_there_is_told() {
         let number = told.map_or(0, |error| error as u32);
         assert_eq!(ethernet.machines[0].ask(id, Request::Get(Choice::Error)), Ok(Reply::Value(number)), "{what}");
     }
+}
+
+#[test]
+fn errors_that_no_router_sends() {
+    let mut ethernet = Ethernet::new();
+    let id = connected(&mut ethernet);
+    ethernet.machines[0].write(id, &request(None, &message(8, 1, 4)));
+    ethernet.settle();
+    let own = ident(&mut ethernet.machines[0], id).to_be_bytes();
+    let sent = [&[0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2][..], &[8, 0, 0, 0], &own, &[0, 1]];
+    let error = [&[3, 1, 0, 0, 0, 0, 0, 0][..], &sent.concat()].concat();
+    let right = frame(&ethernet, 9, &error);
+    // For another address, and in a packet of IPv6.
+    let mut elsewhere = right.clone();
+    elsewhere[33] = 8;
+    Ipv4Packet::new_unchecked(&mut elsewhere[14..]).fill_checksum();
+    let (ethertype, len) = ([0x86, 0xdd], (right.len() - 34) as u8);
+    let header = [&[0x60, 0, 0, 0, 0, len, 1, 64][..], &[0xfe; 16], &[0xfd; 16]].concat();
+    let inside = [&right[..12], &ethertype, &header, &right[34..]].concat();
+    for (frame, told) in [(elsewhere, false), (inside, false), (right, true)] {
+        ethernet.put(frame);
+        assert_eq!(ethernet.machines[0].signals(id) & ERROR != 0, told);
+    }
+}
+
+/// A request that waits for a neighbour keeps its identifier after its client has gone.
+#[test]
+fn an_identifier_stays_until_all_is_sent() {
+    let mut ethernet = Ethernet::new();
+    let machine = &mut ethernet.machines[0];
+    let own: SocketAddr = "0.0.0.0:77".parse().unwrap();
+    let [id, other] = [(); 2].map(|()| machine.open(Family::V4, Kind::Echo));
+    machine.ask(id, Request::Bind(own)).unwrap();
+    machine.write(id, &request(Some(SocketAddr::new(ip(99).into(), 0)), &message(8, 1, 4)));
+    machine.stack.close(id);
+    machine.settle();
+    assert_eq!(machine.ask(other, Request::Bind(own)), Err(Error::AddressInUse));
+    for _ in 0..5 {
+        ethernet.pass(Duration::from_secs(1));
+    }
+    assert_eq!(ethernet.machines[0].ask(other, Request::Bind(own)), Ok(Reply::Done));
+}
+
+/// ICMP over IPv6 is another protocol: such a socket cannot take IPv4.
+#[test]
+fn a_socket_has_one_family() {
+    let mut machine = Machine::new(true);
+    let id = machine.open(Family::V6, Kind::Echo);
+    assert_eq!(machine.ask(id, Request::Set(Choice::OnlyV6, 0)), Err(Error::Invalid));
+    assert_eq!(machine.ask(id, Request::Set(Choice::OnlyV6, 1)), Ok(Reply::Done));
 }
 
 #[test]

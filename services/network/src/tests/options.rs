@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use network_protocol::{CONNECTED, Choice, Error, Family, Information, Kind, Reply, Request, tcp_state};
+use network_protocol::{CONNECTED, Choice, Error, Family, Information, Kind, Reply, Request, encode_header, tcp_state};
 use service::Program;
 use smoltcp::time::Duration;
 use smoltcp::wire::TcpControl;
@@ -11,6 +11,7 @@ use super::card::{Ethernet, PORT, ip, segment};
 use super::machine::Machine;
 use crate::ports::Id;
 use crate::segments::Segment;
+use crate::udp::TURN;
 
 fn set(machine: &mut Machine, id: Id, choice: Choice, value: u32) -> Result<Reply, Error> {
     machine.ask(id, Request::Set(choice, value))
@@ -47,9 +48,11 @@ fn sizes_of_buffers_have_bounds() {
     let datagrams = machine.open(Family::V4, Kind::Datagram);
     set(&mut machine, datagrams, Choice::ReceiveBuffer, 4096).unwrap();
     let (listener, at) = machine.listener(1);
-    assert_eq!(set(&mut machine, listener, Choice::ReceiveBuffer, 8192), Err(Error::Invalid));
+    // It is too late for these, which is no error.
+    assert_eq!(set(&mut machine, listener, Choice::ReceiveBuffer, 8192), Ok(Reply::Done));
+    assert_eq!(get(&mut machine, listener, Choice::ReceiveBuffer), 64 << 10);
     assert_eq!(machine.ask(id, Request::Connect { to: at, wait: true }), Ok(Reply::Done));
-    assert_eq!(set(&mut machine, id, Choice::SendBuffer, 8192), Err(Error::Invalid));
+    assert_eq!(set(&mut machine, id, Choice::SendBuffer, 8192), Ok(Reply::Done));
     for id in [datagrams, id] {
         assert_eq!(get(&mut machine, id, Choice::ReceiveBuffer), 256 << 10);
     }
@@ -234,4 +237,65 @@ fn a_client_learns_about_its_connection() {
     ethernet.machines[0].stack.close(server);
     ethernet.settle();
     assert_eq!(information(&mut ethernet.machines[1], client).state, tcp_state::CLOSE_WAIT);
+}
+
+/// What a client wrote before a request is sent before it.
+#[test]
+fn requests_do_not_overtake_datagrams() {
+    for (kind, data) in [(Kind::Datagram, &b"hello"[..]), (Kind::Echo, &[8, 0, 0, 0, 0, 0, 0, 0])] {
+        let mut ethernet = Ethernet::new();
+        let machine = &mut ethernet.machines[0];
+        let id = machine.open(Family::V4, kind);
+        let peer = |number: u8| SocketAddr::from((ip(number), if kind == Kind::Echo { 0 } else { PORT }));
+        machine.ask(id, Request::Connect { to: peer(2), wait: true }).unwrap();
+        let write = |machine: &mut Machine| {
+            let datagram = [&encode_header(None)[..], data].concat();
+            machine.pipe(id).service().inbox.push_back(datagram);
+        };
+        // The service hears of each datagram only after all requests.
+        for ttl in [10, 20] {
+            machine.stack.request(id, Request::Set(Choice::Ttl, ttl)).unwrap();
+            write(machine);
+        }
+        machine.stack.request(id, Request::Connect { to: peer(3), wait: true }).unwrap();
+        ethernet.settle();
+        let is = |frame: &&Vec<u8>| frame[11] == 1 && frame[12..14] == [8, 0];
+        let sent: Vec<_> = ethernet.frames.iter().filter(is).map(|frame| (frame[22], frame[33])).collect();
+        assert_eq!(sent, [(10, 2), (20, 2)]);
+    }
+    // A member that leaves hears what it said before.
+    let mut machine = Machine::new(true);
+    let (group, interface) = (Ipv4Addr::new(239, 1, 2, 3), Ipv4Addr::LOCALHOST);
+    let id = machine.open(Family::V4, Kind::Datagram);
+    machine.ask(id, Request::Bind((interface, PORT).into())).unwrap();
+    let loopback = Request::Set(Choice::MulticastInterface, interface.to_bits());
+    machine.ask(id, loopback).unwrap();
+    let any = machine.open(Family::V4, Kind::Datagram);
+    machine.ask(any, Request::Bind((Ipv4Addr::UNSPECIFIED, PORT + 1).into())).unwrap();
+    machine.ask(any, loopback).unwrap();
+    machine.ask(any, Request::Group { join: true, group, interface }).unwrap();
+    machine.pipe(any).service().inbox.push_back(encode_header(Some((group, PORT + 1).into())).to_vec());
+    machine.stack.request(any, Request::Group { join: false, group, interface }).unwrap();
+    assert_eq!(machine.pipe(any).client().inbox.len(), 1);
+    // A request does not do endless work.
+    let nobody = encode_header(Some((Ipv4Addr::LOCALHOST, 9).into())).to_vec();
+    machine.pipe(id).service().inbox.extend(std::iter::repeat_n(nobody, 100));
+    machine.stack.request(id, Request::Set(Choice::Ttl, 1)).unwrap();
+    assert_eq!(machine.pipe(id).service().inbox.len(), 100 - TURN);
+}
+
+/// An option that is set while a connection begins does not take away the attempt's time limit.
+#[test]
+fn an_attempt_ends_whatever_is_set() {
+    let mut ethernet = Ethernet::new();
+    let id = ethernet.machines[0].open(Family::V4, Kind::Stream);
+    let to: SocketAddr = SocketAddrV4::new(ip(77), PORT).into();
+    assert_eq!(ethernet.machines[0].ask(id, Request::Connect { to, wait: false }), Err(Error::InProgress));
+    for choice in [Choice::NoDelay, Choice::KeepAlive] {
+        set(&mut ethernet.machines[0], id, choice, 1).unwrap();
+    }
+    for _ in 0..130 {
+        ethernet.pass(Duration::from_secs(1));
+    }
+    assert_eq!(get(&mut ethernet.machines[0], id, Choice::Error), Error::TimedOut as u32);
 }
