@@ -6,16 +6,21 @@
 //! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
 //! - `killed`: how often it has done so;
 //! - `look-up NAME`: the host's addresses;
+//! - `group IP`: it joins this multicast group, says something there, and tells who answers what;
 //! - `exit N`: it ends.
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use network_tests::{bytes, digest};
+
+/// The port of groups.
+const GROUP_PORT: u16 = 7000;
 
 /// How often a service was killed.
 static KILLED: AtomicUsize = AtomicUsize::new(0);
@@ -39,6 +44,10 @@ fn serve(stream: TcpStream) -> io::Result<()> {
             }
             Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
             Some("look-up") => writeln!(to, "{}", look_up(line["look-up".len()..].trim()))?,
+            Some("group") => {
+                let said = words.get(1).map_or_else(|| Err(io::ErrorKind::InvalidInput.into()), |ip| group(ip));
+                writeln!(to, "{}", said.unwrap_or_else(|error| error.to_string()))?;
+            }
             Some("exit") => exit(number(1) as i32),
             _ => writeln!(to, "no such line")?,
         }
@@ -55,6 +64,25 @@ fn look_up(name: &str) -> String {
         Err(error) if error.to_string().contains("Try again") => "no answer".into(),
         Err(error) => error.to_string(),
     }
+}
+
+/// Says something in a group, without hearing itself, and returns the first answer. What is said is said again, as on
+/// any network a datagram can be lost.
+fn group(ip: &str) -> io::Result<String> {
+    let group: Ipv4Addr = ip.parse().map_err(io::Error::other)?;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, GROUP_PORT))?;
+    socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?;
+    socket.set_multicast_loop_v4(false)?;
+    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut buffer = [0; 100];
+    for _ in 0..10 {
+        socket.send_to(b"who is there", (group, GROUP_PORT))?;
+        if let Ok((count, from)) = socket.recv_from(&mut buffer) {
+            socket.leave_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?;
+            return Ok(format!("{}: {}", from.ip(), String::from_utf8_lossy(&buffer[..count])));
+        }
+    }
+    Ok("nobody".into())
 }
 
 /// Kills a service again and again.
@@ -83,7 +111,7 @@ fn kill(name: &str, times: usize, pause: usize) {
         return;
     };
     while KILLED.load(Ordering::Relaxed) < times {
-        thread::sleep(std::time::Duration::from_millis(pause as u64));
+        thread::sleep(Duration::from_millis(pause as u64));
         if let Some(process) = find(&all, name)
             && process.kill().is_ok()
         {

@@ -6,6 +6,12 @@ const HEADERS: usize = ETHERNET + IP + UDP;
 /// Number of TCP in IPv4's header.
 const TCP_NUMBER: u8 = 6;
 
+/// The first bytes of the hardware addresses of multicast groups, the first byte of such groups' addresses, and the last
+/// byte of a member's addresses.
+const GROUPS: [u8; 3] = [1, 0, 0x5e];
+const GROUP: u8 = 239;
+const MEMBER: u8 = 99;
+
 /// The first byte of the addresses of machines that are not there.
 const NOBODY: u8 = 198;
 
@@ -38,6 +44,20 @@ pub fn is_question(frame: &[u8]) -> bool {
         && frame.get(ETHERNET + 9) == Some(&UDP_NUMBER)
         && frame.get(ETHERNET + IP + 2..ETHERNET + IP + 4) == Some(&[0, 53])
         && frame.len() > HEADERS + 12
+}
+
+/// What another host says in a multicast group when this frame is a datagram to one: to the same group and port.
+pub fn answer_in_group(said: &[u8]) -> Option<Vec<u8>> {
+    let ip = said.get(ETHERNET..)?;
+    let to: [u8; 4] = *ip.get(16..)?.first_chunk()?;
+    let is_group = said.get(..3) == Some(&GROUPS) && to[0] == GROUP && ip.get(9) == Some(&UDP_NUMBER);
+    let ports = ip.get(IP..IP + 4).filter(|_| is_group)?;
+    let data = b"I am";
+    let len = ((UDP + data.len()) as u16).to_be_bytes();
+    let macs = [said.get(..6)?, said.get(6..11)?, &[MEMBER]].concat();
+    // A sum of zero says that there is none.
+    let datagram = [ports, &len, &[0, 0], data].concat();
+    Some(frame(&macs, UDP_NUMBER, [10, 0, 2, MEMBER], to, &datagram))
 }
 
 /// The answers to a question: two that are forged, then the right one. The host `host` has an alias with the address

@@ -43,6 +43,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.e1000e-hostile-frames", |context| hostile_frames(context, Model::E1000e)),
         Test::one("network.request-flood", request_flood),
         Test::one("network.names", names),
+        Test::one("network.groups", groups),
     ]
 }
 
@@ -314,5 +315,23 @@ fn names(context: &Context<'_>) -> Result<()> {
         }
         Ok(())
     })?;
+    Ok(())
+}
+
+/// Multicast groups over each card: a socket hears what another host says there.
+fn groups(context: &Context<'_>) -> Result<()> {
+    let faults = Faults { groups: true, ..Faults::default() };
+    for model in Model::ALL {
+        let heard = Machine::run_with(context, model, Back::Wire(faults), |machine| {
+            let mut stream = machine.connect()?;
+            // One whose report has a sum that carries twice.
+            for group in ["239.1.2.3", "239.255.250.0"] {
+                writeln!(stream, "group {group}")?;
+                expect(group, &line(&stream)?.as_str(), &"10.0.2.99: I am")?;
+            }
+            Ok(())
+        });
+        heard.with_context(|| model.name().to_owned())?;
+    }
     Ok(())
 }

@@ -24,6 +24,8 @@ pub struct Faults {
     pub requests: usize,
     /// Questions for names are answered here, and not by QEMU: [`frames::answers`] says how.
     pub names: bool,
+    /// A member of each multicast group answers in it: [`frames::answer_in_group`] says what.
+    pub groups: bool,
 }
 
 /// With this many changed copies, each frame comes with several, of all lengths.
@@ -71,6 +73,11 @@ fn from_machine(mut from: UnixStream, to: &End, back: &End, faults: Faults) -> s
         if faults.names && frames::is_question(&frame) {
             frames::answers(&frame).iter().try_for_each(|answer| back.put(answer))?;
             continue;
+        }
+        if faults.groups
+            && let Some(answer) = frames::answer_in_group(&frame)
+        {
+            back.put(&answer)?;
         }
         // Nobody is there to answer.
         if faults.requests > 0 && frames::is_for_nobody(&frame) {
