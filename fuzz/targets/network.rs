@@ -52,7 +52,8 @@ impl DataSockets for Clients {
     }
 }
 
-/// A stack with a listener and a socket for datagrams, both at port 7, and one for echoes with this identifier.
+/// A stack with a listener and a socket for datagrams, both at port 7, and one for echoes with this identifier. The
+/// socket for datagrams is in a group.
 fn stack(now: Instant, dhcp: bool) -> Stack<Clients> {
     let mut stack = Stack::new(Clients, [1; 32], now, true);
     let address = Ipv4Cidr::new([192, 0, 2, 1].into(), 24);
@@ -63,8 +64,14 @@ fn stack(now: Instant, dhcp: bool) -> Stack<Clients> {
     for kind in [Kind::Stream, Kind::Datagram, Kind::Echo] {
         let id = stack.open(Program(1), Family::V4, kind, ()).unwrap();
         stack.request(id, Request::Bind(([0, 0, 0, 0], 7).into())).unwrap();
-        if kind == Kind::Stream {
-            stack.request(id, Request::Listen(4)).unwrap();
+        match kind {
+            Kind::Stream => stack.request(id, Request::Listen(4)).map(drop).unwrap(),
+            // Before DHCP there is no card to join a group at.
+            Kind::Datagram if !dhcp => {
+                let (group, interface) = ([239, 1, 2, 3].into(), [192, 0, 2, 1].into());
+                stack.request(id, Request::Group { join: true, group, interface }).unwrap();
+            }
+            Kind::Datagram | Kind::Echo => {}
         }
     }
     stack
