@@ -204,7 +204,12 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, 
         (SocketOption::Group(join), AnySocket::Network(network)) => {
             let request = Request::Group { join, group: ip(0)?, interface: interface(bytes, 4)? };
             let done = network.ask(request).map(drop);
-            return done.map_err(|error| if error == EMFILE { ENOBUFS } else { error });
+            return done.map_err(|error| match error {
+                EMFILE => ENOBUFS,
+                // A group that one joins is not there only for lack of its interface.
+                EADDRNOTAVAIL if join => ENODEV,
+                error => error,
+            });
         }
         (SocketOption::GroupInterface, AnySocket::Network(_)) => {
             let at = if bytes.len() < 8 { 0 } else { 4 };
