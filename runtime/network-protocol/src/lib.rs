@@ -7,8 +7,8 @@
 //! 1. **Reach.** A process connects once to the service [`SERVICE`]. This is the *client's channel*.
 //! 2. **Open.** The client sends [`Request::Open`] over it, with the service's end of a new channel (the control
 //!    channel) and with both ends of a new socket of Zircon (the data socket): the service's end, then the client's, of
-//!    which the client keeps a duplicate. The data socket is a stream for TCP and carries datagrams for UDP. The client
-//!    makes the socket, so its queues are charged to the client's job.
+//!    which the client keeps a duplicate. The data socket is a stream for TCP and carries datagrams for UDP and for ICMP
+//!    echo. The client makes the socket, so its queues are charged to the client's job.
 //! 3. **Ask.** All other requests go over the control channel. The service answers each at once. If an operation takes
 //!    longer, it answers [`Error::InProgress`] or [`Error::Again`], and a signal on the data socket reports the end.
 //! 4. **Connect.** After [`Request::Connect`] the data socket gets the signal [`CONNECTED`] or [`ERROR`]; the option
@@ -236,7 +236,7 @@ numbered! {
     InProgress = 14,
     /// Nothing is pending; the data socket's signals report when that changes.
     Again = 15,
-    /// The client, or all clients together, have too many sockets.
+    /// The client, or all clients together, have too many sockets, or memberships in groups.
     TooMany = 16,
     /// No memory is left.
     NoMemory = 17,

@@ -12,7 +12,8 @@ use rustc_hash::FxBuildHasher;
 /// A socket's number.
 pub type Id = u64;
 
-/// A table by numbers that this service counts. Nobody else chooses them, so the hash need not be secret.
+/// A table by numbers that this service counts. Its hash is not secret, though clients choose by what they close which
+/// numbers stay: with 4096 sockets at most, that is harmless.
 pub type Numbered<T> = HashMap<u64, T, FxBuildHasher>;
 
 /// The two addresses of a connection: this side's, and the peer's.

@@ -134,7 +134,7 @@ pub struct Socket<E> {
     pub program: Program,
     /// Its address family.
     pub family: Family,
-    /// Stream or datagrams.
+    /// Stream, datagrams, or echo requests.
     pub kind: Kind,
     /// Number of its control channels.
     pub holders: u32,
@@ -169,7 +169,7 @@ pub enum Body {
     Listener(Listener),
     /// TCP, connected or connecting.
     Flow(Flow),
-    /// UDP.
+    /// UDP, or ICMP echo.
     Datagrams(Datagrams),
 }
 

@@ -230,7 +230,8 @@ fn errors_that_no_router_sends() {
     ethernet.machines[0].write(id, &request(None, &message(8, 1, 4)));
     ethernet.settle();
     let own = ident(&mut ethernet.machines[0], id).to_be_bytes();
-    let sent = [&[0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2][..], &[8, 0, 0, 0], &own, &[0, 1]];
+    let sent =
+        [&[0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2][..], &[8, 0, 0, 0], &own, &[0, 1]];
     let error = [&[3, 1, 0, 0, 0, 0, 0, 0][..], &sent.concat()].concat();
     let right = frame(&ethernet, 9, &error);
     // For another address, and in a packet of IPv6.
