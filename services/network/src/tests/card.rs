@@ -34,6 +34,10 @@ pub struct Ethernet {
     pub frames: Vec<Vec<u8>>,
     /// The next frames of this machine are lost, as many as this.
     pub loses: [usize; 2],
+    /// After as many frames of a machine, its next one is lost.
+    pub every: usize,
+    /// Whenever frames come in, machine 1's card has no room at first.
+    pub busy: bool,
 }
 
 impl Ethernet {
@@ -46,7 +50,7 @@ impl Ethernet {
             machine.stack.set_room(64);
             machine
         });
-        Ethernet { machines, frames: Vec::new(), loses: [0; 2] }
+        Ethernet { machines, frames: Vec::new(), loses: [0; 2], every: usize::MAX, busy: false }
     }
 
     /// Carries frames until none is left.
@@ -54,6 +58,11 @@ impl Ethernet {
         for _ in 0..100_000 {
             let mut moved = false;
             for at in 0..2 {
+                if self.busy && at == 0 {
+                    self.machines[at].stack.set_room(0);
+                    self.machines[at].settle();
+                    self.machines[at].stack.set_room(64);
+                }
                 self.machines[at].settle();
                 while let Some(frame) = self.machines[at].stack.wire().unwrap().take() {
                     moved = true;
@@ -62,6 +71,9 @@ impl Ethernet {
                         continue;
                     }
                     self.frames.push(frame.clone());
+                    if self.frames.len().is_multiple_of(self.every) {
+                        continue;
+                    }
                     self.machines[1 - at].stack.wire().unwrap().put(frame);
                 }
                 moved |= self.machines[at].stack.set_room(64);
@@ -162,6 +174,27 @@ fn bytes_there_and_back() {
     assert!(ethernet.frames.iter().all(|frame| frame.len() <= FRAME));
     ethernet.pass(Duration::from_secs(1));
     assert_eq!(ethernet.machines[0].settle(), None);
+}
+
+/// smoltcp forgot a fast retransmission for which the card had no room: nothing was sent any more, and no timer ran.
+#[test]
+fn a_full_card_forgets_no_retransmission() {
+    for every in [10, 20, 40, 80, 160] {
+        let mut ethernet = Ethernet::new();
+        let (server, client) = ethernet.connection();
+        (ethernet.busy, ethernet.every) = (true, every);
+        let sent: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+        ethernet.machines[0].write(server, &sent);
+        let mut received = Vec::new();
+        for _ in 0..5_000 {
+            ethernet.pass(Duration::from_millis(100));
+            received.extend(ethernet.machines[1].read(client));
+            if received.len() == sent.len() {
+                break;
+            }
+        }
+        assert!(received == sent, "every {every}: {} of {} bytes", received.len(), sent.len());
+    }
 }
 
 #[test]

@@ -10,8 +10,9 @@ mod wire;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::thread;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::{Context, Test, expect, expect_part};
 use machine::{Back, Machine, digest_of};
@@ -39,6 +40,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.e1000e", e1000e),
         Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, "e1000e")),
         Test::one("network.bad-wire", bad_wire),
+        Test::one("network.streams", streams),
         Test::one("network.hostile-frames", |context| hostile_frames(context, Model::VirtioNetPci)),
         Test::one("network.e1000e-hostile-frames", |context| hostile_frames(context, Model::E1000e)),
         Test::one("network.request-flood", request_flood),
@@ -63,7 +65,10 @@ fn line(stream: &TcpStream) -> Result<String> {
 
 /// Transfers `len` bytes in both directions over one connection.
 fn transfer(machine: &Machine, len: usize) -> Result<()> {
-    let mut stream = machine.connect()?;
+    transfer_over(machine.connect()?, len)
+}
+
+fn transfer_over(mut stream: TcpStream, len: usize) -> Result<()> {
     writeln!(stream, "source {len}")?;
     let got = network_tests::digest(&mut stream, len).context("from the machine")?;
     expect("the bytes from the machine", &got, &digest_of(len)?)?;
@@ -270,6 +275,28 @@ fn bad_wire(context: &Context<'_>) -> Result<()> {
         passed.and_then(|(_, stderr)| driver_ended(0, &stderr)).with_context(|| format!("{faults:?}"))?;
     }
     Ok(())
+}
+
+/// 64 transfers at a time, over a wire that loses, repeats and swaps one frame of a hundred.
+fn streams(context: &Context<'_>) -> Result<()> {
+    const STREAMS: usize = 64;
+    let faults = Faults { lost: 10, twice: 10, early: 10, ..Faults::default() };
+    let (_, stderr) = Machine::run(context, Back::Wire(faults), |machine| {
+        let mut open = Vec::new();
+        for _ in 0..STREAMS {
+            let mut stream = machine.connect()?;
+            // QEMU's network takes one connection of the host's at a time.
+            writeln!(stream, "killed")?;
+            expect("an answer", &line(&stream)?.as_str(), &"0")?;
+            open.push(stream);
+        }
+        thread::scope(|scope| {
+            let running: Vec<_> =
+                open.into_iter().map(|stream| scope.spawn(|| transfer_over(stream, LEN / 64))).collect();
+            running.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a stream's thread failed"))?)
+        })
+    })?;
+    driver_ended(0, &stderr)
 }
 
 /// Frames of all kinds of nonsense come in beside those of a connection. Some are longer than a buffer: QEMU's cards drop
