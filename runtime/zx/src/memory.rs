@@ -253,6 +253,7 @@ const BLOCK: usize = 64;
 ///
 /// # Safety
 /// Both sides are valid for `blocks * BLOCK` bytes, and do not overlap.
+#[cfg(target_feature = "sse2")]
 unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
     if blocks == 0 {
         return;
@@ -282,6 +283,18 @@ unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
             d = out(xmm_reg) _,
             options(nostack),
         );
+    }
+}
+
+/// The same in words, for targets without vector registers.
+///
+/// # Safety
+/// As of the other one.
+#[cfg(not(target_feature = "sse2"))]
+unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
+    for at in 0..blocks * BLOCK / 8 {
+        // SAFETY: as the caller says; volatile because other programs can access the pages.
+        unsafe { to.cast::<Word>().add(at).write_volatile(from.cast::<Word>().add(at).read_volatile()) };
     }
 }
 

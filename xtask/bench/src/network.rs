@@ -9,12 +9,12 @@
 //!
 //! Idle time is left out, so a slow host changes a figure only as far as it changes how many frames come at a time.
 
+use std::fs;
 use std::io::BufReader;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
 use bench::{BURST, SINK, SOURCE, WIRE, serve};
@@ -69,12 +69,14 @@ impl Behind {
     fn start(capture: Option<&Path>) -> Result<Behind> {
         let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
         let port = listener.local_addr()?.port();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+        Watcher::none().start("server", move || -> Result<()> {
+            for stream in listener.incoming() {
+                let stream = stream?;
                 // The machine ends without closing its connections.
-                thread::spawn(move || serve(stream));
+                Watcher::none().start("connection", move || serve(stream))?;
             }
-        });
+            Ok(())
+        })?;
         let folder = qemu::runtime_folder()?;
         let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
         let sockets = (UnixListener::bind(&near)?, UnixListener::bind(&far)?);
@@ -82,7 +84,7 @@ impl Behind {
             let ((near, _), (far, _)) = (sockets.0.accept()?, sockets.1.accept()?);
             let (to_near, to_far) = (End::new(near.try_clone()?), End::new(far.try_clone()?));
             let back = to_near.clone();
-            thread::spawn(move || pass(far, |frame| to_near.put(frame)));
+            Watcher::none().start("wire", move || pass(far, |frame| to_near.put(frame)))?;
             Ok(pass(near, |frame| match answer(frame) {
                 Some(answers) => back.put_all(&answers.iter().map(Vec::as_slice).collect::<Vec<_>>()),
                 None => to_far.put(frame),
