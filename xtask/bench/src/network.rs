@@ -163,8 +163,6 @@ pub fn measure(paths: &Paths, args: &NetworkArgs) -> Result<()> {
 
 /// What the operations are.
 const OPERATIONS: [(&str, &str); 12] = [
-    ("idle_second", "a second in which all programs sleep"),
-    ("idle_second_500", "the same with 500 connections to the host"),
     ("loop_tcp_echo", "a byte to another program and back, TCP on the loopback"),
     ("loop_tcp_65536", "64 KiB to another program, TCP on the loopback, acknowledged by a byte"),
     ("loop_udp_1400", "a datagram of 1,400 bytes to another program, loopback"),
@@ -175,6 +173,8 @@ const OPERATIONS: [(&str, &str); 12] = [
     ("card_udp_receive_1472", "a frame of 1,514 bytes received, from the card to the program"),
     ("card_udp_send_22", "the same with frames of 64 bytes"),
     ("card_udp_receive_22", "the same with frames of 64 bytes"),
+    ("idle_second", "a second in which all programs sleep"),
+    ("idle_second_500", "the same with 500 connections to the host"),
 ];
 
 /// The table of the figures in the tree.
