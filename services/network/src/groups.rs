@@ -4,13 +4,13 @@
 //! joined itself, and of no others. While the card has members of a group, the service reports the group when the first
 //! one joins, once more after a second, and when a router asks. When the last one leaves, it tells the routers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use network_protocol::{Error, Family, Kind};
 use service::Program;
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::EthernetAddress;
+use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Packet};
 
 use crate::packets::Side;
 use crate::ports::Id;
@@ -53,17 +53,36 @@ struct Members {
 
 /// All groups.
 #[derive(Debug, Default)]
-pub struct Groups(BTreeMap<Membership, Members>);
+pub struct Groups {
+    all: BTreeMap<Membership, Members>,
+    /// Those that are reported next, in order: looking for one costs the same, however many groups there are.
+    due: BTreeSet<(Instant, Membership)>,
+}
 
 impl Groups {
     /// When a report is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.0.values().filter_map(|members| members.due).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// The members of a group.
     fn members(&self, membership: Membership) -> &[(Id, Program)] {
-        self.0.get(&membership).map_or(&[], |members| &members.ids)
+        self.all.get(&membership).map_or(&[], |members| &members.ids)
+    }
+
+    /// The groups that routers are told of.
+    fn reported(&self) -> Vec<Membership> {
+        let is_told = |(group, side): &&Membership| *side == Side::Card && *group != ALL;
+        self.all.keys().filter(is_told).copied().collect()
+    }
+
+    /// Sets when a group is reported next.
+    fn set_due(&mut self, membership: Membership, at: Option<Instant>) {
+        let Some(members) = self.all.get_mut(&membership) else { return };
+        if let Some(before) = std::mem::replace(&mut members.due, at) {
+            self.due.remove(&(before, membership));
+        }
+        self.due.extend(at.map(|at| (at, membership)));
     }
 }
 
@@ -104,10 +123,10 @@ impl<W: DataSockets> Stack<W> {
                     return Err(Error::TooMany);
                 }
                 datagrams.groups.push(membership);
-                let members = self.groups.0.entry(membership).or_default();
+                let members = self.groups.all.entry(membership).or_default();
                 members.ids.push((id, *program));
                 if members.ids.len() == 1 && side == Side::Card && group != ALL {
-                    members.due = Some(self.now + AGAIN);
+                    self.groups.set_due(membership, Some(self.now + AGAIN));
                     self.tell_routers(REPORT, group, group);
                 }
                 Ok(())
@@ -124,10 +143,11 @@ impl<W: DataSockets> Stack<W> {
 
     fn leave(&mut self, id: Id, program: Program, membership: Membership) {
         self.memberships.give(program, 1);
-        let Some(members) = self.groups.0.get_mut(&membership) else { return };
+        let Some(members) = self.groups.all.get_mut(&membership) else { return };
         members.ids.retain(|member| member.0 != id);
         if members.ids.is_empty() {
-            self.groups.0.remove(&membership);
+            self.groups.set_due(membership, None);
+            self.groups.all.remove(&membership);
             if membership.1 == Side::Card && membership.0 != ALL {
                 self.tell_routers(LEAVE, membership.0, ROUTERS);
             }
@@ -230,40 +250,37 @@ impl<W: DataSockets> Stack<W> {
     /// not all machines answer at once.
     pub(crate) fn asked_for_groups(&mut self, group: Option<Ipv4Addr>, within: Duration) {
         let within = if within == Duration::ZERO { LONGEST } else { within.min(LONGEST) };
-        for ((its, side), members) in &mut self.groups.0 {
-            if *side != Side::Card || *its == ALL || group.is_some_and(|group| group != *its) {
-                continue;
-            }
+        let asked = match group {
+            Some(ALL) => Vec::new(),
+            Some(group) => vec![(group, Side::Card)],
+            None => self.groups.reported(),
+        };
+        for membership in asked {
+            let Some(members) = self.groups.all.get(&membership) else { continue };
             // Another query hastens a report only if it leaves less time.
             if members.due.is_some_and(|due| due <= self.now + within) {
                 continue;
             }
-            members.due = Some(self.now + Duration::from_micros(self.ports.random() % within.total_micros().max(1)));
+            let delay = Duration::from_micros(self.ports.random() % within.total_micros().max(1));
+            self.groups.set_due(membership, Some(self.now + delay));
         }
     }
 
     /// The card has another address: its groups are reported from that one.
     pub(crate) fn report_again(&mut self) {
-        for ((group, side), members) in &mut self.groups.0 {
-            if *side == Side::Card && *group != ALL {
-                members.due = Some(self.now);
-            }
+        for membership in self.groups.reported() {
+            self.groups.set_due(membership, Some(self.now));
         }
     }
 
     /// Reports the groups that are due.
     pub(crate) fn report_groups(&mut self) {
-        if self.groups.deadline().is_none_or(|at| at > self.now) {
-            return;
+        while let Some((at, membership)) = self.groups.due.first().copied()
+            && at <= self.now
+        {
+            self.groups.set_due(membership, None);
+            self.tell_routers(REPORT, membership.0, membership.0);
         }
-        let mut due = Vec::new();
-        for ((group, _), members) in &mut self.groups.0 {
-            if members.due.is_some_and(|at| at <= self.now) {
-                members.due = None;
-                due.push(*group);
-            }
-        }
-        due.into_iter().for_each(|group| self.tell_routers(REPORT, group, group));
     }
 
     fn tell_routers(&mut self, kind: u8, group: Ipv4Addr, to: Ipv4Addr) {
@@ -275,15 +292,6 @@ impl<W: DataSockets> Stack<W> {
     }
 }
 
-/// The sum of the internet protocols.
-fn sum(bytes: &[u8]) -> [u8; 2] {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)));
-    let sum = words.sum::<u32>();
-    // The carry of the first addition can carry again.
-    let sum = (sum & 0xffff) + (sum >> 16);
-    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
-}
-
 /// A frame with a message of IGMP. Its IP header has the option that makes routers look at it.
 pub(crate) fn message(mac: EthernetAddress, from: Ipv4Addr, kind: u8, group: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let [_, b, c, d] = to.octets();
@@ -291,10 +299,8 @@ pub(crate) fn message(mac: EthernetAddress, from: Ipv4Addr, kind: u8, group: Ipv
     header.extend(from.octets());
     header.extend(to.octets());
     header.extend([0x94, 4, 0, 0]);
-    let check = sum(&header);
-    header[10..12].copy_from_slice(&check);
+    Ipv4Packet::new_unchecked(&mut header[..]).fill_checksum();
     let mut igmp = [&[kind, 0, 0, 0][..], &group.octets()].concat();
-    let check = sum(&igmp);
-    igmp[2..4].copy_from_slice(&check);
+    IgmpPacket::new_unchecked(&mut igmp[..]).fill_checksum();
     [&[1, 0, 0x5e, b & 0x7f, c, d][..], &mac.0, &[8, 0], &header, &igmp].concat()
 }

@@ -8,6 +8,8 @@
 pub mod caught_exception;
 pub mod census;
 pub mod check;
+#[cfg(target_os = "fuchsia")]
+pub mod counter;
 mod options;
 pub mod refused;
 pub mod supervise;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use conformance::check;
 use conformance::check::Case;
 #[cfg(target_os = "fuchsia")]
-use conformance::{caught_exception, census, refused, test_process};
+use conformance::{caught_exception, census, counter, refused, test_process};
 
 #[cfg(target_os = "fuchsia")]
 fn all() -> Vec<Case> {

@@ -127,17 +127,7 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_bars() {
-        let figure = |name: &str| Figure {
-            name: name.into(),
-            unit: "instructions".into(),
-            mean: 640.0,
-            min: 640.0,
-            max: 641.0,
-            samples: 10,
-            commit: "a<b".into(),
-            kernel: String::new(),
-            options: String::new(),
-        };
+        let figure = |name: &str| Figure { commit: "a<b".into(), ..Figure::of(name, 640.0) };
         let ours = [figure("null0"), figure("null0_sse"), figure("channel_create")];
         let text = svg(&ours, &[figure("linux_getppid")]);
         // Background, legend, bars (4, 1 and 3) and goals.

@@ -315,18 +315,7 @@ mod tests {
 
     #[test]
     fn a_table_of_both() {
-        let figure = |name: &str, mean: f64| Figure {
-            name: name.into(),
-            unit: "instructions".into(),
-            mean,
-            min: mean,
-            max: mean,
-            samples: 8,
-            commit: "c".into(),
-            kernel: "k".into(),
-            options: "o".into(),
-        };
-        let text = table(&[figure("card_tcp_echo", 300.0), figure("linux_card_tcp_echo", 200.0)]);
+        let text = table(&[Figure::of("card_tcp_echo", 300.0), Figure::of("linux_card_tcp_echo", 200.0)]);
         assert!(
             text.ends_with("| `card_tcp_echo` | 300 | 200 | 1.50 | a byte to the host and back, TCP |\n"),
             "{text}"

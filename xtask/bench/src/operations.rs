@@ -62,6 +62,22 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A figure for tests.
+    #[cfg(test)]
+    pub(crate) fn of(name: &str, mean: f64) -> Figure {
+        Figure {
+            name: name.into(),
+            unit: "instructions".into(),
+            mean,
+            min: mean,
+            max: mean,
+            samples: 10,
+            commit: String::new(),
+            kernel: String::new(),
+            options: String::new(),
+        }
+    }
+
     /// The mean of all samples except the greatest.
     fn steady(&self) -> f64 {
         if self.samples < 2 {

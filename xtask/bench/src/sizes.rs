@@ -89,17 +89,7 @@ mod tests {
 
     #[test]
     fn a_transfer_is_the_sum_of_its_operations() {
-        let figure = |name: &str, mean: f64| Figure {
-            name: name.into(),
-            unit: "instructions".into(),
-            mean,
-            min: mean,
-            max: mean,
-            samples: 1,
-            commit: String::new(),
-            kernel: String::new(),
-            options: String::new(),
-        };
+        let figure = Figure::of;
         // A point needs the figures of all operations of its transfer.
         let one = svg(&[figure("channel_write_64", 800.0), figure("socket_bulk_1024", 2000.0)]);
         let both = svg(&[

@@ -342,6 +342,20 @@ fn a_new_address_reports_the_groups() {
 
 /// A datagram to a group counts as often as it is written.
 #[test]
+fn a_group_that_is_left_is_not_due() {
+    let mut ethernet = Ethernet::new();
+    let any = Ipv4Addr::UNSPECIFIED;
+    let id = member(&mut ethernet.machines[0], any, &[GROUP, OTHER], any);
+    ethernet.settle();
+    let machine = &mut ethernet.machines[0];
+    for (at, left) in [GROUP, OTHER].into_iter().enumerate() {
+        assert!(machine.stack.groups.deadline().is_some(), "{at} left");
+        group(machine, id, false, left, any).unwrap();
+    }
+    assert_eq!(machine.stack.groups.deadline(), None);
+}
+
+#[test]
 fn many_members_make_short_turns() {
     let mut machine = Machine::new(true);
     let any: SocketAddr = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT).into();

@@ -1,18 +1,15 @@
 //! The idle time of the processor. `tests/hostile/src/bin/idle.rs` compares it with what a thread counts, in a machine
 //! that counts instructions; the cases here hold in every machine, however slowly the host runs it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::thread;
-
 use abi::{
-    Status, ZX_INFO_CPU_STATS, ZX_INFO_CPU_STATS_FLAG_ONLINE, ZX_PRIORITY_LOWEST, ZX_PROFILE_INFO_FLAG_PRIORITY,
-    ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_CPU_BASE, ZX_RSRC_SYSTEM_INFO_BASE, zx_info_cpu_stats_t, zx_profile_info_t,
+    Status, ZX_INFO_CPU_STATS, ZX_INFO_CPU_STATS_FLAG_ONLINE, ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_CPU_BASE,
+    ZX_RSRC_SYSTEM_INFO_BASE, zx_info_cpu_stats_t,
 };
-use zx::{Info, MonotonicInstant, Profile};
+use zx::{Info, MonotonicInstant};
 
-use super::asleep::joined;
 use super::{cases, root_resource, soon, until_fast_enough, without};
 use crate::check::{Failure, Outcome, ensure, equal, fails};
+use crate::counter::Counter;
 
 cases! {
     "runtime.idle.record" => record,
@@ -106,35 +103,21 @@ fn busy() -> Outcome {
 
 /// Nor is it while any thread is ready, of the lowest priority, too. When that thread has ended, it is again.
 fn ready_thread() -> Outcome {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    static OVER: AtomicBool = AtomicBool::new(false);
-    COUNT.store(0, SeqCst);
-    OVER.store(false, SeqCst);
-    let parameters = [ZX_PRIORITY_LOWEST as u64, 0, 0];
-    let lowest = zx_profile_info_t { flags: ZX_PROFILE_INFO_FLAG_PRIORITY, parameters, ..Default::default() };
-    let profile = Profile::create(&*root_resource()?, 0, &lowest)?;
-    let counter = thread::spawn(move || -> zx::Result<()> {
-        zx::startup::thread_self().set_profile(&profile, 0)?;
-        while !OVER.load(SeqCst) {
-            COUNT.fetch_add(1, SeqCst);
-        }
-        Ok(())
-    });
+    let counter = Counter::start(&*root_resource()?)?;
     let compared = || -> Outcome {
         until_fast_enough(|_| {
             zx::nanosleep(soon(10))?;
-            Ok(COUNT.load(SeqCst) > 0)
+            Ok(counter.count() > 0)
         })?;
-        let (counted, before) = (COUNT.load(SeqCst), idle_time()?);
+        let (counted, before) = (counter.count(), idle_time()?);
         zx::nanosleep(soon(50))?;
         equal(idle_time()? - before, 0)?;
         until_fast_enough(|ahead| {
             zx::nanosleep(MonotonicInstant::after(ahead))?;
-            Ok(COUNT.load(SeqCst) > counted)
+            Ok(counter.count() > counted)
         })
     }();
-    OVER.store(true, SeqCst);
-    joined(counter)??;
+    counter.stop()?;
     compared?;
     until_fast_enough(|ahead| {
         let before = idle_time()?;

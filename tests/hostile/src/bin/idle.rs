@@ -11,15 +11,12 @@
 mod fuchsia {
     use std::hint::black_box;
     use std::process::ExitCode;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-    use std::thread;
 
-    use abi::{
-        ZX_INFO_CPU_STATS, ZX_PRIORITY_LOWEST, ZX_PROFILE_INFO_FLAG_PRIORITY, zx_info_cpu_stats_t, zx_profile_info_t,
-    };
+    use abi::{ZX_INFO_CPU_STATS, zx_info_cpu_stats_t};
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
-    use zx::{Duration, Info, MonotonicInstant, Profile, TaskInfo};
+    use conformance::counter::Counter;
+    use zx::{Duration, Info, MonotonicInstant, TaskInfo};
 
     /// By how many thousandths of the elapsed time the two may differ.
     const BOUND: i64 = 1;
@@ -78,28 +75,14 @@ mod fuchsia {
 
     /// Runs `what` beside the thread that counts; returns how far it counted meanwhile.
     fn beside_counter(what: impl FnOnce() -> Result<Times, Failure>) -> Result<(Times, i64), Failure> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        static OVER: AtomicBool = AtomicBool::new(false);
-        COUNT.store(0, SeqCst);
-        OVER.store(false, SeqCst);
-        let parameters = [ZX_PRIORITY_LOWEST as u64, 0, 0];
-        let lowest = zx_profile_info_t { flags: ZX_PROFILE_INFO_FLAG_PRIORITY, parameters, ..Default::default() };
-        let profile = Profile::create(&*root_resource()?, 0, &lowest)?;
-        let counter = thread::spawn(move || -> zx::Result<()> {
-            zx::startup::thread_self().set_profile(&profile, 0)?;
-            while !OVER.load(SeqCst) {
-                COUNT.fetch_add(1, SeqCst);
-            }
-            Ok(())
-        });
-        while COUNT.load(SeqCst) == 0 {
+        let counter = Counter::start(&*root_resource()?)?;
+        while counter.count() == 0 {
             zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1)))?;
         }
-        let before = COUNT.load(SeqCst);
+        let before = counter.count();
         let done = what();
-        let counted = COUNT.load(SeqCst) - before;
-        OVER.store(true, SeqCst);
-        counter.join().map_err(|_| "the thread that counts panicked")??;
+        let counted = counter.count() - before;
+        counter.stop()?;
         Ok((done?, counted as i64))
     }
 
