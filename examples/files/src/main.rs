@@ -101,34 +101,35 @@ fn errors(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Small requests during a large one: some are done before it is.
+/// Small requests during a large one are answered before it is done: they see free space between that of before and
+/// that of afterwards.
 fn beside(dir: &Path) -> Result<()> {
     const LARGE: u64 = 150 << 20;
-    let (path, small) = (dir.join("large"), dir.join("small"));
-    fs::write(&small, "small")?;
-    let during = |what: &str, work: &(dyn Fn() -> std::io::Result<()> + Sync)| -> Result<()> {
-        let (mut count, mut result) = (0, Ok(()));
+    let path = dir.join("large");
+    let free = || -> std::io::Result<u64> { Ok(rustix::fs::statvfs(dir)?.f_bavail) };
+    let during = |what: &str, goal: Option<u64>, work: &(dyn Fn() -> std::io::Result<()> + Sync)| -> Result<()> {
+        let mut seen = vec![free()?];
         std::thread::scope(|scope| {
             let worker = scope.spawn(work);
-            while !worker.is_finished() {
-                count += u32::from(fs::metadata(&small).is_ok());
+            // The space of a removed file is freed after the removal's answer.
+            while !worker.is_finished() || goal.is_some_and(|goal| seen.last() != Some(&goal)) {
+                seen.push(free()?);
             }
-            result = worker.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
-        });
-        result?;
-        println!("{what}: others went on: {}", count > 2);
+            worker.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()))
+        })?;
+        let ends = (seen[0], free()?);
+        let between = seen.iter().any(|free| *free > ends.0.min(ends.1) && *free < ends.0.max(ends.1));
+        println!("{what}: others went on: {between}");
         Ok(())
     };
     let file = File::create(&path)?;
-    during("longer", &|| file.set_len(LARGE))?;
+    let empty = free()?;
+    during("longer", None, &|| file.set_len(LARGE))?;
     println!("length: {}", fs::metadata(&path)?.len() == LARGE);
-    during("shorter", &|| file.set_len(5))?;
+    during("shorter", None, &|| file.set_len(0))?;
     file.set_len(LARGE)?;
     drop(file);
-    during("removed", &|| {
-        fs::remove_file(&path)?;
-        File::open(dir)?.sync_all()
-    })?;
+    during("removed", Some(empty), &|| fs::remove_file(&path))?;
     println!("found: {:?}", fs::metadata(&path).map(drop).map_err(|error| error.kind()));
     Ok(())
 }
