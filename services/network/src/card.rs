@@ -15,8 +15,9 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cid
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
 use crate::lookup::{DNS, DNS_SERVER};
-use crate::packets::{Link, Packets, Side};
+use crate::packets::{Link, Packets, Sent, Side};
 use crate::ports::{Ends, Id};
+use crate::room::InLine;
 use crate::segments::Segment;
 use crate::socket::{Body, Choices, End, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown};
@@ -101,19 +102,21 @@ pub(crate) struct Card {
     /// Determines initial sequence numbers.
     secret: [u8; 16],
     /// Sockets that have something to send, and the card has no room.
-    starved: HashSet<Id>,
+    in_line: InLine,
     /// Sockets that wait for the answer of a neighbour.
     asking: HashSet<Id>,
 }
 
 impl Card {
-    /// A socket has sent what it could. `wants_room`: it has more, and the card has no room.
-    /// `asks`: it waits for a neighbour.
-    pub(crate) fn has_sent(&mut self, id: Id, wants_room: bool, asks: bool) {
-        if wants_room {
-            self.starved.insert(id);
+    /// A socket has sent what it could.
+    pub(crate) fn has_sent(&mut self, id: Id, sent: Sent) {
+        if sent.frames > 0 || !sent.wants_room {
+            self.in_line.leave(id);
         }
-        if asks {
+        if sent.wants_room {
+            self.in_line.wait(id);
+        }
+        if sent.asks {
             self.asking.insert(id);
         } else {
             self.asking.remove(&id);
@@ -122,7 +125,7 @@ impl Card {
 
     /// A socket is gone.
     pub(crate) fn forget(&mut self, id: Id) {
-        self.starved.remove(&id);
+        self.in_line.leave(id);
         self.asking.remove(&id);
     }
 
@@ -213,7 +216,7 @@ impl<W: DataSockets> Stack<W> {
             half_open: HalfOpen::default(),
             time_wait: TimeWait::default(),
             secret: secret.to_ne_bytes(),
-            starved: HashSet::new(),
+            in_line: InLine::default(),
             asking: HashSet::new(),
         });
         match addressing {
@@ -271,12 +274,20 @@ impl<W: DataSockets> Stack<W> {
     pub fn set_room(&mut self, frames: usize) -> bool {
         let Some(card) = &mut self.card else { return false };
         card.link.wire.set_room(frames);
-        if frames == 0 || card.starved.is_empty() {
-            return false;
+        self.call_in()
+    }
+
+    /// Queues turns for the first sockets that wait for the card, one for each frame that it takes. Returns whether there
+    /// was one.
+    pub(crate) fn call_in(&mut self) -> bool {
+        let mut any = false;
+        let frames = self.card.as_ref().map_or(0, |card| card.link.wire.room());
+        for _ in 0..frames {
+            let Some(id) = self.card.as_mut().and_then(|card| card.in_line.next()) else { break };
+            self.touch_packets(id);
+            any = true;
         }
-        let starved: Vec<Id> = card.starved.drain().collect();
-        starved.into_iter().for_each(|id| self.touch_packets(id));
-        true
+        any
     }
 
     /// The card's IPv4 address and the length of its network's prefix in bits, once it has one.

@@ -19,6 +19,7 @@ mod information;
 pub mod lookup;
 mod packets;
 pub mod ports;
+mod room;
 mod segments;
 pub mod socket;
 pub mod stack;

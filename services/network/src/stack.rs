@@ -543,7 +543,7 @@ impl<W: DataSockets> Stack<W> {
             }
             from_card = true;
         }
-        any || from_card
+        any || from_card || self.call_in()
     }
 
     /// Sends what a socket's smoltcp socket has to send, a bounded number of frames at a time.
@@ -560,7 +560,7 @@ impl<W: DataSockets> Stack<W> {
         }
         let closed = packets.is_closed();
         if let (Side::Card, Some(card)) = (packets.side, &mut self.card) {
-            card.has_sent(id, sent.wants_room, sent.asks);
+            card.has_sent(id, sent);
         }
         if sent.more || closed {
             self.touch(id);

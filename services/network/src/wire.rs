@@ -138,6 +138,14 @@ impl Wire {
         self.room = Room::Frames(frames);
     }
 
+    /// The number of frames that may go out.
+    pub fn room(&self) -> usize {
+        match self.room {
+            Room::Endless => usize::MAX,
+            Room::Frames(frames) => frames,
+        }
+    }
+
     /// Whether a frame may go out.
     pub fn has_room(&self) -> bool {
         self.room != Room::Frames(0)

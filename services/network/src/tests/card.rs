@@ -197,6 +197,35 @@ fn a_full_card_forgets_no_retransmission() {
     }
 }
 
+/// Connections that all have bytes to send share a card that takes few frames at a time.
+#[test]
+fn connections_share_a_full_card() {
+    let mut ethernet = Ethernet::new();
+    let connections: Vec<(Id, Id)> = (0..8).map(|_| ethernet.connection()).collect();
+    let mut received = vec![0; connections.len()];
+    for _ in 0..2_000 {
+        for ((server, client), received) in connections.iter().zip(&mut received) {
+            ethernet.machines[0].write(*server, &[7; 2000]);
+            *received += ethernet.machines[1].read(*client).len();
+        }
+        let (machine, other) = ethernet.machines.split_at_mut(1);
+        machine[0].stack.set_room(4);
+        machine[0].pass(Duration::from_millis(1));
+        machine[0].settle();
+        while let Some(frame) = machine[0].stack.wire().unwrap().take() {
+            other[0].stack.wire().unwrap().put(frame);
+        }
+        other[0].pass(Duration::from_millis(1));
+        other[0].settle();
+        while let Some(frame) = other[0].stack.wire().unwrap().take() {
+            machine[0].stack.wire().unwrap().put(frame);
+        }
+        other[0].stack.set_room(64);
+    }
+    let (least, most) = (received.iter().min().unwrap(), received.iter().max().unwrap());
+    assert!(*least > 100_000 && *most < 2 * *least, "{received:?}");
+}
+
 #[test]
 fn a_connection_ends_and_late_segments_are_answered() {
     let mut ethernet = Ethernet::new();
