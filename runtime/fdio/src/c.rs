@@ -3,7 +3,8 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use abi::Status;
+use abi::{Signals, Status, zx_port_packet_t, zx_status_t, zx_wait_item_t};
+use zx::{AsHandleRef, MonotonicInstant, Port};
 
 use crate::path::PathError;
 
@@ -95,6 +96,8 @@ pub type Result<T> = core::result::Result<T, Errno>;
 
 unsafe extern "C" {
     safe fn __errno_location() -> *mut c_int;
+    safe fn pthread_testcancel();
+    fn __libc_wait(call: usize, a: usize, b: usize, c: usize, d: usize) -> zx_status_t;
     fn malloc(size: usize) -> *mut c_void;
 }
 
@@ -104,11 +107,67 @@ pub fn set_errno(error: Errno) {
     unsafe { *__errno_location() = error.0 };
 }
 
-/// Converts a result to the convention of C functions: on an error, sets `errno` and returns -1.
+/// A cancellation point: ends the calling thread if `pthread_cancel` has asked for that. Nothing is held here.
+pub fn cancellation_point() {
+    pthread_testcancel();
+}
+
+/// Sleeps until one of `signals` is asserted or the deadline has passed; returns the asserted signals. Like the other
+/// waits here, `pthread_cancel` ends it with [`Status::CANCELED`], and [`number`] then ends the thread.
+///
+/// # Errors
+/// See [`zx::AsHandleRef::wait_one`].
+pub fn wait_one(object: &impl AsHandleRef, signals: Signals, deadline: MonotonicInstant) -> zx::Result<Signals> {
+    let (call, mut seen) = (zx::sys::zx_object_wait_one as *const () as usize, 0u32);
+    let (handle, place) = (object.raw_handle() as usize, (&raw mut seen) as usize);
+    // SAFETY: a call that only waits; `seen` has room for one signal set.
+    check(unsafe { __libc_wait(call, handle, signals.bits() as usize, deadline.0 as usize, place) })?;
+    Ok(Signals::from_bits_retain(seen))
+}
+
+/// Waits for signals of several objects.
+///
+/// # Errors
+/// See [`zx::wait_many`].
+pub fn wait_many(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> zx::Result<()> {
+    let (call, place) = (zx::sys::zx_object_wait_many as *const () as usize, items.as_mut_ptr() as usize);
+    // SAFETY: a call that only waits; the items are valid for their number.
+    check(unsafe { __libc_wait(call, place, items.len(), deadline.0 as usize, 0) })
+}
+
+/// Waits for a packet of a port that only the caller knows, and drops it.
+///
+/// # Errors
+/// See [`Port::wait`].
+pub fn wait_packet(port: &Port, deadline: MonotonicInstant) -> zx::Result<()> {
+    let mut packet = core::mem::MaybeUninit::<zx_port_packet_t>::uninit();
+    let (call, place) = (zx::sys::zx_port_wait as *const () as usize, packet.as_mut_ptr() as usize);
+    // SAFETY: a call that waits; the packet, its only effect, is dropped in any case.
+    check(unsafe { __libc_wait(call, port.raw_handle() as usize, deadline.0 as usize, place, 0) })
+}
+
+/// Sleeps until a time.
+///
+/// # Errors
+/// See [`zx::nanosleep`].
+pub fn sleep_until(deadline: MonotonicInstant) -> zx::Result<()> {
+    // SAFETY: a call that only waits.
+    check(unsafe { __libc_wait(zx::sys::zx_nanosleep as *const () as usize, deadline.0 as usize, 0, 0, 0) })
+}
+
+fn check(status: zx_status_t) -> zx::Result<()> {
+    if status == 0 { Ok(()) } else { Err(Status(status)) }
+}
+
+/// Converts a result to the convention of C functions: on an error, sets `errno` and returns -1. A thread that is
+/// cancelled ends here.
 pub fn number(result: Result<usize>) -> isize {
     match result {
         Ok(value) => value as isize,
         Err(error) => {
+            if error == ECANCELED {
+                cancellation_point();
+            }
             set_errno(error);
             -1
         }

@@ -94,7 +94,7 @@ impl EventFd {
         if !wait {
             return Err(EAGAIN);
         }
-        self.event.wait_one(signals, MonotonicInstant::INFINITE)?;
+        c::wait_one(&self.event, signals, MonotonicInstant::INFINITE)?;
         Ok(())
     }
 }

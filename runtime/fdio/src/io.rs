@@ -47,18 +47,21 @@ pub unsafe fn to_take<'a>(buffer: *const c_void, len: usize) -> &'a [u8] {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: usize) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's buffer.
     c::number(table::get(fd).and_then(|description| description.read(unsafe { to_fill(buffer, len) })))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: usize) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's buffer.
     c::number(table::get(fd).and_then(|description| description.write(unsafe { to_take(buffer, len) })))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: usize, offset: i64) -> isize {
+    c::cancellation_point();
     c::number(position(offset).and_then(|at| {
         // SAFETY: the caller's buffer.
         table::get(fd)?.read_at(at, unsafe { to_fill(buffer, len) })
@@ -67,6 +70,7 @@ pub unsafe extern "C" fn pread(fd: c_int, buffer: *mut c_void, len: usize, offse
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: usize, offset: i64) -> isize {
+    c::cancellation_point();
     c::number(position(offset).and_then(|at| {
         // SAFETY: the caller's buffer.
         table::get(fd)?.write_at(at, unsafe { to_take(buffer, len) })
@@ -137,6 +141,7 @@ unsafe fn each(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -> isize {
+    c::cancellation_point();
     c::number(table::get(fd).and_then(|description| {
         if is_datagram(&description) {
             // SAFETY: the caller's buffers.
@@ -164,6 +169,7 @@ pub unsafe extern "C" fn readv(fd: c_int, vectors: *const IoVec, count: c_int) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, vectors: *const IoVec, count: c_int) -> isize {
+    c::cancellation_point();
     c::number(table::get(fd).and_then(|description| {
         if is_datagram(&description) {
             // SAFETY: the caller's buffers.
@@ -176,6 +182,7 @@ pub unsafe extern "C" fn writev(fd: c_int, vectors: *const IoVec, count: c_int) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn preadv(fd: c_int, vectors: *const IoVec, count: c_int, offset: i64) -> isize {
+    c::cancellation_point();
     c::number(position(offset).and_then(|at| {
         let description = table::get(fd)?;
         // SAFETY: the caller's buffers.
@@ -190,6 +197,7 @@ pub unsafe extern "C" fn preadv(fd: c_int, vectors: *const IoVec, count: c_int, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwritev(fd: c_int, vectors: *const IoVec, count: c_int, offset: i64) -> isize {
+    c::cancellation_point();
     c::number(position(offset).and_then(|at| {
         let description = table::get(fd)?;
         // SAFETY: the caller's buffers.
@@ -210,6 +218,7 @@ pub extern "C" fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn close(fd: c_int) -> c_int {
+    c::cancellation_point();
     c::done(table::close(fd))
 }
 

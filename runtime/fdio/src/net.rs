@@ -181,6 +181,7 @@ unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, fl
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, len: usize, flags: c_int) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's buffer.
     c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).map(|(len, _)| len))
 }
@@ -194,6 +195,7 @@ pub unsafe extern "C" fn recvfrom(
     address: *mut c_void,
     address_len: *mut u32,
 ) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's buffer, and memory for an address, or null.
     c::number(receive(fd, unsafe { to_fill(buffer, len) }, flags).map(|(len, from)| {
         // SAFETY: as above.
@@ -233,6 +235,7 @@ fn peer_address(socket: &AnySocket<'_>) -> Result<Address> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, len: usize, flags: c_int) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's buffer.
     c::number(unsafe { send_bytes(fd, to_take(buffer, len), core::ptr::null(), 0, flags) })
 }
@@ -246,6 +249,7 @@ pub unsafe extern "C" fn sendto(
     address: *const c_void,
     address_len: u32,
 ) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's address and buffer.
     c::number(unsafe { send_bytes(fd, to_take(buffer, len), address, address_len, flags) })
 }
@@ -293,6 +297,7 @@ pub unsafe fn scatter(mut bytes: &[u8], vectors: &[IoVec]) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_int) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's structure, buffers and address.
     c::number(unsafe {
         (|| {
@@ -312,6 +317,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize {
+    c::cancellation_point();
     // SAFETY: the caller's structure, buffers and memory for an address.
     c::number(unsafe {
         (|| {
@@ -406,6 +412,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const c_void, len: u32) -> c_int {
+    c::cancellation_point();
     c::done(with_socket(fd, |description, socket| {
         let until = description.write_until();
         match socket {
@@ -426,6 +433,7 @@ pub unsafe extern "C" fn accept(fd: c_int, address: *mut c_void, len: *mut u32) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept4(fd: c_int, address: *mut c_void, len: *mut u32, flags: c_int) -> c_int {
+    c::cancellation_point();
     c::int(with_socket(fd, |description, socket| {
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
             return Err(EINVAL);

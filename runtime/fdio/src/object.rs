@@ -8,7 +8,7 @@ use file_protocol::Kind;
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
-use crate::c::{EAGAIN, EBADF, EISDIR, Errno, Result};
+use crate::c::{self, EAGAIN, EBADF, EISDIR, Errno, Result};
 use crate::eventfd::EventFd;
 use crate::namespace;
 use crate::network::Network;
@@ -206,7 +206,8 @@ pub fn file_memory(file: &File) -> core::result::Result<Vmo, Status> {
 /// # Errors
 /// `EAGAIN`: the deadline is over.
 pub fn wait_until(object: &impl AsHandleRef, signals: Signals, until: MonotonicInstant) -> Result<Signals> {
-    object.wait_one(signals, until).map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
+    c::wait_one(object, signals, until)
+        .map_err(|status| if status == Status::TIMED_OUT { EAGAIN } else { status.into() })
 }
 
 /// Reads from a socket of Zircon.

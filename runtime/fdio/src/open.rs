@@ -23,12 +23,14 @@ static MASK: AtomicU32 = AtomicU32::new(0o022);
 /// `open`. It is variadic in C; the mode arrives in the same register.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    c::cancellation_point();
     // SAFETY: as for `openat`.
     unsafe { openat(AT_FDCWD, path, flags, mode) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    c::cancellation_point();
     // SAFETY: a C string, as the caller says.
     c::int(unsafe { c::bytes(path) }.and_then(|path| {
         let object = open_at(at, path, flags, mode)?;
@@ -129,6 +131,7 @@ pub unsafe extern "C" fn truncate(path: *const c_char, size: i64) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fsync(fd: c_int) -> c_int {
+    c::cancellation_point();
     c::done(table::get(fd).and_then(|description| match &description.object {
         Object::Remote(file) => file.sync(),
         Object::Socket { .. } | Object::Network(_) | Object::Unix(_) | Object::EventFd(_) => Err(EINVAL),
@@ -139,6 +142,7 @@ pub extern "C" fn fsync(fd: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fdatasync(fd: c_int) -> c_int {
+    c::cancellation_point();
     fsync(fd)
 }
 

@@ -39,6 +39,7 @@ pub struct PollFd {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn poll(fds: *mut PollFd, count: c_ulong, timeout: c_int) -> c_int {
+    c::cancellation_point();
     let fds = if count == 0 {
         &mut []
     } else {
@@ -61,6 +62,7 @@ pub unsafe extern "C" fn ppoll(
     timeout: *const [i64; 2],
     _mask: *const core::ffi::c_void,
 ) -> c_int {
+    c::cancellation_point();
     let fds = if count == 0 {
         &mut []
     } else {
@@ -145,7 +147,7 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     }
     let deadline = if ready { MonotonicInstant::ZERO } else { deadline };
     let waiting = if items.is_empty() {
-        if ready { Ok(()) } else { zx::nanosleep(deadline) }
+        if ready { Ok(()) } else { c::sleep_until(deadline) }
     } else {
         wait_for_any(&mut items, deadline)
     };
@@ -203,7 +205,7 @@ fn poll_bits(events: &Events) -> c_short {
 /// Waits for any of the items, whose number has no limit, and stores the signals of each.
 fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> core::result::Result<(), Status> {
     if items.len() <= abi::ZX_WAIT_MANY_MAX_ITEMS {
-        return zx::wait_many(items, deadline);
+        return c::wait_many(items, deadline);
     }
     // There are more items than one call takes, so the calls below poll them in groups. If nothing is pending, a port
     // waits for the first packet.
@@ -214,7 +216,7 @@ fn wait_for_any(items: &mut [zx_wait_item_t], deadline: MonotonicInstant) -> cor
     for item in items.iter().filter(|item| item.waitfor != 0) {
         HandleRef::from_raw(item.handle).wait_async(&port, 0, Signals::from_bits_retain(item.waitfor), 0)?;
     }
-    port.wait(deadline)?;
+    c::wait_packet(&port, deadline)?;
     ask(items).map(drop)
 }
 

@@ -61,6 +61,7 @@ pub unsafe extern "C" fn select(
     except: *mut FdSet,
     timeout: *mut [i64; 2],
 ) -> c_int {
+    c::cancellation_point();
     // SAFETY: the caller's sets and structure of seconds and microseconds, or null.
     let (sets, timeout) = unsafe { ([read.as_mut(), write.as_mut(), except.as_mut()], timeout.as_ref()) };
     c::int(deadline_of(timeout, 1000).and_then(|deadline| select_until(count, sets, deadline)))
@@ -76,6 +77,7 @@ pub unsafe extern "C" fn pselect(
     timeout: *const [i64; 2],
     _mask: *const c_void,
 ) -> c_int {
+    c::cancellation_point();
     // SAFETY: the caller's sets and structure of seconds and nanoseconds, or null.
     let (sets, timeout) = unsafe { ([read.as_mut(), write.as_mut(), except.as_mut()], timeout.as_ref()) };
     c::int(deadline_of(timeout, 1).and_then(|deadline| select_until(count, sets, deadline)))

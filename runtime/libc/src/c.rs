@@ -9,6 +9,14 @@ unsafe extern "C" {
     pub fn __c_thread_init(thread: *mut c_void);
     /// Must be called before the second thread starts.
     pub fn __c_threads_begin();
+    /// Adds a clean-up handler, `struct __ptcb` at `handler`, to the calling thread's.
+    pub fn _pthread_cleanup_push(
+        handler: *mut c_void,
+        function: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    );
+    /// Takes it off; runs it if `run` is not 0.
+    pub fn _pthread_cleanup_pop(handler: *mut c_void, run: c_int);
     /// Runs the clean-up handlers of the calling thread.
     pub fn __c_thread_cleanup();
     /// Makes the locks of streams that the calling thread holds permanent.

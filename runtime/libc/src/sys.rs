@@ -18,6 +18,7 @@ pub const ERR_BAD_HANDLE: Status = -11;
 pub const ERR_OUT_OF_RANGE: Status = -14;
 pub const ERR_BAD_STATE: Status = -20;
 pub const ERR_TIMED_OUT: Status = -21;
+pub const ERR_CANCELED: Status = -23;
 pub const ERR_NOT_FOUND: Status = -25;
 pub const ERR_ACCESS_DENIED: Status = -30;
 
@@ -31,6 +32,9 @@ pub const PROP_REGISTER_FS: u32 = 4;
 pub const PROP_VMO_CONTENT_SIZE: u32 = 17;
 
 pub const TASK_TERMINATED: u32 = 1 << 3;
+
+/// `ZX_THREAD_STATE_GENERAL_REGS`.
+pub const THREAD_GENERAL: u32 = 0;
 
 pub const VM_PERM_READ: u32 = 1 << 0;
 pub const VM_PERM_WRITE: u32 = 1 << 1;
@@ -136,6 +140,9 @@ unsafe extern "C" {
         tp: usize,
         abi_reg: usize,
     ) -> Status;
+    pub fn zx_thread_read_state(thread: Handle, kind: u32, buffer: *mut c_void, size: usize) -> Status;
+    pub fn zx_thread_write_state(thread: Handle, kind: u32, buffer: *const c_void, size: usize) -> Status;
+    pub fn zx_task_suspend(task: Handle, token: *mut Handle) -> Status;
     pub fn zx_thread_exit() -> !;
     pub fn zx_thread_legacy_yield(options: u32) -> Status;
     pub fn zx_process_exit(retcode: i64) -> !;

@@ -5,7 +5,8 @@
 //! it is wrong but advances. The CPU-time clocks of process and thread return their run time.
 
 use crate::errno::{self, EINVAL};
-use crate::{sys, system, thread};
+use crate::thread::{self, cancel};
+use crate::{sys, system};
 
 /// Seconds and nanoseconds.
 #[repr(C)]
@@ -131,8 +132,10 @@ pub unsafe extern "C" fn gettimeofday(time: *mut [i64; 2], _zone: *mut u8) -> i3
 }
 
 fn sleep_until(deadline: i64) {
-    // SAFETY: no pointers.
-    sys::when_there_is_memory(|| unsafe { sys::zx_nanosleep(deadline) });
+    cancel::pthread_testcancel();
+    // SAFETY: a wait without pointers.
+    unsafe { cancel::wait(sys::zx_nanosleep as *const () as usize, [deadline as usize, 0, 0, 0]) };
+    cancel::pthread_testcancel();
 }
 
 /// Sleeps for `request`. There are no signals, so the whole time passes.

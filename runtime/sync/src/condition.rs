@@ -41,6 +41,11 @@ impl Condition {
         }
     }
 
+    /// Sleeps by a call of the caller's, which gets the futex and the value with which to sleep; returns its result.
+    pub fn sleep_by<T>(&self, ticket: Ticket, sleep: impl FnOnce(&AtomicU32, u32) -> T) -> T {
+        sleep(&self.0, ticket.0)
+    }
+
     /// Wakes up to `count` waiters.
     pub fn notify(&self, count: u32) {
         self.0.fetch_add(1, Ordering::Release);

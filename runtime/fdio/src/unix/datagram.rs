@@ -13,7 +13,7 @@ use zx::{AsHandleRef, Duration, MonotonicInstant, Socket};
 
 use super::{Bound, Watched, ask_at};
 use crate::address::Name;
-use crate::c::{EAGAIN, ECONNREFUSED, EINVAL, EIO, EMSGSIZE, ENOTCONN, EPIPE, Result};
+use crate::c::{self, EAGAIN, ECONNREFUSED, EINVAL, EIO, EMSGSIZE, ENOTCONN, EPIPE, Result};
 use crate::object::wait_until;
 use crate::readiness::Events;
 use crate::remote::{Remote, SMALL};
@@ -138,7 +138,7 @@ impl Datagram {
                     // Another sender took the room, or the receiver has set the threshold too low. The receiver
                     // controls the threshold, and must not make this thread spin.
                     if refused {
-                        zx::nanosleep(MonotonicInstant::after(Duration::from_millis(1)).min(until))?;
+                        c::sleep_until(MonotonicInstant::after(Duration::from_millis(1)).min(until))?;
                     }
                     refused = true;
                 }

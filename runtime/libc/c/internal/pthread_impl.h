@@ -39,6 +39,9 @@ static inline struct pthread *__pthread_self(void)
 }
 
 hidden void __futexwait(volatile void *word, int value, int priv);
+hidden unsigned __cancel_off(void);
+hidden void __cancel_on(unsigned);
+int __libc_wait(uintptr_t call, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 hidden void __wake(volatile void *word, int count, int priv);
 
 #endif

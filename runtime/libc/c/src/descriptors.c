@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include "pthread_impl.h"
 #include "syscall.h"
 
 // Converts a result to a system call's.
@@ -20,9 +21,17 @@ static long raw(long result)
 	return result == -1 ? -errno : result;
 }
 
-#define ANSWER(function, ...) return function ? raw(function(__VA_ARGS__)) : -EBADF
+// musl's sources hold locks of streams during these calls, so they are no cancellation points.
+#define UNCANCELLED(call)                  \
+	({                                 \
+		unsigned old = __cancel_off(); \
+		long result = raw(call);   \
+		__cancel_on(old);          \
+		result;                    \
+	})
+#define ANSWER(function, ...) return function ? UNCANCELLED(function(__VA_ARGS__)) : -EBADF
 // Without libfdio, no path exists.
-#define ANSWER_PATH(function, ...) return function ? raw(function(__VA_ARGS__)) : -ENOENT
+#define ANSWER_PATH(function, ...) return function ? UNCANCELLED(function(__VA_ARGS__)) : -ENOENT
 
 long __on_SYS_open(const char *path, int flags, ...)
 {

@@ -17,6 +17,7 @@
 #include <zircon/syscalls.h>
 #include "../process/fdop.h"
 #include "lock.h"
+#include "pthread_impl.h"
 #include "syscall.h"
 #undef malloc
 #undef calloc
@@ -98,6 +99,7 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	if (usage)
 		memset(usage, 0, sizeof *usage);
+	pthread_testcancel();
 	for (;;) {
 		zx_wait_item_t items[ZX_WAIT_MANY_MAX_ITEMS];
 		size_t waiting = 0;
@@ -124,7 +126,8 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 		// If there are more children than one call can wait for, poll the others every 10 ms.
 		zx_time_t until = all > waiting && pid <= 0 ? zx_clock_get_monotonic() + 10000000 : ZX_TIME_INFINITE;
 		// If another thread reaps a child meanwhile and closes its handle, the wait ends.
-		zx_object_wait_many(items, waiting, until);
+		__libc_wait((uintptr_t)zx_object_wait_many, (uintptr_t)items, waiting, until, 0);
+		pthread_testcancel();
 	}
 }
 

@@ -1,7 +1,7 @@
 // POSIX threads, the part that only handles data: clean-up handlers, and attributes that have only one value.
 //
 // The only values are: not shared between processes, no priority inheritance, not robust. They can be read and set;
-// other values fail with ENOTSUP. Threads cannot be cancelled.
+// other values fail with ENOTSUP.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -33,22 +33,6 @@ hidden void __c_thread_cleanup(void)
 		self->cleanup = handler->__next;
 		handler->__f(handler->__x);
 	}
-}
-
-int pthread_cancel(pthread_t thread)
-{
-	return ENOSYS;
-}
-
-void pthread_testcancel(void) {}
-
-int pthread_setcanceltype(int type, int *old)
-{
-	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
-		return EINVAL;
-	if (old)
-		*old = PTHREAD_CANCEL_DEFERRED;
-	return 0;
 }
 
 // An attribute with one value can be read, and set to that value.

@@ -68,6 +68,15 @@ pub struct Modules {
     pub added: u64,
 }
 
+impl Modules {
+    /// Whether the code at an address is the system's: this library, libfdio or the vDSO. Their locks are not the
+    /// program's.
+    pub fn is_of_system(&self, address: usize) -> bool {
+        let module = self.list.iter().find(|module| module.mapped.image.contains(address));
+        module.is_some_and(|module| [OWN_NAME, VDSO_NAME, FDIO_NAME].contains(&module.name()))
+    }
+}
+
 /// The linker's state. The lock is not held while a module's code runs.
 pub static MODULES: Lock<Modules> = Lock::new(Modules { list: Vec::new(), added: 0 });
 /// Address of the program's own copy of `environ`; 0 if it has none.
@@ -84,6 +93,7 @@ pub struct Present {
 
 const OWN_NAME: &[u8] = b"libc.so";
 const VDSO_NAME: &[u8] = b"libzircon.so";
+const FDIO_NAME: &[u8] = b"libfdio.so";
 
 /// Loads and binds the program in `vmo`, named `name` in messages; returns its entry point. `loaded` is the VMAR of
 /// this library's own image.

@@ -1,10 +1,10 @@
 //! `pthread_cond_*`: condition variables for `pthread_mutex_t`.
 
+use super::cancel;
 use super::mutex::{Mutex, pthread_mutex_lock, pthread_mutex_unlock};
 use crate::errno::{EINVAL, ETIMEDOUT};
 use crate::sys;
 use crate::time::{Timespec, deadline};
-use zx::MonotonicInstant;
 
 /// `pthread_cond_t`; all zero is initialised, with the realtime clock.
 #[repr(C)]
@@ -63,6 +63,7 @@ pub unsafe extern "C" fn pthread_cond_destroy(_cond: *mut Condition) -> i32 {
 }
 
 unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
+    cancel::pthread_testcancel();
     let ticket = cond.condition.ticket();
     // SAFETY: a mutex that the caller holds.
     unsafe {
@@ -70,9 +71,17 @@ unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
         if failed != 0 {
             return failed;
         }
-        let slept = cond.condition.sleep(ticket, MonotonicInstant(until));
+        let slept = cond.condition.sleep_by(ticket, |word, value| {
+            let arguments = [word.as_ptr() as usize, value as usize, 0, until as usize];
+            cancel::wait(zx::sys::zx_futex_wait as *const () as usize, arguments)
+        });
         let failed = pthread_mutex_lock(mutex);
-        if failed == 0 && slept.is_err() { ETIMEDOUT } else { failed }
+        if slept == sys::ERR_CANCELED {
+            // A notification that was meant for this thread goes to another one.
+            cond.condition.notify(1);
+            cancel::pthread_testcancel();
+        }
+        if failed == 0 && slept == sys::ERR_TIMED_OUT { ETIMEDOUT } else { failed }
     }
 }
 

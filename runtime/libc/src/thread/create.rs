@@ -9,12 +9,14 @@
 //! | joined | `pthread_join` | the joining thread, after the kernel reports that the thread has ended |
 //! | detached | creation or `pthread_detach` | the next thread that starts or ends (an ended thread joins a list) |
 //! | done | the end of a joinable thread | a later join or detach |
+//! | joined, done | the end of a joined thread | the joining thread |
 //!
-//! Every change is one compare-and-exchange from "joinable", so join, detach and the thread's end agree on one order.
+//! Every change is one compare-and-exchange, so join, detach and the thread's end agree on one order. A join that is
+//! cancelled goes back: from "joined" to "joinable", from "joined, done" to "done".
 
 use super::attr::Attributes;
 use super::block::Block;
-use super::{Destructor, Start, Thread, current};
+use super::{Destructor, Start, Thread, cancel, current};
 use crate::arch::entry;
 use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ERANGE, ESRCH};
 use crate::{c, sys, system};
@@ -26,6 +28,7 @@ const JOINABLE: u32 = 0;
 const JOINED: u32 = 1;
 const DETACHED: u32 = 2;
 const DONE: u32 = 3;
+const JOINED_DONE: u32 = 4;
 
 /// The main thread's stack size in bytes, unless the program requests more.
 const MAIN_STACK: usize = 8 * 1024 * 1024;
@@ -223,6 +226,7 @@ pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_v
     if thread == current() {
         return EDEADLK;
     }
+    cancel::pthread_testcancel();
     // SAFETY: a thread that has not been joined or detached lives, by contract.
     unsafe {
         let state = &(*thread).state;
@@ -230,7 +234,15 @@ pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_v
         if !from(JOINABLE) && !from(DONE) {
             return EINVAL;
         }
-        wait(thread);
+        let handle = (*thread).handle.load(Ordering::Relaxed) as usize;
+        let ended = [handle, sys::TASK_TERMINATED as usize, sys::TIME_INFINITE as usize, 0];
+        if cancel::wait(sys::zx_object_wait_one as *const () as usize, ended) == sys::ERR_CANCELED {
+            let back = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if !back(JOINED, JOINABLE) {
+                back(JOINED_DONE, DONE);
+            }
+            cancel::pthread_testcancel();
+        }
         if !result.is_null() {
             *result = (*thread).result;
         }
@@ -293,6 +305,7 @@ pub unsafe extern "C" fn __cxa_thread_atexit_impl(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
+    cancel::never();
     // SAFETY: the calling thread's own handlers.
     unsafe { c::__c_thread_cleanup() };
     run_destructors();
@@ -309,8 +322,13 @@ pub unsafe extern "C" fn pthread_exit(result: *mut c_void) -> ! {
         let thread = current();
         (*thread).result = result;
         let state = &(*thread).state;
-        if state.compare_exchange(JOINABLE, DONE, Ordering::AcqRel, Ordering::Acquire) == Err(DETACHED) {
-            bury(thread);
+        let to = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        // A join that is cancelled between the two makes it joinable again.
+        while to(JOINABLE, DONE).is_err() && to(JOINED, JOINED_DONE).is_err() {
+            if state.load(Ordering::Acquire) == DETACHED {
+                bury(thread);
+                break;
+            }
         }
         sys::zx_thread_exit()
     }
@@ -399,19 +417,6 @@ pub unsafe extern "C" fn pthread_getname_np(thread: *mut Thread, name: *mut u8, 
         }
         core::ptr::copy_nonoverlapping(full.as_ptr(), name, len);
         name.add(len).write(0);
-    }
-    0
-}
-
-/// Threads cannot be cancelled, so the state has no effect. The old state is always the initial one, "enabled".
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_setcancelstate(state: i32, old: *mut i32) -> i32 {
-    if !(0..=2).contains(&state) {
-        return EINVAL;
-    }
-    if !old.is_null() {
-        // SAFETY: `old` has room for the result.
-        unsafe { *old = 0 };
     }
     0
 }

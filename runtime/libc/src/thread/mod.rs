@@ -8,6 +8,7 @@ mod attr;
 mod barrier;
 mod block;
 mod c11;
+pub mod cancel;
 mod cond;
 mod create;
 mod keys;
@@ -16,7 +17,7 @@ mod once;
 mod rwlock;
 
 pub use attr::STACK_MIN;
-pub use create::{init_main, run, run_destructors};
+pub use create::{init_main, pthread_exit, run, run_destructors};
 pub use keys::KEYS;
 
 use crate::sys::{self, Handle};
@@ -24,7 +25,8 @@ use block::Block;
 use core::arch::asm;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// A thread, at its thread pointer.
 #[repr(C)]
@@ -45,6 +47,10 @@ pub struct Thread {
     locale: *mut c_void,
     locked_streams: *mut c_void,
     cleanup_handlers: *mut c_void,
+    /// Bits of [`cancel`].
+    cancel: AtomicU32,
+    /// The stack pointer with which a wait returns early; 0 outside of waits that can be cancelled.
+    window: AtomicUsize,
     /// Determines which thread frees the block: see [`create`].
     state: AtomicU32,
     start: Start,
@@ -59,6 +65,10 @@ pub struct Thread {
     /// Destructors of thread-locals; the last registered runs first.
     destructors: UnsafeCell<alloc::vec::Vec<Destructor>>,
 }
+
+/// Where a thread's bits of cancellation and its window are, from its thread pointer.
+pub const CANCEL: usize = offset_of!(Thread, cancel);
+pub const WINDOW: usize = offset_of!(Thread, window);
 
 /// The function that a thread runs. POSIX and C11 differ in its return type.
 #[derive(Clone, Copy)]

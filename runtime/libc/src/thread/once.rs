@@ -1,14 +1,25 @@
 //! `pthread_once` and POSIX semaphores.
 
+use super::cancel;
+use crate::c;
 use crate::errno::{self, EAGAIN, EINVAL, EOVERFLOW, ETIMEDOUT};
 use crate::lock::{wait, wake};
 use crate::sys;
 use crate::time::{Timespec, deadline};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 const NEW: u32 = 0;
 const RUNNING: u32 = 1;
 const DONE: u32 = 2;
+
+/// The thread ended in the function: the next caller calls it.
+unsafe extern "C" fn again(once: *mut c_void) {
+    // SAFETY: the object that `pthread_once` named.
+    let once = unsafe { AtomicU32::from_ptr(once.cast()) };
+    once.store(NEW, Ordering::Release);
+    wake(once, u32::MAX);
+}
 
 /// Calls `function` once for `once`, even if several threads call this; all return after `function` has returned.
 #[unsafe(no_mangle)]
@@ -18,7 +29,13 @@ pub unsafe extern "C" fn pthread_once(once: *const AtomicU32, function: extern "
     loop {
         match once.compare_exchange(NEW, RUNNING, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
-                function();
+                let mut handler = [0usize; 3];
+                // SAFETY: the handler lives until it is taken off; if the thread ends before, `once` does, too.
+                unsafe {
+                    c::_pthread_cleanup_push(handler.as_mut_ptr().cast(), again, once.as_ptr().cast());
+                    function();
+                    c::_pthread_cleanup_pop(handler.as_mut_ptr().cast(), 0);
+                }
                 once.store(DONE, Ordering::Release);
                 wake(once, u32::MAX);
                 return 0;
@@ -42,12 +59,21 @@ impl Semaphore {
     }
 
     fn take(&self, until: i64) -> i32 {
+        cancel::pthread_testcancel();
         while !self.try_take() {
             self.waiters.fetch_add(1, Ordering::Relaxed);
-            let late = wait(&self.value, 0, until);
+            let arguments = [self.value.as_ptr() as usize, 0, 0, until as usize];
+            // SAFETY: a futex wait.
+            let slept = unsafe { cancel::wait(zx::sys::zx_futex_wait as *const () as usize, arguments) };
             self.waiters.fetch_sub(1, Ordering::Relaxed);
-            if late {
-                return errno::fail(ETIMEDOUT);
+            match slept {
+                sys::ERR_TIMED_OUT => return errno::fail(ETIMEDOUT),
+                sys::ERR_CANCELED => {
+                    // A post that was meant for this thread wakes another one.
+                    wake(&self.value, 1);
+                    cancel::pthread_testcancel();
+                }
+                _ => {}
             }
         }
         0

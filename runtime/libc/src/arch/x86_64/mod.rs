@@ -5,6 +5,8 @@ mod memory;
 mod start;
 #[cfg(target_os = "fuchsia")]
 mod tls;
+#[cfg(target_os = "fuchsia")]
+mod wait;
 
 #[cfg(target_os = "fuchsia")]
 pub use memory::*;
@@ -12,3 +14,5 @@ pub use memory::*;
 pub use start::{entry, run_on};
 #[cfg(target_os = "fuchsia")]
 pub use tls::{descriptor_offset, descriptor_undefined};
+#[cfg(target_os = "fuchsia")]
+pub use wait::{__libc_wait, __libc_wait_end};
