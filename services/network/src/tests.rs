@@ -5,6 +5,7 @@ mod checksum;
 mod dhcp;
 mod echo;
 mod groups;
+mod losses;
 mod machine;
 mod options;
 mod patterns;

@@ -103,7 +103,7 @@ impl Ethernet {
     }
 
     /// Machine 1 listens.
-    fn listener(&mut self, backlog: u32) -> Id {
+    pub fn listener(&mut self, backlog: u32) -> Id {
         let listener = self.machines[0].open(Family::V4, Kind::Stream);
         let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT).into();
         self.machines[0].ask(listener, Request::Bind(any)).unwrap();
