@@ -4,6 +4,7 @@ mod card;
 mod checksum;
 mod dhcp;
 mod echo;
+mod forged;
 mod groups;
 mod losses;
 mod machine;

@@ -49,7 +49,7 @@ pub fn copy_crate(name: &str) -> Result<(), Box<dyn std::error::Error>> {
     }
     copy_folder(&sources(name)?.join("src"), &to)?;
     let mut patches = fs::read_dir("patches")?.collect::<Result<Vec<_>, _>>()?;
-    patches.sort_by_key(fs::DirEntry::file_name);
+    patches.sort_by_key(|patch| number(&patch.file_name().to_string_lossy()));
     for patch in patches {
         let path = patch.path();
         apply(&out, &fs::read_to_string(&path)?).map_err(|why| format!("{}: {why}", path.display()))?;
@@ -60,6 +60,11 @@ pub fn copy_crate(name: &str) -> Result<(), Box<dyn std::error::Error>> {
     let kept = text.lines().filter(|line| !line.starts_with("//!") && !line.starts_with("#!["));
     fs::write(&root, kept.map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(())
+}
+
+/// The number at the beginning of a patch's name, which says when it is applied.
+fn number(name: &str) -> Option<u32> {
+    name.split_once('-').and_then(|(number, _)| number.parse().ok())
 }
 
 /// Finds the crate's sources in cargo's registry. Cargo answers only when it has all packages of the workspace for this

@@ -10,13 +10,13 @@ use super::card::{Ethernet, ip, segment};
 use crate::ports::Id;
 use crate::segments::{Options, Segment};
 
-const FIRST: i32 = 100;
+pub const FIRST: i32 = 100;
 
 /// The peer. Its window grows with each segment.
-struct Peer {
-    address: SocketAddrV4,
+pub struct Peer {
+    pub address: SocketAddrV4,
     /// The machine's next sequence number.
-    next: i32,
+    pub next: i32,
     /// What came behind a hole: sequence numbers and lengths.
     behind: BTreeMap<i32, usize>,
     window: u16,
@@ -26,7 +26,7 @@ struct Peer {
 
 impl Peer {
     /// A connection, and the machine's end of it.
-    fn connected(ethernet: &mut Ethernet) -> (Peer, Id) {
+    pub fn connected(ethernet: &mut Ethernet) -> (Peer, Id) {
         let listener = ethernet.listener(1);
         // Machine 2 answers the question for its hardware address.
         let address = SocketAddrV4::new(ip(2), 1234);
@@ -40,7 +40,7 @@ impl Peer {
     }
 
     /// The acknowledgement of what has come, with the first range behind a hole.
-    fn answer(&self) -> Vec<u8> {
+    pub fn answer(&self) -> Vec<u8> {
         let plain =
             Segment { window: self.window, ..segment(self.address, FIRST + 1, Some(self.next), TcpControl::None) };
         let mut frame = plain.write();
@@ -66,7 +66,7 @@ impl Peer {
     }
 
     /// A segment comes. `false`: it is lost on the way.
-    fn receive(&mut self, segment: &Segment, lost: impl Fn(usize) -> bool) -> bool {
+    pub fn receive(&mut self, segment: &Segment, lost: impl Fn(usize) -> bool) -> bool {
         let (seq, count) = (segment.seq, self.seen.len());
         let times = self.seen.entry(seq).or_insert(0);
         *times += 1;
@@ -92,21 +92,12 @@ fn time_with(lost: impl Fn(usize) -> bool) -> Duration {
     ethernet.machines[0].write(server, &bytes);
     let begin = ethernet.machines[0].now();
     for _ in 0..10_000 {
-        let [machine, other] = &mut ethernet.machines;
-        machine.settle();
-        machine.stack.set_room(64);
-        while let Some(frame) = machine.stack.wire().unwrap().take() {
-            let Some(segment) = Segment::read(&frame) else {
-                other.stack.wire().unwrap().put(frame);
-                other.settle();
-                let answers = std::iter::from_fn(|| other.stack.wire().unwrap().take());
-                answers.for_each(|frame| machine.stack.wire().unwrap().put(frame));
-                continue;
-            };
+        for segment in ethernet.sent() {
             if segment.len > 0 && peer.receive(&segment, &lost) {
-                machine.stack.wire().unwrap().put(peer.answer());
+                ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
             }
         }
+        let machine = &mut ethernet.machines[0];
         if (peer.next - start) as usize == bytes.len() {
             return machine.now() - begin;
         }

@@ -1,0 +1,62 @@
+//! Segments of somebody who knows the ends of a connection, but not its numbers: they change nothing.
+
+use proptest::prelude::*;
+use smoltcp::wire::TcpControl;
+
+use super::card::{Ethernet, segment};
+use super::losses::{FIRST, Peer};
+use crate::ports::Id;
+
+/// The connection works: the peer gets a byte.
+fn works(ethernet: &mut Ethernet, peer: &mut Peer, server: Id) {
+    let before = peer.next;
+    ethernet.machines[0].write(server, b"x");
+    for _ in 0..3 {
+        for segment in ethernet.sent().iter().filter(|segment| segment.len > 0) {
+            peer.receive(segment, |_| false);
+            ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
+        }
+    }
+    assert_eq!(peer.next, before + 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn numbers_out_of_the_window(
+        seq in any::<i32>(),
+        ack in proptest::option::of(any::<i32>()),
+        control in prop_oneof![Just(TcpControl::Rst), Just(TcpControl::None), Just(TcpControl::Syn), Just(TcpControl::Fin)],
+    ) {
+        let mut ethernet = Ethernet::new();
+        let (mut peer, server) = Peer::connected(&mut ethernet);
+        works(&mut ethernet, &mut peer, server);
+        // A reset counts with the next number only (RFC 5961), an end with a number in the window and an
+        // acknowledgement of what was sent.
+        let next = FIRST + 1;
+        let exact = match control {
+            TcpControl::Rst => seq == next,
+            _ => (0..1 << 20).contains(&seq.wrapping_sub(next)) && ack.is_some_and(|ack| ack == peer.next),
+        };
+        prop_assume!(!exact);
+        ethernet.put(segment(peer.address, seq, ack, control).write());
+        works(&mut ethernet, &mut peer, server);
+    }
+}
+
+/// A reset in the window is answered with a challenge, and only the one with the next number ends the connection.
+#[test]
+fn a_reset_needs_the_next_number() {
+    let mut ethernet = Ethernet::new();
+    let (mut peer, server) = Peer::connected(&mut ethernet);
+    works(&mut ethernet, &mut peer, server);
+    for distance in [1, 1000, 30_000] {
+        for control in [TcpControl::Rst, TcpControl::Syn] {
+            ethernet.put(segment(peer.address, FIRST + 1 + distance, Some(peer.next), control).write());
+            works(&mut ethernet, &mut peer, server);
+        }
+    }
+    ethernet.put(segment(peer.address, FIRST + 1, None, TcpControl::Rst).write());
+    assert_ne!(ethernet.machines[0].signals(server) & network_protocol::ERROR, 0);
+}
