@@ -22,4 +22,4 @@ pub use broken::Broken;
 pub use config::Config;
 #[cfg(target_os = "fuchsia")]
 pub use dma::{Dma, Pinned, Window};
-pub use net::{Adapter, Frames, MOST_FRAMES, NetworkCard, Queue, Rings};
+pub use net::{Adapter, Frames, MOST_FRAMES, MUCH, NetworkCard, Queue, Rings};

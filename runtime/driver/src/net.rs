@@ -8,7 +8,7 @@ use crate::broken::Broken;
 pub const MOST_FRAMES: usize = 128;
 
 /// Frames in flight from which on a card says when it has sent them. Fewer wait for the next event.
-const MUCH: usize = 32;
+pub const MUCH: usize = 32;
 
 /// A network card: its registers. Its frames lie in memory of a client, which the card reads and writes directly.
 /// [`Adapter`] has its rings and says when it starts and stops.
@@ -195,6 +195,11 @@ impl<C: NetworkCard, F: Frames> Adapter<C, F> {
     /// Whether the card takes one more frame to send.
     pub fn can_send(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.rings.send.has_room())
+    }
+
+    /// Number of frames that the card has to send.
+    pub fn sending(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.rings.send.given())
     }
 
     /// Tells the card of what it was given.

@@ -14,7 +14,7 @@
 //!    says that there is no frame in the buffer.
 //! 4. **Send.** The client puts a frame in a buffer, describes it, and writes the number to tx. The device returns the
 //!    number on tx when the buffer is free again. [`TX_ERROR`] in the descriptor says that the frame was not sent. While
-//!    it has fewer than 32 frames to send, a device may return their numbers only when a frame comes in or is given to it.
+//!    it has fewer than 32 numbers of frames, sent or not, a device may keep them.
 //!    So a client that waits for free buffers has 32 or more of them to send.
 //! 5. **Own.** A descriptor and its buffer belong to the side that has its number. The device copies a descriptor once,
 //!    when it gets the number, and checks the copy ([`Descriptor::buffer`]). It keeps for itself which numbers it has

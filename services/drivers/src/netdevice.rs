@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
-use driver::{Adapter, Broken, MOST_FRAMES, NetworkCard, Pinned, Window};
+use driver::{Adapter, Broken, MOST_FRAMES, MUCH, NetworkCard, Pinned, Window};
 use netdevice::{ANSWER, DEPTH, DESCRIPTOR, Descriptor, ELEMENT, Fault, Info, Owned, REQUEST, Request, encode_answer};
 use service::{ChannelEnds, Clients, End, Event, Program};
 use zx::{AsHandleRef, Bti, Fifo, Handle, MonotonicInstant, Port, Rights, Signals, Status, Unowned, Vmar, Vmo};
@@ -312,10 +312,10 @@ impl<C: NetworkCard> Server<C> {
         self.card.be_quiet();
         let Some(session) = &mut self.session else { return Ok(false) };
         match session.turn(&mut self.card, &self.port)? {
-            Ok(moved) => {
+            Ok(more) => {
                 self.card.tell();
                 // A last look after interrupts are on: what came before may have none.
-                Ok(moved || self.card.be_loud().map_err(|broken| broken.to_string())?)
+                Ok(more || self.card.be_loud().map_err(|broken| broken.to_string())?)
             }
             Err(ending) => {
                 if let Ending::Fault(fault) = ending {
@@ -330,7 +330,7 @@ impl<C: NetworkCard> Server<C> {
 }
 
 impl Session {
-    /// One round. Returns whether anything was done, or that the client has gone.
+    /// One round. Returns whether there is more to do, or that the client has gone.
     ///
     /// # Errors
     /// The card is broken.
@@ -339,22 +339,23 @@ impl Session {
         card: &mut Adapter<C, Pinned>,
         port: &Port,
     ) -> Result<Result<bool, Ending>, String> {
-        let mut moved = false;
+        let mut more = true;
         for _ in 0..BATCH {
-            let Some((number, len)) = card.received().map_err(|broken| broken.to_string())? else { break };
+            let Some((number, len)) = card.received().map_err(|broken| broken.to_string())? else {
+                more = false;
+                break;
+            };
             self.set(number, |descriptor| {
                 (descriptor.data_length, descriptor.inbound_flags) = (len as u32, 0);
             });
             self.rx.done.push(number);
-            moved = true;
         }
         while let Some(number) = card.sent().map_err(|broken| broken.to_string())? {
             self.set(number, |descriptor| descriptor.return_flags = 0);
             self.tx.done.push(number);
-            moved = true;
         }
-        let given = self.give_back().and_then(|()| self.take(card, port));
-        Ok(given.map(|taken| taken || moved))
+        let given = self.give_back(card.sending()).and_then(|()| self.take(card, port));
+        Ok(given.map(|()| more))
     }
 
     /// Changes a descriptor that this side has, before it goes back.
@@ -369,9 +370,11 @@ impl Session {
         }
     }
 
-    /// Returns what is done (3, 4).
-    fn give_back(&mut self) -> Result<(), Ending> {
-        for queue in [&mut self.rx, &mut self.tx] {
+    /// Returns what is done (3, 4). The card has `sending` frames to send.
+    fn give_back(&mut self, sending: usize) -> Result<(), Ending> {
+        // A client that has given few frames does not wait for them.
+        let few = sending + self.tx.done.len() < MUCH;
+        for queue in [Some(&mut self.rx), Some(&mut self.tx).filter(|_| !few)].into_iter().flatten() {
             for number in &queue.done {
                 self.owned.give(*number).map_err(Ending::Fault)?;
             }
@@ -380,9 +383,9 @@ impl Session {
         Ok(())
     }
 
-    /// Takes buffers and frames of the client's (3, 4, 5).
-    fn take<C: NetworkCard>(&mut self, card: &mut Adapter<C, Pinned>, port: &Port) -> Result<bool, Ending> {
-        let mut any = false;
+    /// Takes buffers and frames of the client's, as many as the card has room for (3, 4, 5).
+    fn take<C: NetworkCard>(&mut self, card: &mut Adapter<C, Pinned>, port: &Port) -> Result<(), Ending> {
+        // A card's ring has room for fewer.
         for _ in 0..2 * MOST_FRAMES {
             if !card.can_receive() {
                 break;
@@ -390,7 +393,6 @@ impl Session {
             let Some(number) = self.rx.next(port)? else { break };
             let buffer = self.check(number, C::MIN_RX_BUFFER, 4096)?;
             card.receive(number, buffer.offset, buffer.len);
-            any = true;
         }
         for _ in 0..2 * MOST_FRAMES {
             if !card.can_send() {
@@ -399,9 +401,8 @@ impl Session {
             let Some(number) = self.tx.next(port)? else { break };
             let buffer = self.check(number, C::MIN_TX_BUFFER, MAX_FRAME)?;
             card.send(number, buffer.offset, buffer.len);
-            any = true;
         }
-        Ok(any)
+        Ok(())
     }
 
     /// Takes a descriptor: copies it once, and checks the copy (5).
@@ -421,7 +422,7 @@ impl Session {
 }
 
 impl Queue {
-    /// The next number of the client's. `None`: there is none now, and a packet will say when there is.
+    /// The next number of the client's. `None`: there is none now, and a packet says when there is.
     fn next(&mut self, port: &Port) -> Result<Option<u16>, Ending> {
         if self.awaits || !self.coming.is_empty() {
             return Ok(self.coming.pop_front());
@@ -431,15 +432,22 @@ impl Queue {
             Ok(count) => {
                 let (numbers, _) = bytes.as_chunks::<ELEMENT>();
                 self.coming.extend(numbers.iter().take(count).map(|number| u16::from_le_bytes(*number)));
-                Ok(self.coming.pop_front())
+                if count < BATCH {
+                    // There are no more: another read would say the same.
+                    self.watch(port)?;
+                }
             }
-            Err(Status::SHOULD_WAIT) => {
-                let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
-                self.awaits = self.fifo.wait_async(port, self.key, signals, 0).is_ok();
-                if self.awaits { Ok(None) } else { Err(Ending::Gone) }
-            }
-            Err(_) => Err(Ending::Gone),
+            Err(Status::SHOULD_WAIT) => self.watch(port)?,
+            Err(_) => return Err(Ending::Gone),
         }
+        Ok(self.coming.pop_front())
+    }
+
+    /// Requests a packet for the next numbers.
+    fn watch(&mut self, port: &Port) -> Result<(), Ending> {
+        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
+        self.awaits = self.fifo.wait_async(port, self.key, signals, 0).is_ok();
+        if self.awaits { Ok(()) } else { Err(Ending::Gone) }
     }
 
     /// Writes the numbers that go back. There is room for all: a client that keeps its own numbers in this end of

@@ -25,6 +25,8 @@ pub const TX: u64 = 3;
 const BUFFER: usize = 2048;
 /// Numbers that are read from a FIFO at a time.
 const BATCH: usize = 64;
+/// Buffers to receive that are given back at a time.
+const RETURNS: usize = 16;
 /// Free buffers to send, below which this side looks for more, and below which it waits for more.
 const FEW: usize = 64;
 const ALMOST_NONE: usize = 16;
@@ -68,6 +70,8 @@ struct Open {
     longest: usize,
     /// Buffers to send that are free.
     free: Vec<u16>,
+    /// Buffers to receive that the driver gets back next.
+    returns: Vec<u16>,
     /// The driver's descriptors.
     given: Owned,
     /// A packet is requested for frames that come in.
@@ -253,7 +257,9 @@ impl Open {
         let longest = info.max_frame_length as usize;
         let given = Owned::new(count);
         let free = (receive..count).rev().collect();
-        let mut open = Open { channel, rx, tx, memory, longest, free, given, awaits_rx: false, awaits_tx: false };
+        let returns = Vec::new();
+        let mut open =
+            Open { channel, rx, tx, memory, longest, free, returns, given, awaits_rx: false, awaits_tx: false };
         for number in 0..receive {
             open.describe(number, BUFFER)?;
         }
@@ -304,13 +310,11 @@ impl Open {
     /// Step 3. Returns whether there may be more; if not, a packet is requested.
     fn receive(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<bool> {
         let numbers = self.take(|open| &open.rx)?;
-        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
-        if numbers.is_empty() && !self.awaits_rx {
+        let more = numbers.len() == BATCH;
+        if !more && !self.awaits_rx {
+            let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
             self.rx.wait_async(port, key(RX, SERVICE), signals, 0)?;
             self.awaits_rx = true;
-        }
-        if numbers.is_empty() {
-            return Ok(false);
         }
         for number in &numbers {
             let mut bytes = [0; DESCRIPTOR];
@@ -324,8 +328,13 @@ impl Open {
             }
             self.describe(*number, BUFFER)?;
         }
-        self.give(&numbers, |open| &open.rx)?;
-        Ok(true)
+        self.returns.extend(numbers);
+        // The driver has others.
+        if self.returns.len() >= RETURNS.min(usize::from(self.memory.receive / 4)) {
+            let returns = std::mem::take(&mut self.returns);
+            self.give(&returns, |open| &open.rx)?;
+        }
+        Ok(more)
     }
 
     /// Step 4.

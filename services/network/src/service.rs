@@ -31,6 +31,8 @@ const CONTROLS_OF_PROGRAM: u64 = 4096;
 const LOOKUPS_OF_PROGRAM: u64 = 16;
 /// Maximum number of packets that are read from the port before their steps run.
 const BATCH: usize = 1024;
+/// Packets that are handled one by one at most, before the port is drained again.
+const ALONE: usize = 8;
 /// Number of requests that are answered before sockets are served.
 const REQUESTS: usize = 16;
 /// Maximum number of handles of a message: a control channel and the two ends of a data socket.
@@ -72,6 +74,27 @@ enum Step {
     Cut(u64),
 }
 
+/// Whether the port has so few packets that it need not be drained before each step: nothing else waits, and the last
+/// time that it was drained, it had one packet.
+#[derive(Default)]
+struct Quiet {
+    is: bool,
+    /// Packets that were taken alone since then.
+    alone: usize,
+}
+
+impl Quiet {
+    /// Whether one packet is enough now.
+    fn takes_one(&mut self) -> bool {
+        self.alone += 1;
+        self.is && self.alone < ALONE
+    }
+
+    fn drained(&mut self, packets: usize) {
+        *self = Quiet { is: packets <= 1, alone: 0 };
+    }
+}
+
 /// An answer, and its handle.
 type Answer = Result<(Reply, Option<Handle>), Error>;
 
@@ -90,6 +113,7 @@ struct Service {
     early: Vec<(Program, u64)>,
     /// There may be more frames of the card's.
     frames: bool,
+    quiet: Quiet,
     ends: ChannelEnds,
     /// By the number in the keys of their packets.
     controls: Numbered<Control>,
@@ -130,6 +154,7 @@ pub fn run() -> Result<(), String> {
         addressing,
         hosts,
         frames: false,
+        quiet: Quiet::default(),
         port,
         clients,
         listens: false,
@@ -160,13 +185,20 @@ impl Service {
             if !self.listens {
                 deadline = deadline.min(MonotonicInstant::after(AGAIN));
             }
-            for _ in 0..BATCH {
+            let sleeps = deadline != MonotonicInstant::ZERO;
+            let most = if sleeps && self.quiet.takes_one() { 1 } else { BATCH };
+            let mut packets = 0;
+            while packets < most {
                 match self.port.wait(deadline) {
                     Ok(packet) => self.packet(packet.key)?,
                     Err(Status::TIMED_OUT) => break,
                     Err(status) => return Err(status),
                 }
                 deadline = MonotonicInstant::ZERO;
+                packets += 1;
+            }
+            if most > 1 {
+                self.quiet.drained(packets);
             }
             for _ in 0..REQUESTS {
                 let Some((program, step)) = self.fair_queue.pop() else { break };
@@ -177,11 +209,7 @@ impl Service {
                     Step::Cut(number) => self.cut(number),
                 }
             }
-            let next = self.move_frames();
-            deadline = match next {
-                Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
-                None => MonotonicInstant::INFINITE,
-            };
+            deadline = self.move_frames();
             self.settle();
             self.tell_lookups();
             if let Some(at) = self.settles {
@@ -193,9 +221,17 @@ impl Service {
         }
     }
 
-    /// Moves frames and bytes. Returns the latest time for the next call.
-    fn move_frames(&mut self) -> Option<Instant> {
+    /// Moves frames and bytes. Returns the latest time for the next call; zero if there is more to do.
+    fn move_frames(&mut self) -> MonotonicInstant {
         let now = now();
+        match self.move_some(now) {
+            Some(at) if at <= now => MonotonicInstant::ZERO,
+            Some(at) => MonotonicInstant(at.total_micros().saturating_mul(1000)),
+            None => MonotonicInstant::INFINITE,
+        }
+    }
+
+    fn move_some(&mut self, now: Instant) -> Option<Instant> {
         if let (Some(card), Some(wire)) = (&mut self.card, self.stack.wire())
             && self.frames
             // The others wait in the driver's buffers, and when these are full, the card drops what comes.

@@ -355,7 +355,7 @@ impl<W: DataSockets> Stack<W> {
             end.finish();
         }
         // Data to send.
-        while !flow.sent_end && tcp.can_send() {
+        while !flow.sent_end && (orphan || !*reads) && tcp.can_send() {
             let mut taken = ReadOutcome::Nothing;
             let mut room = 0;
             let sent = tcp.send(|place| {
