@@ -2,6 +2,7 @@
 //! refer to the steps in the crate `network-protocol`.
 
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,6 +33,18 @@ pub const READABLE: Signals =
     Signals::SOCKET_READABLE.union(Signals::SOCKET_PEER_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
 pub const WRITABLE: Signals =
     Signals::SOCKET_WRITABLE.union(Signals::SOCKET_WRITE_DISABLED).union(Signals::SOCKET_PEER_CLOSED);
+
+/// Bytes of a datagram, with its header, whose buffer is on the stack.
+const SHORT_DATAGRAM: usize = HEADER + 2048;
+
+/// Calls `act` with room for this many bytes. Nobody fills it first.
+fn with_room<T>(len: usize, act: impl FnOnce(&mut [MaybeUninit<u8>]) -> T) -> T {
+    if len <= SHORT_DATAGRAM {
+        act(&mut [const { MaybeUninit::uninit() }; SHORT_DATAGRAM][..len])
+    } else {
+        act(&mut Vec::with_capacity(len).spare_capacity_mut()[..len])
+    }
+}
 
 /// This process's channel to the service (1).
 static CLIENT: Lock<Option<Channel>> = Lock::new(None);
@@ -447,11 +460,21 @@ impl Network {
         options: u32,
         until: MonotonicInstant,
     ) -> Result<(usize, Option<SocketAddr>)> {
-        let mut datagram = alloc::vec![0; HEADER + bytes.len().min(DATAGRAM_MAX)];
+        with_room(HEADER + bytes.len().min(DATAGRAM_MAX), |room| self.receive_into(room, bytes, options, until))
+    }
+
+    /// The same with room for the datagram and its header.
+    fn receive_into(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        bytes: &mut [u8],
+        options: u32,
+        until: MonotonicInstant,
+    ) -> Result<(usize, Option<SocketAddr>)> {
         loop {
-            match self.data.read_with(options, &mut datagram) {
-                Ok(len) => {
-                    let (from, received) = protocol::decode_header(&datagram[..len]).ok_or(EINVAL)?;
+            match self.data.read_uninit(options, room) {
+                Ok(datagram) => {
+                    let (from, received) = protocol::decode_header(datagram).ok_or(EINVAL)?;
                     bytes[..received.len()].copy_from_slice(received);
                     return Ok((received.len(), from));
                 }
@@ -524,10 +547,21 @@ impl Network {
                 }
             }
         }
-        let datagram: Vec<u8> = protocol::encode_header(to).into_iter().chain(bytes.iter().copied()).collect();
+        with_room(HEADER + bytes.len(), |room| {
+            let (header, data) = room.split_at_mut(HEADER);
+            header.write_copy_of_slice(&protocol::encode_header(to));
+            data.write_copy_of_slice(bytes);
+            // SAFETY: all of it was just written.
+            self.send_whole(unsafe { room.assume_init_ref() }, until)
+        })?;
+        Ok(bytes.len())
+    }
+
+    /// Writes a datagram with its header.
+    fn send_whole(&self, datagram: &[u8], until: MonotonicInstant) -> Result<()> {
         loop {
-            match self.data.write(&datagram) {
-                Ok(_) => return Ok(bytes.len()),
+            match self.data.write(datagram) {
+                Ok(_) => return Ok(()),
                 Err(Status::SHOULD_WAIT) => {
                     let room = Signals::SOCKET_WRITE_THRESHOLD | Signals::SOCKET_WRITE_DISABLED;
                     wait_until(&self.data, room | Signals::SOCKET_PEER_CLOSED, until)?;

@@ -1,5 +1,7 @@
 //! Sockets (streams or datagrams of bytes) and FIFOs (small queues of elements of equal size).
 
+use core::mem::MaybeUninit;
+
 use crate::handle::object;
 use crate::{AsHandleRef, Handle, Result, check, sys};
 
@@ -36,12 +38,24 @@ impl Socket {
     /// # Errors
     /// `SHOULD_WAIT`: it is empty. `PEER_CLOSED`: it is empty and will stay so.
     pub fn read_with(&self, options: u32, bytes: &mut [u8]) -> Result<usize> {
+        // SAFETY: the call only writes to the buffer.
+        let place = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) };
+        self.read_uninit(options, place).map(|bytes| bytes.len())
+    }
+
+    /// The same into memory with any content; returns what was read.
+    ///
+    /// # Errors
+    /// As [`Socket::read_with`].
+    pub fn read_uninit<'b>(&self, options: u32, place: &'b mut [MaybeUninit<u8>]) -> Result<&'b mut [u8]> {
         let mut actual = 0;
         // SAFETY: the buffer is valid for its length.
         check(unsafe {
-            sys::zx_socket_read(self.raw_handle(), options, bytes.as_mut_ptr().cast(), bytes.len(), &mut actual)
+            sys::zx_socket_read(self.raw_handle(), options, place.as_mut_ptr().cast(), place.len(), &mut actual)
         })?;
-        Ok(actual)
+        let len = actual.min(place.len());
+        // SAFETY: the call has written these bytes.
+        Ok(unsafe { core::slice::from_raw_parts_mut(place.as_mut_ptr().cast(), len) })
     }
 
     /// Reads without waiting; returns the number of bytes.

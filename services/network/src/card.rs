@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use network_protocol::{CardState, Error};
+use network_protocol::{CardState, Error, HEADER};
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State;
@@ -12,6 +12,7 @@ use smoltcp::socket::{dhcpv4, tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
+use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
 use crate::lookup::{DNS, DNS_SERVER};
@@ -34,8 +35,6 @@ const DHCP_CLIENT: u16 = 68;
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of the headers of a segment: Ethernet, IPv4 and TCP.
 const SEGMENT_HEADERS: usize = 14 + 20 + 20;
-/// Bytes of the headers of a datagram on the card: Ethernet, IPv4 and UDP.
-const HEADERS: usize = 14 + 20 + 8;
 
 /// Datagrams that wait for the card at most, of one socket.
 pub(crate) const SENDS: usize = 8;
@@ -97,6 +96,8 @@ pub(crate) struct Card {
     pub link: Link,
     pub mac: EthernetAddress,
     pub counts: Counts,
+    /// Changes with the addresses and the routes.
+    pub version: u32,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
     /// Determines initial sequence numbers.
@@ -130,7 +131,7 @@ impl Card {
     }
 
     /// The card's IPv4 network, once it has an address.
-    fn network(&self) -> Option<Ipv4Cidr> {
+    pub(crate) fn network(&self) -> Option<Ipv4Cidr> {
         self.link.interface.ip_addrs().iter().find_map(|cidr| match cidr {
             IpCidr::Ipv4(cidr) => Some(*cidr),
             IpCidr::Ipv6(_) => None,
@@ -213,6 +214,7 @@ impl<W: DataSockets> Stack<W> {
             link: Link { interface, wire },
             mac,
             counts: Counts::default(),
+            version: self.card.as_ref().map_or(0, |card| card.version.wrapping_add(1)),
             half_open: HalfOpen::default(),
             time_wait: TimeWait::default(),
             secret: secret.to_ne_bytes(),
@@ -298,6 +300,7 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn set_address(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
         let Some(card) = &mut self.card else { return };
         let before = card.network();
+        card.version = card.version.wrapping_add(1);
         let interface = &mut card.link.interface;
         interface.update_ip_addrs(|addresses| {
             addresses.clear();
@@ -560,18 +563,15 @@ impl<W: DataSockets> Stack<W> {
         };
         let Some(card) = &mut self.card else { return false };
         if let Some(Socket { end, family, .. }) = self.sockets.get_mut(&receiver)
-            && let Some(frame) = card.link.wire.next()
-            && let Some(bytes) = frame.get(data)
+            && let Some(frame) = card.link.wire.next_mut()
+            // The frame's headers are longer than ours, which takes their place.
+            && let Some(start) = data.start.checked_sub(HEADER)
+            && let Some(datagram) = frame.get_mut(start..data.end)
         {
-            let header = network_protocol::encode_header(Some(shown(*family, from)));
-            let len = header.len() + bytes.len();
-            if let Some(datagram) = self.scratch.get_mut(..len) {
-                datagram[..header.len()].copy_from_slice(&header);
-                datagram[header.len()..].copy_from_slice(bytes);
-                // If the reader has no room, the datagram is dropped, as on any network.
-                if end.give(datagram) != WriteOutcome::Bytes(len) {
-                    card.counts.no_room += 1;
-                }
+            datagram[..HEADER].copy_from_slice(&network_protocol::encode_header(Some(shown(*family, from))));
+            // If the reader has no room, the datagram is dropped, as on any network.
+            if end.give(datagram) != WriteOutcome::Bytes(datagram.len()) {
+                card.counts.no_room += 1;
             }
         }
         card.link.wire.lose();
@@ -626,6 +626,10 @@ impl<W: DataSockets> Stack<W> {
             return Err(Error::Invalid);
         }
         let hops = if to.ip().is_multicast() { socket.choices.group_ttl } else { socket.choices.ttl }.max(1);
+        if let Some(Socket { body: Body::Datagrams(datagrams), .. }) = self.sockets.get_mut(&id) {
+            // Those behind it stay behind it.
+            datagrams.way = None;
+        }
         let packets = self.packets.entry(id).or_insert_with(|| {
             let none = udp::PacketBuffer::new(Vec::new(), Vec::new());
             // A datagram lies in one piece, so one that does not fit before the end leaves a gap there.

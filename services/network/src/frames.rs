@@ -13,6 +13,8 @@ use smoltcp::wire::{
     IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket, UdpRepr,
 };
 
+use crate::datagrams;
+
 /// What a frame means to the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -97,6 +99,9 @@ pub fn look(frame: &[u8]) -> Frame {
 
 /// Parses a card's Ethernet frame.
 pub fn look_ethernet(frame: &[u8], mac: EthernetAddress) -> Frame {
+    if let Some((from, to, data)) = datagrams::read(frame, mac) {
+        return Frame::Datagram { from, to, data };
+    }
     let Ok(ethernet) = EthernetFrame::new_checked(frame) else { return Frame::Foreign };
     let to = ethernet.dst_addr();
     if to != mac && to.is_unicast() || !ethernet.src_addr().is_unicast() {

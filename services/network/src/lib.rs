@@ -10,6 +10,7 @@
 
 pub mod card;
 mod choices;
+mod datagrams;
 mod echo;
 pub mod frames;
 pub mod groups;

@@ -79,14 +79,15 @@ impl Binding {
 /// All bindings.
 #[derive(Debug)]
 pub struct Ports {
-    bindings: HashMap<(Kind, u16), Vec<Binding>>,
+    /// The hash is not secret: a program's ports are far fewer than what many equal hashes would take.
+    bindings: HashMap<(Kind, u16), Vec<Binding>, FxBuildHasher>,
     random: ChaCha20Rng,
 }
 
 impl Ports {
     /// Without bindings; `random` determines the ephemeral ports.
     pub fn new(random: ChaCha20Rng) -> Ports {
-        Ports { bindings: HashMap::new(), random }
+        Ports { bindings: HashMap::default(), random }
     }
 
     /// A number that nobody can predict.

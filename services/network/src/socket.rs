@@ -7,6 +7,7 @@ use network_protocol::{Error, Family, Kind};
 use service::Program;
 use smoltcp::time::Instant;
 
+use crate::datagrams::Way;
 use crate::groups::Membership;
 use crate::packets::Side;
 use crate::ports::Id;
@@ -244,6 +245,8 @@ pub struct Flow {
 pub struct Datagrams {
     /// The only peer that it receives from, and the default destination.
     pub peer: Option<SocketAddr>,
+    /// How its last datagram left over the card, while none of its waits there.
+    pub way: Option<Way>,
     /// The multicast groups that it has joined.
     pub groups: Vec<Membership>,
 }

@@ -18,6 +18,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::card::{Card, DHCP};
+use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::groups::{Groups, MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM};
 use crate::lookup::{DNS, Lookups};
@@ -95,7 +96,7 @@ pub struct Stack<W: DataSockets> {
     /// Connections without a client, oldest first.
     pub(crate) orphans: VecDeque<(Instant, Id)>,
     pub(crate) now: Instant,
-    /// Buffer for a datagram with its header.
+    /// Buffer for a datagram with its header, and before it room for that of a frame.
     pub(crate) scratch: Vec<u8>,
     /// Connections between two clients bypass smoltcp.
     pub(crate) direct: bool,
@@ -140,7 +141,7 @@ impl<W: DataSockets> Stack<W> {
             asking: BTreeSet::new(),
             orphans: VecDeque::new(),
             now,
-            scratch: vec![0; network_protocol::HEADER + usize::from(u16::MAX)],
+            scratch: vec![0; HEADERS + usize::from(u16::MAX)],
             direct,
             groups: Groups::default(),
             memberships: Ledger::new(MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM),
@@ -197,7 +198,7 @@ impl<W: DataSockets> Stack<W> {
     pub fn open(&mut self, program: Program, family: Family, kind: Kind, brought: W::ClientEnds) -> Result<Id, Error> {
         let body = match kind {
             Kind::Stream => Body::Fresh,
-            Kind::Datagram | Kind::Echo => Body::Datagrams(Datagrams { peer: None, groups: Vec::new() }),
+            Kind::Datagram | Kind::Echo => Body::Datagrams(Datagrams { peer: None, way: None, groups: Vec::new() }),
         };
         let id = self.add(program, family, kind, body, Source::Client(brought))?;
         if kind != Kind::Stream
@@ -311,6 +312,10 @@ impl<W: DataSockets> Stack<W> {
         let done = |()| Reply::Done;
         if matches!(request, Request::Connect { .. } | Request::Set(..) | Request::Group { .. }) {
             self.send_earlier(id);
+        }
+        if let Some(Socket { body: Body::Datagrams(datagrams), .. }) = self.sockets.get_mut(&id) {
+            // The request may change it.
+            datagrams.way = None;
         }
         match request {
             Request::Bind(address) => self.bind(id, address).map(done),

@@ -12,11 +12,14 @@ use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_
 use smoltcp::time::Duration;
 
 use crate::card::SENDS;
+use crate::datagrams::HEADERS;
 use crate::packets::Side;
 use crate::ports::{self, Id};
 use crate::socket::{Body, Choices, Datagrams, End, ReadOutcome, Socket, WriteOutcome};
 use crate::stack::{DataSockets, Stack, shown, unspecified};
 
+/// Where a datagram begins in the buffer: its data begins where that of a frame does.
+const FRONT: usize = HEADERS - HEADER;
 /// How long a datagram waits for its receiver's hardware address.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// Maximum number of datagrams that a socket sends in one turn. One to a group counts as often as it has members here.
@@ -142,7 +145,7 @@ impl<W: DataSockets> Stack<W> {
         if socket.reads {
             return None;
         }
-        match socket.end.take(&mut self.scratch) {
+        match socket.end.take(&mut self.scratch[FRONT..]) {
             ReadOutcome::Bytes(count) => Some(self.send_taken(id, count)),
             ReadOutcome::Nothing if !socket.closing => {
                 socket.reads = true;
@@ -164,7 +167,7 @@ impl<W: DataSockets> Stack<W> {
         while work < TURN
             && self.packets.get(&id).is_none_or(|packets| packets.datagrams < Some(SENDS))
             && let Some(Socket { end, body: Body::Datagrams(_), .. }) = self.sockets.get_mut(&id)
-            && let ReadOutcome::Bytes(count) = end.take(&mut self.scratch)
+            && let ReadOutcome::Bytes(count) = end.take(&mut self.scratch[FRONT..])
         {
             work += self.send_taken(id, count);
         }
@@ -178,17 +181,18 @@ impl<W: DataSockets> Stack<W> {
         let is_echo = self.sockets.get(&id).is_some_and(|socket| socket.kind == Kind::Echo);
         // A datagram to a destination that the client has not prepared, or an invalid one, is dropped, as on any
         // network.
-        let mut datagram = std::mem::take(&mut self.scratch);
-        let sent = datagram.get_mut(..count).map_or(Ok(1), |datagram| {
-            if is_echo { self.send_echo(id, datagram).map(|()| 1) } else { self.send(id, datagram) }
+        let mut frame = std::mem::take(&mut self.scratch);
+        let sent = frame.get_mut(..FRONT + count).map_or(Ok(1), |frame| {
+            if is_echo { self.send_echo(id, &mut frame[FRONT..]).map(|()| 1) } else { self.send(id, frame) }
         });
-        self.scratch = datagram;
+        self.scratch = frame;
         sent.map_or(1, |writes| writes.max(1))
     }
 
-    /// Sends a datagram. Its header contains the destination, which is replaced by the source. Returns how often it was
-    /// sent or given to a receiver.
-    fn send(&mut self, id: Id, datagram: &mut [u8]) -> Result<usize, Error> {
+    /// Sends a datagram, which begins at [`FRONT`]. Its header contains the destination, which is replaced by the source, or
+    /// by a frame's header. Returns how often it was sent or given to a receiver.
+    fn send(&mut self, id: Id, frame: &mut [u8]) -> Result<usize, Error> {
+        let datagram = &mut frame[FRONT..];
         let (to, bytes) = decode_header(datagram).ok_or(Error::Malformed)?;
         if bytes.len() > DATAGRAM_MAX {
             return Err(Error::Invalid);
@@ -196,6 +200,14 @@ impl<W: DataSockets> Stack<W> {
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         let Body::Datagrams(datagrams) = &socket.body else { return Err(Error::Invalid) };
         let to = to.or(datagrams.peer).ok_or(Error::NoDestination)?;
+        if let (Some(card), Some(way)) = (&mut self.card, &datagrams.way)
+            && card.goes(way, to, self.now)
+            && card.send_datagram(way, frame)
+        {
+            return Ok(1);
+        }
+        let named = to;
+        let datagram = &mut frame[FRONT..];
         let (to, side) = self.check_target(socket, shown(socket.family, to))?;
         self.bind_any(id)?;
         let local = self.sockets.get(&id).and_then(|socket| socket.local).ok_or(Error::Invalid)?;
@@ -206,7 +218,14 @@ impl<W: DataSockets> Stack<W> {
             if local.ip().is_unspecified() || local.ip().is_multicast() { self.source(to.ip()) } else { local.ip() };
         let from = SocketAddr::new(ip, local.port());
         if side == Side::Card {
-            return self.send_over_card(id, from, to, bytes).map(|()| 1);
+            if self.find_way(id, named, from, to)
+                && let (Some(card), Some(socket)) = (&mut self.card, self.sockets.get(&id))
+                && let Body::Datagrams(Datagrams { way: Some(way), .. }) = &socket.body
+                && card.send_datagram(way, frame)
+            {
+                return Ok(1);
+            }
+            return self.send_over_card(id, from, to, &frame[HEADERS..]).map(|()| 1);
         }
         let Some(receiver) = self.receiver(from, to) else {
             self.unreachable(id, to);
@@ -217,6 +236,19 @@ impl<W: DataSockets> Stack<W> {
         // If the reader has no room, the datagram is dropped, as on any network.
         let _: WriteOutcome = end.give(datagram);
         Ok(1)
+    }
+
+    /// Finds the way over the card, for this datagram to `to`, which the client calls `named`, and for those after it.
+    /// Returns whether there is one: the neighbour's hardware address is known, and no datagram of the socket waits.
+    fn find_way(&mut self, id: Id, named: SocketAddr, from: SocketAddr, to: SocketAddr) -> bool {
+        let waits = self.packets.get(&id).is_some_and(|packets| packets.datagrams > Some(0));
+        if let (false, Some(card)) = (waits, &self.card)
+            && let Some(Socket { body: Body::Datagrams(datagrams), choices, .. }) = self.sockets.get_mut(&id)
+        {
+            datagrams.way = card.way(named, from, to, choices.ttl.max(1), self.now);
+            return datagrams.way.is_some();
+        }
+        false
     }
 
     /// Sends a datagram to a group: over the card, unless it may take no hop, and to the members here. Returns how often

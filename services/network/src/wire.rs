@@ -80,6 +80,11 @@ impl Wire {
         self.incoming.front().map(Vec::as_slice)
     }
 
+    /// The same, to be changed before it is dropped.
+    pub fn next_mut(&mut self) -> Option<&mut [u8]> {
+        self.incoming.front_mut().map(Vec::as_mut_slice)
+    }
+
     /// Number of frames that came in and wait.
     pub fn len(&self) -> usize {
         self.incoming.len()
@@ -118,6 +123,16 @@ impl Wire {
     pub fn send(&mut self, frame: Vec<u8>) {
         if self.room.take() {
             self.outgoing.push_back(frame);
+        }
+    }
+
+    /// Sends a copy of a frame, as [`Wire::send`].
+    pub fn send_copy(&mut self, frame: &[u8]) {
+        if self.room.take() {
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(frame);
+            self.outgoing.push_back(buffer);
         }
     }
 
