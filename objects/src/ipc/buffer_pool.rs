@@ -14,6 +14,9 @@ use crate::core::handle::Handle;
 const MOST: usize = 16;
 /// Largest size of a small buffer.
 const LARGEST: usize = 1024;
+/// Largest size of a buffer of medium size, for a datagram that fills a frame of Ethernet, and the number kept.
+const MEDIUM: usize = 2048;
+const MOST_MEDIUM: usize = 32;
 /// Largest size of the large buffer.
 const HUGE: usize = crate::ipc::socket::CAPACITY;
 
@@ -21,6 +24,7 @@ const HUGE: usize = crate::ipc::socket::CAPACITY;
 #[derive(Default)]
 pub struct BufferPool {
     kept: Vec<Vec<u8>>,
+    medium: Vec<Vec<u8>>,
     large: Vec<u8>,
     /// Empty handle lists of messages.
     lists: Vec<Vec<Handle>>,
@@ -80,6 +84,15 @@ impl BufferPool {
             if let Some(kept) = kept {
                 self.give(kept);
             }
+            if len <= MEDIUM {
+                return match self.medium.pop() {
+                    Some(mut buffer) if buffer.len() >= len => {
+                        buffer.truncate(len);
+                        Ok(buffer)
+                    }
+                    other => filled(other.unwrap_or_default(), len),
+                };
+            }
             if self.large.capacity() >= len {
                 return filled(core::mem::take(&mut self.large), len);
             }
@@ -93,6 +106,10 @@ impl BufferPool {
         if buffer.capacity() <= LARGEST {
             if self.kept.len() < MOST && buffer.capacity() > 0 && self.kept.room_exact(MOST).is_ok() {
                 self.kept.push(buffer);
+            }
+        } else if buffer.capacity() <= MEDIUM {
+            if self.medium.len() < MOST_MEDIUM && self.medium.room_exact(MOST_MEDIUM - self.medium.len()).is_ok() {
+                self.medium.push(buffer);
             }
         } else if buffer.capacity() <= HUGE && buffer.capacity() > self.large.capacity() {
             self.large = buffer;
@@ -126,8 +143,10 @@ mod tests {
     #[test]
     fn a_bounded_number_is_kept() {
         let mut buffers = BufferPool::default();
-        let many: Vec<_> = (0..100).map(|_| buffers.take(64).unwrap()).collect();
-        many.into_iter().for_each(|buffer| buffers.give(buffer));
-        assert_eq!(buffers.kept.len(), MOST);
+        for len in [64, 1500] {
+            let many: Vec<_> = (0..100).map(|_| buffers.take(len).unwrap()).collect();
+            many.into_iter().for_each(|buffer| buffers.give(buffer));
+        }
+        assert_eq!((buffers.kept.len(), buffers.medium.len(), buffers.large.capacity()), (MOST, MOST_MEDIUM, 0));
     }
 }

@@ -2,6 +2,12 @@
 
 /// Size of a descriptor in bytes.
 pub const DESCRIPTOR: usize = 40;
+/// Where [`Descriptor::data_length`] and the two flags lie, as words.
+pub const DATA_LENGTH_AT: usize = 28;
+/// See [`DATA_LENGTH_AT`].
+pub const INBOUND_FLAGS_AT: usize = 32;
+/// See [`DATA_LENGTH_AT`].
+pub const RETURN_FLAGS_AT: usize = 36;
 /// The type of an Ethernet frame (`frame_type`).
 pub const FRAME_ETHERNET: u8 = 1;
 /// In [`Descriptor::return_flags`]: the frame was not sent.
@@ -77,9 +83,9 @@ impl Descriptor {
         bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
         bytes[24..26].copy_from_slice(&self.head_length.to_le_bytes());
         bytes[26..28].copy_from_slice(&self.tail_length.to_le_bytes());
-        bytes[28..32].copy_from_slice(&self.data_length.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.inbound_flags.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.return_flags.to_le_bytes());
+        bytes[DATA_LENGTH_AT..32].copy_from_slice(&self.data_length.to_le_bytes());
+        bytes[INBOUND_FLAGS_AT..36].copy_from_slice(&self.inbound_flags.to_le_bytes());
+        bytes[RETURN_FLAGS_AT..].copy_from_slice(&self.return_flags.to_le_bytes());
         bytes
     }
 
@@ -98,9 +104,9 @@ impl Descriptor {
             offset: u64::from(four(16)) | u64::from(four(20)) << 32,
             head_length: two(24),
             tail_length: two(26),
-            data_length: four(28),
-            inbound_flags: four(32),
-            return_flags: four(36),
+            data_length: four(DATA_LENGTH_AT),
+            inbound_flags: four(INBOUND_FLAGS_AT),
+            return_flags: four(RETURN_FLAGS_AT),
         }
     }
 

@@ -34,7 +34,9 @@ mod owned;
 #[cfg(test)]
 mod tests;
 
-pub use descriptor::{Buffer, DESCRIPTOR, Descriptor, FRAME_ETHERNET, Fault, TX_ERROR};
+pub use descriptor::{
+    Buffer, DATA_LENGTH_AT, DESCRIPTOR, Descriptor, FRAME_ETHERNET, Fault, INBOUND_FLAGS_AT, RETURN_FLAGS_AT, TX_ERROR,
+};
 pub use message::{ANSWER, Info, REQUEST, Request, decode_answer, encode_answer};
 pub use owned::Owned;
 

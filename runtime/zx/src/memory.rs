@@ -246,51 +246,35 @@ pub struct Mapping<'v> {
 /// Bytes that [`copy_blocks`] copies at a time.
 const BLOCK: usize = 64;
 
-/// Copies blocks of [`BLOCK`] bytes, with four vector registers.
+/// Copies blocks of [`BLOCK`] bytes.
 ///
 /// It is assembly because other programs can access the pages on either side meanwhile: the compiler must not read a byte
 /// twice, and makes ten times as many instructions of volatile accesses to bytes.
 ///
 /// # Safety
 /// Both sides are valid for `blocks * BLOCK` bytes, and do not overlap.
-#[cfg(target_feature = "sse2")]
+#[cfg(target_arch = "x86_64")]
 unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
     if blocks == 0 {
         return;
     }
-    // SAFETY: as the caller says; only these registers and these bytes change.
+    // SAFETY: as the caller says; only these registers and these bytes change. The direction is upwards, as the ABI says.
     unsafe {
         core::arch::asm!(
-            "2:",
-            "movups {a}, [{from}]",
-            "movups {b}, [{from} + 16]",
-            "movups {c}, [{from} + 32]",
-            "movups {d}, [{from} + 48]",
-            "movups [{to}], {a}",
-            "movups [{to} + 16], {b}",
-            "movups [{to} + 32], {c}",
-            "movups [{to} + 48], {d}",
-            "add {from}, 64",
-            "add {to}, 64",
-            "dec {blocks}",
-            "jnz 2b",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            blocks = inout(reg) blocks => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack),
+            "rep movsq",
+            inout("rcx") blocks * (BLOCK / 8) => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            options(nostack, preserves_flags),
         );
     }
 }
 
-/// The same in words, for targets without vector registers.
+/// The same for other processors.
 ///
 /// # Safety
 /// As of the other one.
-#[cfg(not(target_feature = "sse2"))]
+#[cfg(not(target_arch = "x86_64"))]
 unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
     for at in 0..blocks * BLOCK / 8 {
         // SAFETY: as the caller says; volatile because other programs can access the pages.

@@ -6,9 +6,13 @@
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use driver::{Adapter, Broken, MOST_FRAMES, MUCH, NetworkCard, Pinned, Window};
-use netdevice::{ANSWER, DEPTH, DESCRIPTOR, Descriptor, ELEMENT, Fault, Info, Owned, REQUEST, Request, encode_answer};
+use netdevice::{
+    ANSWER, DATA_LENGTH_AT, DEPTH, DESCRIPTOR, Descriptor, ELEMENT, Fault, INBOUND_FLAGS_AT, Info, Owned, REQUEST,
+    RETURN_FLAGS_AT, Request, encode_answer,
+};
 use service::{ChannelEnds, Clients, End, Event, Program};
 use zx::{AsHandleRef, Bti, Fifo, Handle, MonotonicInstant, Port, Rights, Signals, Status, Unowned, Vmar, Vmo};
 
@@ -345,28 +349,23 @@ impl Session {
                 more = false;
                 break;
             };
-            self.set(number, |descriptor| {
-                (descriptor.data_length, descriptor.inbound_flags) = (len as u32, 0);
-            });
+            self.set(number, DATA_LENGTH_AT, len as u32);
+            self.set(number, INBOUND_FLAGS_AT, 0);
             self.rx.done.push(number);
         }
         while let Some(number) = card.sent().map_err(|broken| broken.to_string())? {
-            self.set(number, |descriptor| descriptor.return_flags = 0);
+            self.set(number, RETURN_FLAGS_AT, 0);
             self.tx.done.push(number);
         }
         let given = self.give_back(card.sending()).and_then(|()| self.take(card, port));
         Ok(given.map(|()| more))
     }
 
-    /// Changes a descriptor that this side has, before it goes back.
-    fn set(&mut self, number: u16, change: impl FnOnce(&mut Descriptor)) {
-        let at = usize::from(number) * DESCRIPTOR;
-        let mut bytes = [0; DESCRIPTOR];
+    /// Changes a word of a descriptor that this side has, before it goes back.
+    fn set(&self, number: u16, at: usize, value: u32) {
         // Each number is below that of the descriptors.
-        if self.descriptors.read(at, &mut bytes).is_ok() {
-            let mut descriptor = Descriptor::from_bytes(&bytes);
-            change(&mut descriptor);
-            let _ = self.descriptors.write(at, &descriptor.to_bytes());
+        if let Some(word) = self.descriptors.word(usize::from(number) * DESCRIPTOR + at) {
+            word.store(value.to_le(), Ordering::Relaxed);
         }
     }
 

@@ -4,9 +4,11 @@
 
 use std::rc::Rc;
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use netdevice::{
-    ANSWER, DESCRIPTOR, Descriptor, ELEMENT, FRAME_ETHERNET, Info, OPEN_HANDLES, Owned, Request, decode_answer,
+    ANSWER, DATA_LENGTH_AT, DESCRIPTOR, Descriptor, ELEMENT, FRAME_ETHERNET, Info, OPEN_HANDLES, Owned, Request,
+    decode_answer,
 };
 use network::wire::Wire;
 use smoltcp::time::{Duration, Instant};
@@ -317,16 +319,16 @@ impl Open {
             self.awaits_rx = true;
         }
         for number in &numbers {
-            let mut bytes = [0; DESCRIPTOR];
-            self.memory.descriptors.read(usize::from(*number) * DESCRIPTOR, &mut bytes)?;
-            let len = Descriptor::from_bytes(&bytes).data_length as usize;
+            let at = usize::from(*number) * DESCRIPTOR + DATA_LENGTH_AT;
+            let word = self.memory.descriptors.word(at).ok_or(Status::OUT_OF_RANGE)?;
+            // The rest of the descriptor stays as it is.
+            let len = u32::from_le(word.swap((BUFFER as u32).to_le(), Ordering::Relaxed)) as usize;
             // A frame that is too long for its network was not meant for this machine.
             if *number < self.memory.receive && len <= self.longest {
                 let mut frame = wire.buffer(len);
                 self.memory.frames.read(usize::from(*number) * BUFFER, &mut frame)?;
                 wire.put(frame);
             }
-            self.describe(*number, BUFFER)?;
         }
         self.returns.extend(numbers);
         // The driver has others.
