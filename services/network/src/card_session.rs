@@ -325,9 +325,8 @@ impl Open {
             let len = u32::from_le(word.swap((BUFFER as u32).to_le(), Ordering::Relaxed)) as usize;
             // A frame that is too long for its network was not meant for this machine.
             if *number < self.memory.receive && len <= self.longest {
-                let mut frame = wire.buffer(len);
-                self.memory.frames.read(usize::from(*number) * BUFFER, &mut frame)?;
-                wire.put(frame);
+                let start = usize::from(*number) * BUFFER;
+                wire.put_from(len, |at, into| self.memory.frames.read(start + at, into))?;
             }
         }
         self.returns.extend(numbers);

@@ -8,6 +8,7 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, checksum};
 
 use crate::card::Card;
+use crate::sums::{fold, sum};
 
 /// Bytes of the headers: Ethernet, IPv4 and UDP.
 pub(crate) const HEADERS: usize = 14 + 20 + 8;
@@ -36,19 +37,6 @@ pub struct Way {
     until: Instant,
     /// Which addresses and routes the card had.
     version: u32,
-}
-
-/// The sum of a header's words, in this machine's order of bytes, with the carries above it.
-fn sum<const N: usize>(bytes: &[u8; N]) -> u64 {
-    bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
-}
-
-/// The checksum of such a sum, before the complement, in this machine's order.
-fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 /// The sum of UDP's pseudo-header and of `udp`, header and data; see [`sum`].
@@ -89,7 +77,13 @@ pub(crate) fn read(frame: &[u8], mac: EthernetAddress) -> Option<(SocketAddr, So
 }
 
 /// Writes the headers of a frame, of which the data is there.
-fn write(frame: &mut [u8], macs: [EthernetAddress; 2], from: SocketAddrV4, to: SocketAddrV4, hops: u8) -> Option<()> {
+pub(crate) fn write(
+    frame: &mut [u8],
+    macs: [EthernetAddress; 2],
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+    hops: u8,
+) -> Option<()> {
     let total = u16::try_from(frame.len().checked_sub(IP)?).ok()?;
     let udp_len = total.checked_sub((UDP - IP) as u16)?;
     let headers: &mut [u8; HEADERS] = frame.first_chunk_mut()?;

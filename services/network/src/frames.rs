@@ -102,6 +102,11 @@ pub fn look_ethernet(frame: &[u8], mac: EthernetAddress) -> Frame {
     if let Some((from, to, data)) = datagrams::read(frame, mac) {
         return Frame::Datagram { from, to, data };
     }
+    look_ethernet_by_smoltcp(frame, mac)
+}
+
+/// The same for all frames, with smoltcp's parsers.
+pub(crate) fn look_ethernet_by_smoltcp(frame: &[u8], mac: EthernetAddress) -> Frame {
     let Ok(ethernet) = EthernetFrame::new_checked(frame) else { return Frame::Foreign };
     let to = ethernet.dst_addr();
     if to != mac && to.is_unicast() || !ethernet.src_addr().is_unicast() {

@@ -17,6 +17,7 @@ pub mod groups;
 mod half_open;
 pub mod hosts;
 mod information;
+mod join;
 pub mod lookup;
 mod packets;
 pub mod ports;
@@ -24,6 +25,7 @@ mod room;
 mod segments;
 pub mod socket;
 pub mod stack;
+mod sums;
 mod tcp;
 #[cfg(test)]
 mod tests;

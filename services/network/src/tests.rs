@@ -10,6 +10,7 @@ mod losses;
 mod machine;
 mod options;
 mod patterns;
+mod shortcuts;
 
 use std::net::SocketAddr;
 

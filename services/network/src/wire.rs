@@ -9,12 +9,17 @@ use std::collections::VecDeque;
 use smoltcp::phy::{self, ChecksumCapabilities, Device, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 
+use crate::join::{self, Joinable, Joined};
+
 /// Maximum size of a frame on the loopback device in bytes: the maximum of IP's length field.
 const LOOP_MTU: usize = 65_535;
 /// Number of buffers that are kept for the next frames.
 const SPARE: usize = 256;
 /// Bytes of a spare buffer at most. A datagram of the loopback device can be longer; such a buffer is freed.
 const SPARE_LEN: usize = 2048;
+
+/// Number of buffers for joined segments.
+const LONG: usize = 4;
 
 /// The number of frames that may go out now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +42,68 @@ impl Room {
     }
 }
 
+/// A frame that came in. Its buffer can be longer.
+#[derive(Debug)]
+struct Incoming {
+    buffer: Vec<u8>,
+    len: usize,
+}
+
+impl From<Vec<u8>> for Incoming {
+    fn from(buffer: Vec<u8>) -> Incoming {
+        Incoming { len: buffer.len(), buffer }
+    }
+}
+
+impl Incoming {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+/// Buffers that frames had.
+#[derive(Debug, Default)]
+struct Spare {
+    short: Vec<Vec<u8>>,
+    /// Those for joined segments.
+    long: Vec<Vec<u8>>,
+    /// Number of these, with those in use.
+    longs: usize,
+}
+
+impl Spare {
+    fn keep(&mut self, buffer: Vec<u8>) {
+        if buffer.len() == join::LONGEST && self.long.len() < self.longs {
+            self.long.push(buffer);
+        } else if self.short.len() < SPARE && buffer.capacity() <= SPARE_LEN {
+            self.short.push(buffer);
+        }
+    }
+
+    /// A long buffer, unless too many are in use.
+    fn long(&mut self) -> Option<Vec<u8>> {
+        self.long.pop().or_else(|| {
+            (self.longs < LONG).then(|| {
+                self.longs += 1;
+                vec![0; join::LONGEST]
+            })
+        })
+    }
+}
+
 /// Frames that come in and go out.
 #[derive(Debug)]
 pub struct Wire {
     medium: Medium,
     /// Maximum size of a frame in bytes, with its Ethernet header if it has one.
     mtu: usize,
-    incoming: VecDeque<Vec<u8>>,
+    incoming: VecDeque<Incoming>,
+    /// What can continue the last frame that came in.
+    joined: Option<Joined>,
     /// Unused on the loopback device.
     outgoing: VecDeque<Vec<u8>>,
     room: Room,
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
 }
 
 impl Wire {
@@ -62,7 +118,8 @@ impl Wire {
     }
 
     fn new(medium: Medium, mtu: usize, room: Room) -> Wire {
-        Wire { medium, mtu, incoming: VecDeque::new(), outgoing: VecDeque::new(), room, spare: Vec::new() }
+        let (incoming, outgoing) = (VecDeque::new(), VecDeque::new());
+        Wire { medium, mtu, incoming, joined: None, outgoing, room, spare: Spare::default() }
     }
 
     /// Maximum size of a frame in bytes.
@@ -77,12 +134,12 @@ impl Wire {
 
     /// The frame that comes in next.
     pub fn next(&self) -> Option<&[u8]> {
-        self.incoming.front().map(Vec::as_slice)
+        self.incoming.front().map(Incoming::bytes)
     }
 
     /// The same, to be changed before it is dropped.
     pub fn next_mut(&mut self) -> Option<&mut [u8]> {
-        self.incoming.front_mut().map(Vec::as_mut_slice)
+        self.incoming.front_mut().map(|frame| &mut frame.buffer[..frame.len])
     }
 
     /// Number of frames that came in and wait.
@@ -97,26 +154,69 @@ impl Wire {
 
     /// Drops the next frame.
     pub fn lose(&mut self) {
-        if let Some(frame) = self.incoming.pop_front() {
-            self.keep(frame);
+        if let Some(frame) = self.pop() {
+            self.spare.keep(frame.buffer);
         }
     }
 
-    /// A buffer for a frame of this length. It holds bytes of earlier frames.
-    pub fn buffer(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.resize(len, 0);
-        buffer
+    fn pop(&mut self) -> Option<Incoming> {
+        let frame = self.incoming.pop_front();
+        if self.incoming.is_empty() {
+            self.joined = None;
+        }
+        frame
     }
 
     /// Adds a frame that came in.
     pub fn put(&mut self, frame: Vec<u8>) {
-        self.incoming.push_back(frame);
+        self.joined = None;
+        self.incoming.push_back(frame.into());
+    }
+
+    /// Adds a frame of `len` bytes that came in. `read` copies bytes of it from an offset on. If it continues a segment, it is
+    /// joined with that.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn put_from<E>(&mut self, len: usize, read: impl Fn(usize, &mut [u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut head = [0; join::HEAD];
+        let head = &mut head[..len.min(join::HEAD)];
+        read(0, head)?;
+        let this = Joinable::look(head, len);
+        if let (Some(joined), Some(this)) = (self.joined, &this)
+            && let Some(last) = self.incoming.back_mut()
+            && joined.is_continued(last.bytes(), head, this)
+        {
+            let (headers, data) = this.parts();
+            if last.buffer.len() < last.len + data
+                && let Some(mut long) = self.spare.long()
+            {
+                long[..last.len].copy_from_slice(last.bytes());
+                self.spare.keep(std::mem::replace(&mut last.buffer, long));
+            }
+            if let Some(place) = last.buffer.get_mut(last.len..last.len + data) {
+                read(headers, place)?;
+                if let Ok(joined) = joined.join(&mut last.buffer[..last.len + data], head, this) {
+                    last.len += data;
+                    self.joined = joined;
+                    return Ok(());
+                }
+            }
+        }
+        let mut buffer = self.spare.short.pop().unwrap_or_default();
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        buffer[..head.len()].copy_from_slice(head);
+        read(head.len(), &mut buffer[head.len()..len])?;
+        self.joined = this.and_then(|this| this.alone());
+        self.incoming.push_back(Incoming { buffer, len });
+        Ok(())
     }
 
     /// Puts a frame before those that came in.
     pub fn put_first(&mut self, frame: Vec<u8>) {
-        self.incoming.push_front(frame);
+        self.incoming.push_front(frame.into());
     }
 
     /// Sends a frame. It is dropped where nothing may go out, as on any network.
@@ -129,7 +229,7 @@ impl Wire {
     /// Sends a copy of a frame, as [`Wire::send`].
     pub fn send_copy(&mut self, frame: &[u8]) {
         if self.room.take() {
-            let mut buffer = self.spare.pop().unwrap_or_default();
+            let mut buffer = self.spare.short.pop().unwrap_or_default();
             buffer.clear();
             buffer.extend_from_slice(frame);
             self.outgoing.push_back(buffer);
@@ -143,9 +243,7 @@ impl Wire {
 
     /// Keeps a buffer for another frame.
     pub fn keep(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < SPARE && buffer.capacity() <= SPARE_LEN {
-            self.spare.push(buffer);
-        }
+        self.spare.keep(buffer);
     }
 
     /// Sets the number of frames that may go out.
@@ -183,10 +281,12 @@ impl Device for Wire {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, PendingFrame<'_>)> {
-        let frame = self.incoming.pop_front()?;
-        let is_loop = self.medium == Medium::Ip;
+        let frame = self.pop()?;
         // An immediate answer is small.
-        let queue = if is_loop { &mut self.incoming } else { &mut self.outgoing };
+        let queue = match self.medium {
+            Medium::Ip => Queue::Incoming(&mut self.incoming),
+            _ => Queue::Outgoing(&mut self.outgoing),
+        };
         let answer = PendingFrame { queue, room: &mut self.room, buffer: Vec::new() };
         Some((Received { frame, spare: &mut self.spare }, answer))
     }
@@ -195,8 +295,11 @@ impl Device for Wire {
         if !self.has_room() {
             return None;
         }
-        let buffer = self.spare.pop().unwrap_or_default();
-        let queue = if self.medium == Medium::Ip { &mut self.incoming } else { &mut self.outgoing };
+        let buffer = self.spare.short.pop().unwrap_or_default();
+        let queue = match self.medium {
+            Medium::Ip => Queue::Incoming(&mut self.incoming),
+            _ => Queue::Outgoing(&mut self.outgoing),
+        };
         Some(PendingFrame { queue, room: &mut self.room, buffer })
     }
 }
@@ -204,24 +307,29 @@ impl Device for Wire {
 /// A frame that came in.
 #[derive(Debug)]
 pub struct Received<'a> {
-    frame: Vec<u8>,
-    spare: &'a mut Vec<Vec<u8>>,
+    frame: Incoming,
+    spare: &'a mut Spare,
 }
 
 impl phy::RxToken for Received<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        let result = take(&self.frame);
-        if self.spare.len() < SPARE && self.frame.capacity() <= SPARE_LEN {
-            self.spare.push(self.frame);
-        }
+        let result = take(self.frame.bytes());
+        self.spare.keep(self.frame.buffer);
         result
     }
+}
+
+/// Where a frame goes that is sent.
+#[derive(Debug)]
+enum Queue<'a> {
+    Incoming(&'a mut VecDeque<Incoming>),
+    Outgoing(&'a mut VecDeque<Vec<u8>>),
 }
 
 /// A frame to be sent.
 #[derive(Debug)]
 pub struct PendingFrame<'a> {
-    queue: &'a mut VecDeque<Vec<u8>>,
+    queue: Queue<'a>,
     room: &'a mut Room,
     buffer: Vec<u8>,
 }
@@ -233,7 +341,10 @@ impl phy::TxToken for PendingFrame<'_> {
         let result = fill(&mut frame);
         // An answer to a frame is dropped where nothing may go out, as on any network.
         if self.room.take() {
-            self.queue.push_back(frame);
+            match self.queue {
+                Queue::Incoming(queue) => queue.push_back(frame.into()),
+                Queue::Outgoing(queue) => queue.push_back(frame),
+            }
         }
         result
     }
