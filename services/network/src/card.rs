@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use network_protocol::{CardState, Error, HEADER};
+use rustc_hash::FxBuildHasher;
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State;
@@ -105,7 +106,7 @@ pub(crate) struct Card {
     /// Sockets that have something to send, and the card has no room.
     in_line: InLine,
     /// Sockets that wait for the answer of a neighbour.
-    asking: HashSet<Id>,
+    asking: HashSet<Id, FxBuildHasher>,
 }
 
 impl Card {
@@ -219,7 +220,7 @@ impl<W: DataSockets> Stack<W> {
             time_wait: TimeWait::default(),
             secret: secret.to_ne_bytes(),
             in_line: InLine::default(),
-            asking: HashSet::new(),
+            asking: HashSet::default(),
         });
         match addressing {
             Addressing::Dhcp => {

@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rustc_hash::FxBuildHasher;
+
 use crate::ports::Id;
 
 #[derive(Debug, Default)]
 pub(crate) struct InLine {
     line: BTreeMap<u64, Id>,
     /// The places of those in line, and of those whose turn it is.
-    places: HashMap<Id, u64>,
+    places: HashMap<Id, u64, FxBuildHasher>,
     last: u64,
 }
 

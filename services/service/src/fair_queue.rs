@@ -3,17 +3,22 @@
 //! A service reads all packets from its port, but works on them in turns: one step for each program with waiting steps.
 //! So a program waits for one step of each other program, however many steps these have queued.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::Program;
 
 /// Number of a program's requests that run before its own long work gets a step.
 const BEFORE: u32 = 4;
 
+/// Number of steps for which an empty queue keeps memory.
+const KEPT: usize = 64;
+
 /// Waiting steps, in order for each program.
 #[derive(Debug)]
 pub struct FairQueue<T> {
-    steps: HashMap<Program, Steps<T>>,
+    steps: BTreeMap<Program, Steps<T>>,
+    /// Those of the last program that had none left, for the next one.
+    spare: Option<Steps<T>>,
     /// Programs with steps, each once; the first is next.
     order: VecDeque<Program>,
     len: usize,
@@ -34,6 +39,14 @@ impl<T> Steps<T> {
         self.requests.is_empty() && self.long.is_empty()
     }
 
+    /// Itself as new, without the memory of a long queue.
+    fn emptied(mut self) -> Steps<T> {
+        self.requests.shrink_to(KEPT);
+        self.long.shrink_to(KEPT);
+        self.since = 0;
+        self
+    }
+
     fn pop(&mut self) -> Option<T> {
         let long = self.requests.is_empty() || self.since >= BEFORE && !self.long.is_empty();
         self.since = if long { 0 } else { self.since + 1 };
@@ -43,7 +56,7 @@ impl<T> Steps<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> FairQueue<T> {
-        FairQueue { steps: HashMap::new(), order: VecDeque::new(), len: 0 }
+        FairQueue { steps: BTreeMap::new(), spare: None, order: VecDeque::new(), len: 0 }
     }
 }
 
@@ -59,7 +72,8 @@ impl<T> FairQueue<T> {
     }
 
     fn steps(&mut self, program: Program) -> &mut Steps<T> {
-        let none = || Steps { requests: VecDeque::new(), long: VecDeque::new(), since: 0 };
+        let spare = &mut self.spare;
+        let none = || spare.take().unwrap_or(Steps { requests: VecDeque::new(), long: VecDeque::new(), since: 0 });
         let steps = self.steps.entry(program).or_insert_with(none);
         if steps.is_empty() {
             self.order.push_back(program);
@@ -75,7 +89,7 @@ impl<T> FairQueue<T> {
         let step = steps.pop()?;
         self.len -= 1;
         if steps.is_empty() {
-            self.steps.remove(&program);
+            self.spare = self.steps.remove(&program).map(Steps::emptied);
         } else {
             self.order.push_back(program);
         }
