@@ -153,7 +153,7 @@ impl Joined {
             }
         };
         // Behind an odd number of bytes, a word of the data is the halves of two.
-        let sum = fold(u64::from(sum) + u64::from(if self.data % 2 == 0 { more } else { more.swap_bytes() }));
+        let sum = fold(u64::from(sum) + u64::from(if self.data.is_multiple_of(2) { more } else { more.swap_bytes() }));
         let all = self.data + by.data;
         let total = (self.headers - IP + all) as u16;
         headers[IP + 2..IP + 4].copy_from_slice(&total.to_be_bytes());

@@ -74,7 +74,7 @@ impl Ethernet {
                     if self.frames.len().is_multiple_of(self.every) {
                         continue;
                     }
-                    self.machines[1 - at].stack.wire().unwrap().put(frame);
+                    bring(&mut self.machines[1 - at], &frame);
                 }
                 moved |= self.machines[at].stack.set_room(64);
             }
@@ -141,7 +141,7 @@ impl Ethernet {
     }
 
     /// A connection: its ends in machine 1 and in machine 2.
-    fn connection(&mut self) -> (Id, Id) {
+    pub fn connection(&mut self) -> (Id, Id) {
         let listener = self.listener(1);
         let client = self.connect();
         assert_ne!(self.machines[1].signals(client) & CONNECTED, 0);
@@ -155,6 +155,15 @@ impl Ethernet {
 /// Whether a machine has no socket, and smoltcp has none but the DNS client.
 fn rests(machine: &Machine) -> bool {
     machine.stack.is_empty() && machine.stack.packets.keys().all(|id| *id == DNS)
+}
+
+/// A frame comes to a machine. Segments are joined.
+pub fn bring(machine: &mut Machine, frame: &[u8]) {
+    let read = |at: usize, into: &mut [u8]| {
+        into.copy_from_slice(&frame[at..at + into.len()]);
+        Ok::<(), ()>(())
+    };
+    machine.stack.wire().unwrap().put_from(frame.len(), read).unwrap();
 }
 
 /// A segment from a machine that is not there, to machine 1.
@@ -387,7 +396,7 @@ fn segments_with_impossible_addresses() {
     }
 }
 
-fn datagram(to: SocketAddrV4, len: usize) -> Vec<u8> {
+pub fn datagram(to: SocketAddrV4, len: usize) -> Vec<u8> {
     [&network_protocol::encode_header(Some(to.into()))[..], &vec![7; len]].concat()
 }
 

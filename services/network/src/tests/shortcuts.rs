@@ -2,14 +2,19 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use network_protocol::{Choice, Family, HEADER, Kind, Request};
 use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::time::Duration;
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpPacket, UdpPacket, UdpRepr,
 };
 
 use crate::datagrams;
 use crate::frames::{self, Frame};
+use crate::segments::Segment;
+use crate::socket::{Body, Datagrams};
+use crate::tests::card::{self, Ethernet};
 use crate::wire::Wire;
 
 const MAC: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
@@ -215,4 +220,66 @@ fn buffers_for_joined_segments_are_few() {
         })
         .collect();
     assert_eq!(joined(&frames).len(), 4 + 2 * 6);
+}
+
+/// A joined segment waited for the timer of delayed acknowledgements, however long it was.
+#[test]
+fn a_joined_segment_is_acknowledged_at_once() {
+    let mut ethernet = Ethernet::new();
+    let (server, client) = ethernet.connection();
+    // At first only one segment is on its way.
+    ethernet.machines[1].write(client, &[3; 100_000]);
+    let mut received = 0;
+    while received < 100_000 {
+        ethernet.pass(Duration::from_millis(20));
+        received += ethernet.machines[0].read(server).len();
+    }
+    ethernet.pass(Duration::from_millis(20));
+    ethernet.frames.clear();
+    ethernet.machines[1].write(client, &[3; 4 * 1460]);
+    ethernet.settle();
+    let segments: Vec<Segment> = ethernet.frames.iter().filter_map(|frame| Segment::read(frame)).collect();
+    let (sent, answers): (Vec<&Segment>, Vec<&Segment>) = segments.iter().partition(|segment| segment.len > 0);
+    assert_eq!(sent.len(), 4);
+    // No time has passed. One acknowledgement is for all.
+    let end = sent[3].seq.wrapping_add(sent[3].len as i32);
+    assert_eq!(answers.iter().map(|answer| answer.ack).collect::<Vec<_>>(), [Some(end)]);
+}
+
+#[test]
+fn a_known_neighbour_gets_datagrams_at_once() {
+    let mut ethernet = Ethernet::new();
+    let [receiver, sender] = [0, 1].map(|at| ethernet.machines[at].open(Family::V4, Kind::Datagram));
+    ethernet.machines[0].ask(receiver, Request::Bind("0.0.0.0:5000".parse().unwrap())).unwrap();
+    let to = std::net::SocketAddrV4::new(HERE, 5000);
+    let has_way = |ethernet: &Ethernet| {
+        let socket = ethernet.machines[1].stack.sockets.get(&sender).unwrap();
+        matches!(socket.body, Body::Datagrams(Datagrams { way: Some(_), .. }))
+    };
+    let send = |ethernet: &mut Ethernet, len: usize| {
+        ethernet.frames.clear();
+        ethernet.machines[1].write(sender, &card::datagram(to, len));
+        ethernet.settle();
+        let received = ethernet.machines[0].read(receiver);
+        // The sender's address is the same on both ways.
+        assert_eq!(received[HEADER..].len(), len);
+        ethernet.frames.last().unwrap().clone()
+    };
+    // The first one waits for the neighbour's answer.
+    let first = send(&mut ethernet, 5);
+    assert!(!has_way(&ethernet));
+    let second = send(&mut ethernet, 5);
+    assert!(has_way(&ethernet));
+    assert_eq!(first, second);
+    assert_eq!(send(&mut ethernet, 1472).len(), 1514);
+    // A request may change where datagrams go, and how.
+    ethernet.machines[1].ask(sender, Request::Set(Choice::Ttl, 9)).unwrap();
+    assert!(!has_way(&ethernet));
+    assert_eq!(send(&mut ethernet, 5)[22], 9);
+    // So does another address of the card.
+    let other = smoltcp::wire::Ipv4Cidr::new(Ipv4Addr::new(192, 0, 2, 3), 24);
+    ethernet.machines[1].stack.set_address(Some(other), None);
+    // Until then the neighbour is not asked again.
+    ethernet.pass(Duration::from_secs(1));
+    assert_eq!(send(&mut ethernet, 5)[26..30], [192, 0, 2, 3]);
 }
