@@ -90,10 +90,10 @@ proptest! {
     ) {
         let mut frame = datagram(&data);
         frame.resize(frame.len() + padding, 0);
-        if let Some((at, bits)) = change {
-            if let Some(byte) = frame.get_mut(at) {
-                *byte ^= bits;
-            }
+        if let Some((at, bits)) = change
+            && let Some(byte) = frame.get_mut(at)
+        {
+            *byte ^= bits;
         }
         let long = frames::look_ethernet_by_smoltcp(&frame, MAC);
         match datagrams::read(&frame, MAC) {
