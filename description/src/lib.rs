@@ -13,13 +13,15 @@
 
 mod component;
 #[cfg(feature = "std")]
+pub mod network;
+#[cfg(feature = "std")]
 pub mod services;
 
 pub use component::{COMPONENTS, Component, OFFERS};
 use serde::{Deserialize, Serialize};
 
 /// First byte of an encoded description. If it differs, host tool and root task are of different versions.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// The memory of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -34,6 +34,41 @@ pub struct Service {
     pub resources: Vec<Resource>,
     /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that service.
     pub uses: Vec<String>,
+    /// What programs get of it, if not all get the same. It is public, and no file system.
+    pub rules: Vec<ProgramRule>,
+}
+
+/// What a program gets of a service. It holds for the program that the system was booted for, and for everything that
+/// it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRule {
+    /// The program: a name in the image's `bin`, or the path of another one in the image (`run/NAME`); `*` for all that
+    /// have no rule of their own.
+    pub program: String,
+    /// What it gets.
+    pub access: Access,
+}
+
+/// What a program gets of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// No connection.
+    Nothing,
+    /// What every program gets of a service without rules.
+    All,
+    /// What the service makes of these bytes, which come with each connection. They are not empty.
+    Part(Vec<u8>),
+}
+
+/// The name of the rule for all programs without a rule of their own.
+const OTHERS: &str = "*";
+
+impl Service {
+    /// What the program with this name gets; without a name, what a program gets that is not in the image.
+    pub fn access(&self, program: Option<&str>) -> &Access {
+        let of = |name: &str| self.rules.iter().find(|rule| rule.program == name).map(|rule| &rule.access);
+        program.and_then(of).or_else(|| of(OTHERS)).unwrap_or(&Access::All)
+    }
 }
 
 /// A part of the machine.
@@ -98,12 +133,29 @@ mod tests {
             memory: Some(1 << 20),
             resources: vec![Resource::Ports { first: 0x3e8, last: 0x3ef }, Resource::Pin(5), Resource::Msi],
             uses: vec!["pci/1af4:1042".into()],
+            rules: vec![
+                ProgramRule { program: "sh".into(), access: Access::All },
+                ProgramRule { program: "web".into(), access: Access::Part(vec![1, 2]) },
+                ProgramRule { program: "*".into(), access: Access::Nothing },
+            ],
         };
         let bytes = encode(std::slice::from_ref(&service)).unwrap();
         assert_eq!(decode(&bytes), Ok(vec![service]));
         assert_eq!(decode(&[VERSION + 1]), Err(Error::Version));
         assert_eq!(decode(&[]), Err(Error::Malformed));
         assert!(decode(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn programs_get_what_their_rule_says() {
+        let mut service = Service::default();
+        assert_eq!((service.access(Some("web")), service.access(None)), (&Access::All, &Access::All));
+        service.rules.push(ProgramRule { program: "web".into(), access: Access::Part(vec![1]) });
+        assert_eq!(service.access(Some("web")), &Access::Part(vec![1]));
+        assert_eq!((service.access(Some("other")), service.access(None)), (&Access::All, &Access::All));
+        service.rules.push(ProgramRule { program: "*".into(), access: Access::Nothing });
+        assert_eq!(service.access(Some("web")), &Access::Part(vec![1]));
+        assert_eq!((service.access(Some("other")), service.access(None)), (&Access::Nothing, &Access::Nothing));
     }
 
     proptest! {

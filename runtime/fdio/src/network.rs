@@ -170,7 +170,7 @@ pub fn card() -> Result<Option<CardState>> {
 /// Looks up the addresses of a host (10), over a channel of its own: it may take seconds.
 ///
 /// # Errors
-/// `NoName`, `NoNameServer`; the last one also if there is no network service.
+/// `NoName`, `Denied`, `NoNameServer`; the last one also if there is no network service.
 pub fn look_up(name: Name<'_>) -> core::result::Result<Addresses, Error> {
     let connected = Channel::create().map_err(Errno::from).and_then(|(ours, theirs)| {
         services::connect(protocol::SERVICE, theirs.into_handle()).map_err(|_| ENETDOWN)?;

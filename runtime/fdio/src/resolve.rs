@@ -11,6 +11,7 @@ use core::ptr::null_mut;
 use network_protocol::{Error, Name};
 
 use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, V6_SIZE};
+use crate::c::{EACCES, set_errno};
 use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
 use crate::network;
 
@@ -26,6 +27,8 @@ const EAI_AGAIN: c_int = -3;
 const EAI_FAMILY: c_int = -6;
 const EAI_SOCKTYPE: c_int = -7;
 const EAI_SERVICE: c_int = -8;
+/// `errno` says more.
+const EAI_SYSTEM: c_int = -11;
 const EAI_OVERFLOW: c_int = -12;
 
 const NI_NAMEREQD: c_int = 8;
@@ -79,6 +82,10 @@ fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
             match network::look_up(name) {
                 Ok(found) => Ok(found.as_slice().iter().map(|ip| IpAddr::V4(*ip)).collect()),
                 Err(Error::NoName) => Err(EAI_NONAME),
+                Err(Error::Denied) => {
+                    set_errno(EACCES);
+                    Err(EAI_SYSTEM)
+                }
                 Err(_) => Err(EAI_AGAIN),
             }
         }
@@ -247,7 +254,7 @@ pub extern "C" fn gai_strerror(error: c_int) -> *const c_char {
         EAI_SOCKTYPE => c"Unrecognized socket type",
         EAI_SERVICE => c"Unrecognized service",
         -10 => c"Out of memory",
-        -11 => c"System error",
+        EAI_SYSTEM => c"System error",
         EAI_OVERFLOW => c"Overflow",
         _ => c"Unknown error",
     };

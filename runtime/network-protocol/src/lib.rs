@@ -240,7 +240,7 @@ numbered! {
     TooMany = 16,
     /// No memory is left.
     NoMemory = 17,
-    /// A datagram to a broadcast address, without the option.
+    /// A datagram to a broadcast address, without the option; or the description's rule for the program forbids it.
     Denied = 18,
     /// The request has no address, and the socket has no peer.
     NoDestination = 19,

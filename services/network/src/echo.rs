@@ -91,6 +91,7 @@ impl<W: DataSockets> Stack<W> {
         let binding = self.ports.at(Kind::Echo, ident).first().filter(|binding| binding.takes(here))?;
         let socket = self.sockets.get(&binding.id).filter(|socket| !socket.closing)?;
         match &socket.body {
+            _ if !socket.may_hear(SocketAddr::new(from, 0)) => None,
             Body::Datagrams(Datagrams { peer, .. }) if peer.is_none_or(|peer| peer.ip() == from) => Some(binding.id),
             _ => None,
         }

@@ -89,6 +89,9 @@ impl Groups {
 impl<W: DataSockets> Stack<W> {
     /// Adds a socket to a group, or removes it. The interface is told by its address; 0.0.0.0 means the card.
     pub(crate) fn set_group(&mut self, id: Id, join: bool, group: Ipv4Addr, interface: Ipv4Addr) -> Result<(), Error> {
+        if join {
+            self.sockets.get(&id).ok_or(Error::Invalid)?.check_group(group)?;
+        }
         let side = self.interface(interface)?;
         let membership = (group, side);
         let Some(Socket {
@@ -203,8 +206,11 @@ impl<W: DataSockets> Stack<W> {
         datagram: &mut [u8],
     ) -> usize {
         let takes = |id: &Id| {
-            let Some(Socket { bound, local: Some(local), .. }) = self.sockets.get(id) else { return false };
-            *bound == Some(to.1) && (local.ip().is_unspecified() || local.ip() == IpAddr::V4(to.0))
+            let Some(socket) = self.sockets.get(id) else { return false };
+            let Socket { bound, local: Some(local), .. } = socket else { return false };
+            *bound == Some(to.1)
+                && (local.ip().is_unspecified() || local.ip() == IpAddr::V4(to.0))
+                && socket.may_hear(from)
         };
         let members = self.groups.members((to.0, side)).iter().map(|member| member.0);
         let members: Vec<Id> = members.filter(takes).collect();

@@ -22,6 +22,7 @@ pub mod lookup;
 mod packets;
 pub mod ports;
 mod room;
+pub mod rules;
 mod segments;
 pub mod socket;
 pub mod stack;

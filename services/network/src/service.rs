@@ -7,10 +7,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use description::network::Rule;
 use network::card::Addressing;
 use network::hosts::Hosts;
 use network::lookup::{LOOKUPS, LookupId};
 use network::ports::{Id, Numbered};
+use network::rules::ProgramRule;
 use network::stack::Stack;
 use network_protocol::{Error, LONGEST, Name, Reply, Request};
 use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
@@ -59,6 +61,8 @@ struct Control {
     end: End,
     holder: ChannelRole,
     program: Program,
+    /// What the client's program may do.
+    rule: ProgramRule,
 }
 
 /// A step of work for a program.
@@ -322,19 +326,25 @@ impl Service {
 
     /// If a client cannot be served, its channel is closed.
     fn new_client(&mut self, client: Client) {
+        let rule = match Rule::decode(&client.rule) {
+            _ if client.rule.is_empty() => None,
+            Ok(rule) => Some(Rc::new(rule)),
+            Err(_) => return eprintln!("the rule of a program cannot be read: it gets no network"),
+        };
         for handle in client.handles {
             let Ok(end) = self.ends.take(handle) else { continue };
-            if self.client_ledger.take(client.program, 1) && self.add(end, ChannelRole::Client, client.program).is_err()
+            if self.client_ledger.take(client.program, 1)
+                && self.add(end, ChannelRole::Client, client.program, rule.clone()).is_err()
             {
                 self.client_ledger.give(client.program, 1);
             }
         }
     }
 
-    fn add(&mut self, end: End, holder: ChannelRole, program: Program) -> Result<(), Status> {
+    fn add(&mut self, end: End, holder: ChannelRole, program: Program, rule: ProgramRule) -> Result<(), Status> {
         self.last += 1;
         self.watch(&end, key(self.last, CONTROL))?;
-        self.controls.insert(self.last, Control { end, holder, program });
+        self.controls.insert(self.last, Control { end, holder, program, rule });
         Ok(())
     }
 
@@ -356,7 +366,7 @@ impl Service {
 
     /// Closes a channel.
     fn cut(&mut self, number: u64) {
-        let Some(Control { end, holder, program }) = self.controls.remove(&number) else { return };
+        let Some(Control { end, holder, program, .. }) = self.controls.remove(&number) else { return };
         drop(end);
         match holder {
             ChannelRole::Client => {
@@ -389,6 +399,9 @@ impl Service {
             (control.holder, request, &handles)
         {
             self.watch(&control.end, key(number, CONTROL))?;
+            if control.rule.as_ref().is_some_and(|rule| !rule.looks_up()) {
+                return control.end.write(Reply::encode(transaction, Err(Error::Denied)).as_bytes(), []);
+            }
             if let Some(found) = self.hosts.find(name) {
                 return control.end.write(Reply::encode(transaction, Ok(Reply::Addresses(found))).as_bytes(), []);
             }
@@ -432,10 +445,11 @@ impl Service {
     }
 
     fn answer(&mut self, control: &Control, request: Request<'_>, handles: [Option<Handle>; HANDLES]) -> Answer {
-        let program = control.program;
+        let (program, rule) = (control.program, control.rule.clone());
         match (control.holder, request, handles) {
             (ChannelRole::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {
                 let id = self.stack.open(program, family, kind, [ours, theirs])?;
+                self.stack.set_rule(id, rule);
                 self.give(id, control, program)?;
                 Ok((Reply::Done, None))
             }
@@ -472,7 +486,8 @@ impl Service {
         if !self.control_ledger.take(program, 1) {
             return Err(Error::TooMany);
         }
-        self.add(end, ChannelRole::Socket(id), program).map_err(|_| {
+        // The socket has the rule.
+        self.add(end, ChannelRole::Socket(id), program, None).map_err(|_| {
             self.control_ledger.give(program, 1);
             Error::NoMemory
         })

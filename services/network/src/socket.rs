@@ -11,6 +11,7 @@ use crate::datagrams::Way;
 use crate::groups::Membership;
 use crate::packets::Side;
 use crate::ports::Id;
+use crate::rules::ProgramRule;
 
 /// The result of reading from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,8 @@ impl Default for Choices {
 pub struct Socket<E> {
     /// The program that it is charged to.
     pub program: Program,
+    /// What it may do.
+    pub rule: ProgramRule,
     /// Its address family.
     pub family: Family,
     /// Stream, datagrams, or echo requests.

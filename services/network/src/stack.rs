@@ -237,6 +237,7 @@ impl<W: DataSockets> Stack<W> {
         let end = end.inspect_err(|_| self.ledger.give(program, 1))?;
         let socket = Socket {
             program,
+            rule: None,
             family,
             kind,
             holders: 1,
@@ -358,7 +359,9 @@ impl<W: DataSockets> Stack<W> {
         if !ip.is_unspecified() && !self.is_own(ip) && !is_group {
             return Err(Error::AddressNotAvailable);
         }
-        self.bind_to(id, SocketAddr::new(ip, canonical.port()))
+        let at = SocketAddr::new(ip, canonical.port());
+        socket.check_bind(at)?;
+        self.bind_to(id, at)
     }
 
     /// Binds to an address that was checked.
@@ -389,11 +392,16 @@ impl<W: DataSockets> Stack<W> {
             Body::Flow(_) => return Err(Error::Invalid),
             Body::Datagrams(_) => return Err(Error::NotSupported),
         }
-        if socket.bound.is_none() {
-            let any = unspecified(socket.family);
-            self.bind_to(id, any)?;
-        }
+        let was_bound = socket.bound.is_some();
+        self.bind_any(id)?;
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
+        if let Err(denied) = socket.local.map_or(Err(Error::Invalid), |at| socket.check_listen(at)) {
+            if let Some(port) = socket.bound.filter(|_| !was_bound) {
+                self.ports.free(socket.kind, id, port);
+                (socket.local, socket.bound) = (None, None);
+            }
+            return Err(denied);
+        }
         self.ports.listen(id, socket.bound.ok_or(Error::Invalid)?)?;
         let (waiting, asking) = (VecDeque::new(), VecDeque::new());
         socket.body = Body::Listener(Listener { backlog, waiting, coming: Vec::new(), asking });

@@ -51,6 +51,7 @@ impl<W: DataSockets> Stack<W> {
             Body::Flow(_) | Body::Listener(_) => return Err(Error::IsConnected),
         }
         let to = ports::target(to);
+        socket.check_reach(to)?;
         let side = self.side_of(to.ip()).filter(|_| !self.is_broadcast(to.ip())).ok_or(Error::Unreachable)?;
         self.check_way(socket, to, side)?;
         if to.port() == 0 {
@@ -216,6 +217,7 @@ impl<W: DataSockets> Stack<W> {
     fn join(&mut self, id: Id, listener: Id, local: SocketAddr, to: SocketAddr) -> Result<(), Error> {
         let listening = self.sockets.get(&listener).ok_or(Error::Refused)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
+        let rule = listening.rule.clone();
         let flow = |other, peer, phase| {
             Body::Flow(Flow { way: Transport::Direct(other), peer, phase, sent_end: false, end_reported: false })
         };
@@ -225,6 +227,7 @@ impl<W: DataSockets> Stack<W> {
         let other = self.add(program, family, stream, body, Source::Other(id)).map_err(|_| Error::Refused)?;
         if let Some(socket) = self.sockets.get_mut(&other) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
+            socket.rule = rule;
             socket.end.tell(0, CONNECTED);
         }
         if let Some(socket) = self.sockets.get_mut(&id) {
@@ -271,6 +274,7 @@ impl<W: DataSockets> Stack<W> {
         let Place::Free(listener) = self.place(to) else { return None };
         let listening = self.sockets.get(&listener)?;
         let (program, family, choices) = (listening.program, listening.family, listening.choices);
+        let rule = listening.rule.clone();
         let charged = self.charge(program, &choices)?;
         let phase = Phase::Arriving(listener);
         let flow = Flow { way: Transport::Packets, peer: from, phase, sent_end: false, end_reported: false };
@@ -288,6 +292,7 @@ impl<W: DataSockets> Stack<W> {
         }
         if let Some(socket) = self.sockets.get_mut(&id) {
             (socket.holders, socket.local, socket.choices) = (0, Some(to), choices);
+            socket.rule = rule;
         }
         self.flows.insert(Ends(to, from), id);
         if let Some(Socket { body: Body::Listener(queue), .. }) = self.sockets.get_mut(&listener) {

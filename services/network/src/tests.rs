@@ -11,6 +11,7 @@ mod machine;
 mod options;
 mod patterns;
 mod shortcuts;
+mod rules;
 
 use std::net::SocketAddr;
 

@@ -35,6 +35,7 @@ impl<W: DataSockets> Stack<W> {
         } else if to.port() == 0 {
             return Err(Error::Invalid);
         }
+        socket.check_reach(to)?;
         if self.is_broadcast(to.ip()) && !socket.choices.broadcast {
             return Err(Error::Denied);
         }
@@ -282,12 +283,11 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn receiver(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
         let here = self.ports.at(Kind::Datagram, to.port()).iter().filter(|binding| binding.takes(to.ip()));
         let able = here.filter_map(|binding| {
-            let Socket { body: Body::Datagrams(Datagrams { peer, .. }), family, choices, .. } =
-                self.sockets.get(&binding.id)?
-            else {
+            let socket = self.sockets.get(&binding.id)?;
+            let Socket { body: Body::Datagrams(Datagrams { peer, .. }), family, choices, .. } = socket else {
                 return None;
             };
-            let wanted = hears(*family, choices, from) && peer.is_none_or(|peer| peer == from);
+            let wanted = hears(*family, choices, from) && peer.is_none_or(|peer| peer == from) && socket.may_hear(from);
             wanted.then_some((binding, peer.is_none()))
         });
         able.min_by_key(|(binding, anybody)| (*anybody, binding.address.ip().is_unspecified()))

@@ -3,7 +3,7 @@
 use zx::{Channel, Handle, Result, Status};
 
 use crate::Program;
-use crate::message::{HEAD, ToInit, ToService, WORDS};
+use crate::message::{HEAD, RULE, ToInit, ToService, WORDS};
 
 /// Type of the start handles that are channels (`PA_USER1`): the channel of clients, then the services that it uses.
 const CHANNELS: u32 = 0xf1;
@@ -15,8 +15,10 @@ pub struct Clients(pub Channel);
 /// A client: words for the service, and ends of channels and sockets. The client holds the other ends.
 #[derive(Debug)]
 pub struct Client {
-    /// The words after the service's name.
+    /// The words after the service's name. The client chooses them.
     pub words: String,
+    /// The description's rule for the client's program. Empty: there is none.
+    pub rule: Vec<u8>,
     /// Its handles. The client determines the type of the objects: [`crate::ChannelEnds`] and [`crate::socket`] check it.
     pub handles: Vec<Handle>,
     /// The client's program.
@@ -56,14 +58,15 @@ impl Clients {
     /// # Errors
     /// `SHOULD_WAIT`: there is no message, or it was a ping; `PEER_CLOSED`: no more events can come.
     pub fn next(&self) -> Result<Event> {
-        let mut bytes = [0; HEAD + WORDS];
+        let mut bytes = [0; HEAD + RULE + WORDS];
         let mut handles = [None, None];
         let size = self.0.read(&mut bytes, &mut handles).map_err(|(status, _)| status)?;
         match ToService::from_bytes(&bytes[..size.bytes]).ok_or(Status::IO_DATA_INTEGRITY)? {
-            ToService::Client { program, words } => {
+            ToService::Client { program, rule, words } => {
                 self.0.write(&ToInit::Taken(program).to_bytes(), [])?;
                 let words = String::from_utf8_lossy(words).into_owned();
-                Ok(Event::Client(Client { words, handles: handles.into_iter().flatten().collect(), program }))
+                let (rule, handles) = (rule.to_vec(), handles.into_iter().flatten().collect());
+                Ok(Event::Client(Client { words, rule, handles, program }))
             }
             ToService::Ended(program) => Ok(Event::Ended(program)),
             ToService::Ping => {

@@ -1,7 +1,7 @@
 //! The messages between `init` and a service on the service's first channel.
 //!
-//! A message is a header of 16 bytes and, with a client, the words after the service's name. The client's ends are the
-//! message's handles.
+//! A message is a header of 16 bytes and, with a client, the rule for its program and the words after the service's
+//! name. The client's ends are the message's handles. The words are the client's; the rule is not.
 //!
 //! 1. `init` sends a client ([`ToService::Client`]); the service answers when it has taken it ([`ToInit::Taken`]). So
 //!    `init` knows how many clients of a program the service has not taken yet, and limits their number.
@@ -15,6 +15,8 @@ use crate::Program;
 pub const HEAD: usize = 16;
 /// Maximum size of the words in bytes.
 pub const WORDS: usize = 256;
+/// Maximum size of a rule in bytes.
+pub const RULE: usize = 2048;
 
 const CLIENT: u8 = 1;
 const ENDED: u8 = 2;
@@ -29,6 +31,8 @@ pub enum ToService<'a> {
     Client {
         /// The client's program.
         program: Program,
+        /// The description's rule for the program. Empty: there is none.
+        rule: &'a [u8],
         /// The words after the service's name.
         words: &'a [u8],
     },
@@ -48,24 +52,35 @@ pub enum ToInit {
 }
 
 fn head(kind: u8, number: u64) -> [u8; HEAD] {
+    head_with_rule(kind, number, 0)
+}
+
+fn head_with_rule(kind: u8, number: u64, rule: u16) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[0] = kind;
+    head[2..4].copy_from_slice(&rule.to_le_bytes());
     head[8..].copy_from_slice(&number.to_le_bytes());
     head
 }
 
-/// Kind, number, and the bytes after the header.
-fn split(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
+/// Kind, number, the rule, and the bytes after it.
+fn split(bytes: &[u8]) -> Option<(u8, u64, &[u8], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let (_, number) = head.split_last_chunk::<8>()?;
-    Some((head[0], u64::from_le_bytes(*number), rest))
+    let rule = usize::from(u16::from_le_bytes([head[2], head[3]]));
+    let (rule, rest) = rest.split_at_checked(rule).filter(|_| rule <= RULE)?;
+    Some((head[0], u64::from_le_bytes(*number), rule, rest))
 }
 
 impl<'a> ToService<'a> {
     /// Encodes it for the channel.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
-            ToService::Client { program, words } => [&head(CLIENT, program.0), words].concat(),
+            ToService::Client { program, rule, words } => {
+                // A rule that is too long becomes a message that is not valid, not a client without a rule.
+                let len = u16::try_from(rule.len()).unwrap_or(u16::MAX);
+                [&head_with_rule(CLIENT, program.0, len)[..], rule, words].concat()
+            }
             ToService::Ended(program) => head(ENDED, program.0).to_vec(),
             ToService::Ping => head(PING, 0).to_vec(),
         }
@@ -74,9 +89,9 @@ impl<'a> ToService<'a> {
     /// Decodes a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<ToService<'a>> {
         match split(bytes)? {
-            (CLIENT, program, words) => Some(ToService::Client { program: Program(program), words }),
-            (ENDED, program, []) => Some(ToService::Ended(Program(program))),
-            (PING, _, []) => Some(ToService::Ping),
+            (CLIENT, program, rule, words) => Some(ToService::Client { program: Program(program), rule, words }),
+            (ENDED, program, [], []) => Some(ToService::Ended(Program(program))),
+            (PING, _, [], []) => Some(ToService::Ping),
             _ => None,
         }
     }
@@ -94,8 +109,8 @@ impl ToInit {
     /// Decodes a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<ToInit> {
         match split(bytes)? {
-            (TAKEN, program, []) => Some(ToInit::Taken(Program(program))),
-            (ALIVE, _, []) => Some(ToInit::Alive),
+            (TAKEN, program, [], []) => Some(ToInit::Taken(Program(program))),
+            (ALIVE, _, [], []) => Some(ToInit::Alive),
             _ => None,
         }
     }
@@ -108,15 +123,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_data_is_read(program in any::<u64>(), words in proptest::collection::vec(any::<u8>(), 0..WORDS)) {
+        fn written_data_is_read(
+            program in any::<u64>(),
+            rule in proptest::collection::vec(any::<u8>(), 0..RULE),
+            words in proptest::collection::vec(any::<u8>(), 0..WORDS),
+        ) {
             let program = Program(program);
-            for message in [ToService::Client { program, words: &words }, ToService::Ended(program), ToService::Ping] {
+            let client = ToService::Client { program, rule: &rule, words: &words };
+            for message in [client, ToService::Ended(program), ToService::Ping] {
                 let bytes = message.to_bytes();
                 prop_assert_eq!(ToService::from_bytes(&bytes), Some(message));
             }
             for message in [ToInit::Taken(program), ToInit::Alive] {
                 prop_assert_eq!(ToInit::from_bytes(&message.to_bytes()), Some(message));
             }
+        }
+
+        #[test]
+        fn a_rule_that_is_too_long_is_none(more in 1..70_000_usize) {
+            let rule = vec![1; RULE + more];
+            let message = ToService::Client { program: Program(1), rule: &rule, words: &[] }.to_bytes();
+            prop_assert_eq!(ToService::from_bytes(&message), None);
         }
 
         #[test]

@@ -10,6 +10,8 @@
 //! - `exit N`: it ends.
 #![forbid(unsafe_code)]
 
+mod rules;
+
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
@@ -173,6 +175,17 @@ fn main() -> io::Result<()> {
         }
         ["fetch", address, len] => fetch(address, len.parse().map_err(io::Error::other)?),
         ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
-        _ => Err(io::Error::other("usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT")),
+        ["rules", server] => rules::all(server),
+        ["one", server] => {
+            rules::one(server);
+            Ok(())
+        }
+        ["sockets"] => {
+            rules::sockets();
+            Ok(())
+        }
+        _ => Err(io::Error::other(
+            "usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT | rules ADDRESS | sockets",
+        )),
     }
 }

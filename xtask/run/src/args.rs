@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use description::services::Access;
+use xtask_build::system::rules;
 use xtask_common::size::parse_size;
 
 use crate::network::{self, Net};
@@ -51,6 +53,10 @@ pub struct RunArgs {
     /// follows a comma is passed to QEMU's option -netdev.
     #[arg(long, value_name = "KIND", value_parser = network::parse)]
     pub net: Option<Net>,
+    /// Let the program, and what it starts, use the network only so: `none`, or a list of connect=ADDRESS:PORTS,
+    /// listen=PORTS and names with commas between them, for instance `connect=10.0.2.0/24:443,listen=8000-8100`.
+    #[arg(long, value_name = "RULE", value_parser = rules::parse, requires = "program")]
+    pub net_rule: Option<Access>,
     /// Write all frames of the network card to this file, in the format of tcpdump.
     #[arg(long, value_name = "FILE", requires = "net")]
     pub pcap: Option<PathBuf>,
@@ -101,6 +107,7 @@ impl RunArgs {
             accel: Accel::Tcg,
             disk: None,
             net: None,
+            net_rule: None,
             pcap: None,
             files: None,
             linux: false,

@@ -40,6 +40,7 @@ use xtask_build::elf::{self, ProgramError};
 use xtask_build::image::{Image, Mode};
 use xtask_build::system::System;
 use xtask_build::system::instances::{Instances, MAIN, OtherInstance};
+use xtask_build::system::rules;
 use xtask_build::{BuildOptions, Built, build, program_flags, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
@@ -122,7 +123,12 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");
     }
-    let mut image = Image::new(built, false, &devices)?;
+    let limited = args.net_rule.clone().zip(args.program.first()).map(|(access, program)| {
+        let mut built = built.clone();
+        rules::set(&mut built.services, &name_in_rules(Path::new(program)), access);
+        built
+    });
+    let mut image = Image::new(limited.as_ref().unwrap_or(built), false, &devices)?;
     image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;
     check_installed(built, |name| image.has(&format!("bin/{name}")), installed.iter().map(|(name, _)| name))?;
@@ -409,6 +415,15 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
     let path = format!("run/{name}");
     image.add(&path, file.bytes)?;
     Ok(format!("/boot/{path}"))
+}
+
+/// The name of a program in rules: [`add_program`] gives it that place in the image.
+fn name_in_rules(program: &Path) -> String {
+    match program.strip_prefix(BIN) {
+        Ok(built_in) => built_in.display().to_string(),
+        Err(_) if !is_path(program) => program.display().to_string(),
+        Err(_) => format!("run/{}", program.file_name().unwrap_or_default().to_string_lossy()),
+    }
 }
 
 /// Refuses a program that cannot run for lack of a library or of memory.

@@ -93,9 +93,9 @@ impl Known {
     }
 
     /// Sends it a client. If that fails, the client's channel is closed, and the client sees that.
-    pub fn send(&mut self, program: Program, words: &str, handles: impl IntoIterator<Item = Handle>) {
+    pub fn send(&mut self, program: Program, (rule, words): (&[u8], &str), handles: impl IntoIterator<Item = Handle>) {
         let Some(running) = &self.running else { return };
-        let message = ToService::Client { program, words: words.as_bytes() }.to_bytes();
+        let message = ToService::Client { program, rule, words: words.as_bytes() }.to_bytes();
         // If the service has ended meanwhile, its own packet reports that.
         if running.clients.write_handles(&message, handles).is_ok() {
             self.clients.sent(program);

@@ -14,7 +14,8 @@
 //!
 //! Each channel belongs to a program, and so does each client that comes through it; the service gets the program's
 //! identity with the client. When a program's job has ended, its channels here are closed, and the services that had
-//! clients of it are notified.
+//! clients of it are notified. A service can have rules for programs: a program without it finds its channel closed, and
+//! with other clients the service gets the rule, which is bytes that only the service understands.
 //!
 //! This thread never blocks on a program or service. Only a limited number of a program's clients may be on their way
 //! to a service. When a program asks for more, its channel is not read until the service has taken some. A client that
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use description::services::Service;
+use description::services::{Access as Gets, Service};
 use service::{ChannelEnds, End, Ledger, Program};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Signals, Status};
 
@@ -344,13 +345,32 @@ impl Services {
                 let mut uses = self.known[of].service.uses.iter();
                 uses.any(|used| used.split('/').next() == Some(&service.name))
             }
-            ConnectScope::Public => service.public,
+            ConnectScope::Public => service.public && self.gets(index, access.program) != &Gets::Nothing,
             ConnectScope::Named => {
-                let running = self.programs.values().find(|running| running.program == access.program);
-                let name = running.and_then(|running| running.path.strip_prefix("/boot/bin/"));
-                service.public || service.programs.iter().any(|program| Some(program.as_str()) == name)
+                let name = self.name(access.program);
+                (service.public || service.programs.iter().any(|program| Some(program.as_str()) == name))
+                    && self.gets(index, access.program) != &Gets::Nothing
             }
         }
+    }
+
+    /// The name in the image's `bin` of a program that `init` started.
+    fn name(&self, program: Program) -> Option<&str> {
+        self.path(program)?.strip_prefix("/boot/bin/")
+    }
+
+    fn path(&self, program: Program) -> Option<&str> {
+        self.programs.values().find(|running| running.program == program).map(|running| running.path.as_str())
+    }
+
+    /// What a program gets of a service, which rules of the description can limit. No rules are for `init` and for
+    /// services: they get what the description says that they use.
+    fn gets(&self, index: usize, program: Program) -> &Gets {
+        if program == Program::INIT || self.known.iter().any(|known| known.program == program) {
+            return &Gets::All;
+        }
+        let elsewhere = || self.path(program)?.strip_prefix("/boot/");
+        self.known[index].service.access(self.name(program).or_else(elsewhere))
     }
 
     /// 2. Step 2: the waiting channel has a message, or has closed.
@@ -397,7 +417,12 @@ impl Services {
             start
                 .map_err(|reason| format!("the service {} does not start: {reason}", self.known[index].service.name))?;
         }
-        self.known[index].send(program, words, handles.drain(..));
+        let rule = match self.gets(index, program) {
+            Gets::Nothing => return Ok(()),
+            Gets::All => Vec::new(),
+            Gets::Part(rule) => rule.clone(),
+        };
+        self.known[index].send(program, (&rule, words), handles.drain(..));
         Ok(())
     }
 
@@ -406,6 +431,8 @@ impl Services {
         let service = self.known[index].service.clone();
         let job = self.service_job(&service).map_err(|status| format!("its job: {status}"))?;
         let program = Program(job.koid().map_err(|status| format!("its job: {status}"))?);
+        // It asks for the services that it uses as this one.
+        self.known[index].program = program;
         let started = self.start_in(index, &service, program, &job);
         if started.is_err() {
             self.ended(program);

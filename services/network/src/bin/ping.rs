@@ -165,7 +165,7 @@ mod here {
         match error {
             Error::Unreachable => "Network is unreachable",
             Error::HostUnreachable => "Destination Host Unreachable",
-            Error::Denied => "Do you want to ping broadcast? That is not supported",
+            Error::Denied => "Permission denied: a broadcast address, or a rule of the system forbids it",
             Error::TooMany => "Too many sockets",
             _ => "The network service refuses",
         }

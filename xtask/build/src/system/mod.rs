@@ -2,6 +2,7 @@
 
 pub mod components;
 pub mod instances;
+pub mod rules;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use components::ComponentText;
 use instances::{InstanceText, Instances};
+use rules::RuleText;
 use xtask_common::paths::Paths;
 use xtask_common::size::parse_size;
 
@@ -126,6 +128,8 @@ struct ServiceText {
     memory: Option<String>,
     #[serde(default)]
     uses: Vec<String>,
+    #[serde(default)]
+    rules: BTreeMap<String, RuleText>,
 }
 
 /// A service with parts of the machine.
@@ -249,6 +253,7 @@ impl ServiceText {
             memory: limit(self.memory.as_deref())?,
             resources: Vec::new(),
             uses: self.uses.clone(),
+            rules: rules::check(&self.name, &self.rules)?,
         })
     }
 }
@@ -280,6 +285,7 @@ impl DriverText {
             memory: limit(self.memory.as_deref())?,
             resources,
             uses: self.uses.clone(),
+            rules: Vec::new(),
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod frames;
 mod machine;
+mod rules;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -46,6 +47,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.request-flood", request_flood),
         Test::one("network.names", names),
         Test::one("network.groups", groups),
+        Test::one("network.rules", rules::parts),
+        Test::one("network.no-network", rules::all_or_none),
     ]
 }
 
