@@ -19,6 +19,7 @@ pub mod hosts;
 mod information;
 mod join;
 pub mod lookup;
+mod lookup_stream;
 mod packets;
 pub mod ports;
 mod room;

@@ -1,4 +1,5 @@
-//! Names of hosts: smoltcp's DNS socket asks the name servers over the card.
+//! Names of hosts: smoltcp's DNS socket asks the name servers over the card, in datagrams. [`crate::lookup_stream`] asks
+//! again over TCP after a truncated answer.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,6 +10,7 @@ use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DnsQueryType, IpAddress};
 
 use crate::card::is_usable;
+use crate::lookup_stream::Streams;
 use crate::packets::{Packets, Side};
 use crate::ports::Id;
 use crate::stack::{DataSockets, Stack};
@@ -29,7 +31,16 @@ pub type LookupId = u64;
 #[derive(Default)]
 pub(crate) struct Lookups {
     waiting: HashMap<LookupId, (QueryHandle, Instant)>,
+    /// Connections to name servers.
+    pub(crate) streams: Streams,
     last: LookupId,
+}
+
+impl Lookups {
+    /// All of them, with their queries.
+    pub(crate) fn queries(&self) -> Vec<(LookupId, QueryHandle)> {
+        self.waiting.iter().map(|(id, (query, _))| (*id, *query)).collect()
+    }
 }
 
 impl<W: DataSockets> Stack<W> {
@@ -72,6 +83,7 @@ impl<W: DataSockets> Stack<W> {
         {
             packets.socket::<dns::Socket<'static>>().cancel_query(query);
         }
+        self.end_stream_of(id);
     }
 
     /// The results of lookups that have ended.
@@ -85,7 +97,11 @@ impl<W: DataSockets> Stack<W> {
         for (id, (query, since)) in &self.lookups.waiting {
             let result = match dns.get_query_result(*query) {
                 Err(GetQueryResultError::Pending) => continue,
-                Err(GetQueryResultError::Failed) if self.now - *since >= SILENCE => Err(Error::NoNameServer),
+                Err(GetQueryResultError::Failed)
+                    if self.now - *since >= SILENCE || self.lookups.streams.failed.contains(id) =>
+                {
+                    Err(Error::NoNameServer)
+                }
                 Err(GetQueryResultError::Failed) => Err(Error::NoName),
                 Ok(found) => {
                     let v4 = found.iter().filter_map(|address| match IpAddr::from(*address) {
@@ -99,6 +115,7 @@ impl<W: DataSockets> Stack<W> {
         }
         for (id, _) in &ended {
             self.lookups.waiting.remove(id);
+            self.end_stream_of(*id);
         }
         ended
     }

@@ -90,6 +90,12 @@ impl Ports {
         Ports { bindings: HashMap::default(), random }
     }
 
+    /// Whether there are none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.bindings.is_empty()
+    }
+
     /// A number that nobody can predict.
     pub fn random(&mut self) -> u64 {
         self.random.next_u64()

@@ -212,6 +212,12 @@ impl<W: DataSockets> Stack<W> {
         Ok(id)
     }
 
+    /// The next number of a socket.
+    pub(crate) fn next_id(&mut self) -> Id {
+        self.last += 1;
+        self.last
+    }
+
     /// Adds a socket.
     pub(crate) fn add(
         &mut self,
@@ -224,8 +230,7 @@ impl<W: DataSockets> Stack<W> {
         if !self.ledger.take(program, 1) {
             return Err(Error::TooMany);
         }
-        self.last += 1;
-        let id = self.last;
+        let id = self.next_id();
         let end = match source {
             Source::Client(brought) => self.world.take(id, kind, brought),
             Source::Other(other) => match self.sockets.get(&other) {
@@ -478,6 +483,7 @@ impl<W: DataSockets> Stack<W> {
         self.now = self.now.max(now);
         self.end_orphans();
         self.end_asking();
+        self.end_streams();
         self.fire_timers();
         if let Some(card) = &mut self.card {
             card.repeat_answers(self.now);
@@ -493,7 +499,14 @@ impl<W: DataSockets> Stack<W> {
         let asking = self.asking.first().map(|(at, _)| *at);
         let timers = self.timers.first().map(|(at, _)| *at);
         let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
-        timers.into_iter().chain(orphans).chain(asking).chain(answers).chain(self.groups.deadline()).min()
+        timers
+            .into_iter()
+            .chain(orphans)
+            .chain(asking)
+            .chain(answers)
+            .chain(self.groups.deadline())
+            .chain(self.lookups.streams.deadline())
+            .min()
     }
 
     /// Queues a turn for each socket whose timer has fired.
@@ -568,7 +581,7 @@ impl<W: DataSockets> Stack<W> {
             (Side::Card, None) => return,
         };
         let sent = packets.send(link, self.now, id, &mut self.timers);
-        if sent.more && id <= DNS {
+        if sent.more && (id <= DNS || self.lookups.streams.has(id)) {
             packets.set_timer(Some(self.now), id, &mut self.timers);
         }
         let closed = packets.is_closed();
@@ -585,7 +598,11 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn touch_packets(&mut self, id: Id) {
         match id {
             DHCP => self.pump_dhcp(),
-            DNS => self.send_packets(DNS),
+            DNS => {
+                self.begin_streams();
+                self.send_packets(DNS);
+            }
+            _ if self.lookups.streams.has(id) => self.pump_stream(id),
             _ => self.touch(id),
         }
     }

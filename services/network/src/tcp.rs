@@ -111,7 +111,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// The smoltcp socket of a connection that begins here.
-    fn begin(
+    pub(crate) fn begin(
         &mut self,
         choices: &Choices,
         local: SocketAddr,

@@ -7,6 +7,7 @@ mod echo;
 mod forged;
 mod groups;
 mod losses;
+mod lookup_stream;
 mod machine;
 mod options;
 mod patterns;

@@ -552,12 +552,12 @@ proptest! {
 }
 
 /// Records of an answer of a name server's: the type, and the data.
-type Records<'a> = &'a [(u16, &'a [u8])];
-const A: u16 = 1;
-const CNAME: u16 = 5;
+pub type Records<'a> = &'a [(u16, &'a [u8])];
+pub const A: u16 = 1;
+pub const CNAME: u16 = 5;
 
 /// A name server's answer to a query. A record behind a CNAME is of the name that this says.
-fn answer(query: &[u8], code: u8, records: Records<'_>) -> Vec<u8> {
+pub fn answer(query: &[u8], code: u8, records: Records<'_>) -> Vec<u8> {
     let mut bytes = query.to_vec();
     (bytes[2], bytes[3]) = (0x81, 0x80 | code);
     bytes[7] = records.len() as u8;
@@ -577,13 +577,13 @@ fn answer(query: &[u8], code: u8, records: Records<'_>) -> Vec<u8> {
 }
 
 /// Machine 1 looks up a name, and machine 2 is its name server.
-struct NameServer {
-    ethernet: Ethernet,
+pub struct NameServer {
+    pub ethernet: Ethernet,
     socket: Id,
 }
 
 impl NameServer {
-    fn new() -> NameServer {
+    pub fn new() -> NameServer {
         let mut ethernet = Ethernet::new();
         let socket = ethernet.machines[1].open(Family::V4, Kind::Datagram);
         ethernet.machines[1].ask(socket, Request::Bind(SocketAddrV4::new(ip(2), 53).into())).unwrap();
@@ -591,7 +591,7 @@ impl NameServer {
     }
 
     /// Begins a lookup; returns the query and its sender.
-    fn query(&mut self, name: &str) -> (Vec<u8>, SocketAddrV4) {
+    pub fn query(&mut self, name: &str) -> (Vec<u8>, SocketAddrV4) {
         self.ethernet.machines[0].stack.look_up(Name::new(name).unwrap()).unwrap();
         self.ethernet.settle();
         let received = self.ethernet.machines[1].read(self.socket);
@@ -602,14 +602,14 @@ impl NameServer {
     }
 
     /// Sends an answer; returns the result, if there is one.
-    fn say(&mut self, to: SocketAddrV4, bytes: &[u8]) -> Option<Result<Addresses, Error>> {
+    pub fn say(&mut self, to: SocketAddrV4, bytes: &[u8]) -> Option<Result<Addresses, Error>> {
         let header = network_protocol::encode_header(Some(to.into()));
         self.ethernet.machines[1].write(self.socket, &[&header[..], bytes].concat());
         self.ethernet.settle();
         self.result()
     }
 
-    fn result(&mut self) -> Option<Result<Addresses, Error>> {
+    pub fn result(&mut self) -> Option<Result<Addresses, Error>> {
         self.ethernet.machines[0].stack.looked_up().pop().map(|(_, result)| result)
     }
 }

@@ -60,11 +60,78 @@ pub fn answer_in_group(said: &[u8]) -> Option<Vec<u8>> {
     Some(frame(&macs, UDP_NUMBER, [10, 0, 2, MEMBER], to, &datagram))
 }
 
+/// Whether this is a segment of a connection to a name server.
+pub fn is_to_name_server(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0])
+        && frame.get(ETHERNET + 9) == Some(&TCP_NUMBER)
+        && frame.get(ETHERNET + IP + 2..ETHERNET + IP + 4) == Some(&[0, 53])
+}
+
+/// Flags of a segment.
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// What a name server sends when this segment comes, over a connection of which it remembers nothing: it takes all, and
+/// answers a question, which is in one segment, in two. The host `long` has the address 10.0.2.98; the connection that
+/// asks for any other ends at once.
+pub fn name_server_says(segment: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let ip = segment.get(ETHERNET..)?;
+    let end = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
+    let tcp = ip.get(IP..end)?;
+    let data = tcp.get(usize::from(*tcp.get(12)? >> 4) * 4..)?;
+    let flags = *tcp.get(13)?;
+    let word = |at: usize| Some(u32::from_be_bytes(*tcp.get(at..)?.first_chunk()?));
+    let (seq, ack) = (word(4)?, word(8)?);
+    let next = seq.wrapping_add(data.len() as u32 + u32::from(flags & (FIN | SYN) != 0));
+    let says = |ack: u32, flags: u8, data: &[u8]| say(segment, [ack, next], flags, data);
+    match flags {
+        _ if flags & RST != 0 => Some(Vec::new()),
+        _ if flags & SYN != 0 => Some(vec![says(7, SYN | ACK, &[])?]),
+        _ if flags & FIN != 0 => Some(vec![says(ack, FIN | ACK, &[])?]),
+        _ if data.is_empty() => Some(Vec::new()),
+        _ => {
+            let query = data.get(2..)?;
+            if label(query) != b"long" {
+                return Some(vec![says(ack, RST | ACK, &[])?]);
+            }
+            let mut answer = query.to_vec();
+            (answer[2], answer[3], answer[7]) = (0x81, 0x80, 1);
+            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 98]);
+            let answer = [&(answer.len() as u16).to_be_bytes()[..], &answer].concat();
+            let (first, second) = answer.split_at(1);
+            Some(vec![says(ack, ACK, first)?, says(ack.wrapping_add(1), ACK, second)?])
+        }
+    }
+}
+
+/// A segment back to where this one came from, with these numbers.
+fn say(to: &[u8], [seq, ack]: [u32; 2], flags: u8, data: &[u8]) -> Option<Vec<u8>> {
+    let ip = to.get(ETHERNET..)?;
+    let (there, here): ([u8; 4], [u8; 4]) = (*ip.get(12..)?.first_chunk()?, *ip.get(16..)?.first_chunk()?);
+    let ports = [ip.get(IP + 2..IP + 4)?, ip.get(IP..IP + 2)?].concat();
+    let numbers = [seq.to_be_bytes(), ack.to_be_bytes()].concat();
+    let mut segment = [&ports[..], &numbers, &[0x50, flags, 0x20, 0, 0, 0, 0, 0], data].concat();
+    let len = (segment.len() as u16).to_be_bytes();
+    let check = sum(&[&here, &there, &[0, TCP_NUMBER], &len, &segment]);
+    segment[16..18].copy_from_slice(&check);
+    let macs = [to.get(6..12)?, to.get(..6)?].concat();
+    Some(frame(&macs, TCP_NUMBER, here, there, &segment))
+}
+
+/// The first label of a question's name.
+fn label(query: &[u8]) -> Vec<u8> {
+    let len = query.get(12).map_or(0, |len| usize::from(*len));
+    query.get(13..13 + len).unwrap_or_default().to_ascii_lowercase()
+}
+
 /// The answers to a question: two that are forged, then the right one. The host `host` has an alias with the address
-/// 10.0.2.99, and the name of any other host does not exist. The host `silent` gets no answer.
+/// 10.0.2.99, and the name of any other host does not exist. The host `silent` gets no answer. The answers for `long` and
+/// for `reset` are truncated.
 pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
     let query = &question[HEADERS..];
-    let label = query.get(13..13 + usize::from(query[12])).unwrap_or_default().to_ascii_lowercase();
+    let label = label(query);
     let mut right = query.to_vec();
     (right[2], right[3]) = (0x81, 0x80);
     match label.as_slice() {
@@ -78,6 +145,11 @@ pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
             right.extend([0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 99]);
         }
         b"silent" => return Vec::new(),
+        b"long" | b"reset" => {
+            right[2] |= 2;
+            right[7] = 1;
+            right.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 66]);
+        }
         _ => right[3] |= 3,
     }
     let forged = |byte: usize| {

@@ -326,7 +326,8 @@ fn request_flood(context: &Context<'_>) -> Result<()> {
     driver_ended(0, &stderr)
 }
 
-/// Names of hosts: an alias, a name that does not exist, a server that does not answer. Forged answers come first.
+/// Names of hosts: an alias, a name that does not exist, truncated answers that are asked for again over TCP, a server
+/// that does not answer. Forged answers come first.
 fn names(context: &Context<'_>) -> Result<()> {
     let faults = Faults { names: true, ..Faults::default() };
     Machine::run(context, Back::Wire(faults), |machine| {
@@ -336,6 +337,8 @@ fn names(context: &Context<'_>) -> Result<()> {
             ("HOST.example.", "10.0.2.99"),
             ("nobody.example", "no such name"),
             ("no name", "no such name"),
+            ("long.example", "10.0.2.98"),
+            ("reset.example", "no answer"),
             ("localhost", "::1 127.0.0.1"),
             ("10.0.2.7", "10.0.2.7"),
             ("silent.example", "no answer"),

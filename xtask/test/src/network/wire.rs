@@ -74,6 +74,11 @@ fn from_machine(mut from: UnixStream, to: &End, back: &End, faults: Faults) -> s
             frames::answers(&frame).iter().try_for_each(|answer| back.put(answer))?;
             continue;
         }
+        if faults.names && frames::is_to_name_server(&frame) {
+            let says = frames::name_server_says(&frame).unwrap_or_default();
+            says.iter().try_for_each(|answer| back.put(answer))?;
+            continue;
+        }
         if faults.groups
             && let Some(answer) = frames::answer_in_group(&frame)
         {
