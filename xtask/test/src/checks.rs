@@ -50,7 +50,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 13] = [
 const BARE: [&str; 8] =
     ["root", "sel4", "kernel-attack", "server", "server-boot", "component", "component-boot", "state-victim"];
 const LIBRARIES: [&str; 6] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt"];
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 21] = [
     "zx",
     "sync",
     "driver",
@@ -63,6 +63,7 @@ const PROGRAMS: [&str; 20] = [
     "network",
     "network-protocol",
     "network-tests",
+    "network-tools",
     "netdevice",
     "service",
     "tools",

@@ -54,7 +54,7 @@ pub fn digest_of(len: usize) -> Result<String> {
 }
 
 /// A port that is free now.
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
     Ok(listener.local_addr()?.port())
 }

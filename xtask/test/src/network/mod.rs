@@ -6,6 +6,7 @@
 mod frames;
 mod machine;
 mod rules;
+mod tools;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -49,6 +50,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.groups", groups),
         Test::one("network.rules", rules::parts),
         Test::one("network.no-network", rules::all_or_none),
+        Test::one("network.fetch", tools::fetch),
+        Test::one("network.nc", tools::nc),
     ]
 }
 
