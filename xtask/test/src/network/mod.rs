@@ -3,6 +3,7 @@
 //! The host reaches the machine through QEMU's user network, whose TCP is not ours. Where a test needs a bad wire, a
 //! second QEMU without a machine is that network, and the test passes the frames between the two ([`wire`]).
 
+mod example;
 mod frames;
 mod machine;
 mod rules;
@@ -52,6 +53,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.no-network", rules::all_or_none),
         Test::one("network.fetch", tools::fetch),
         Test::one("network.nc", tools::nc),
+        Test::one("example.http-server", example::http_server),
     ]
 }
 
