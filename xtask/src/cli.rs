@@ -35,7 +35,7 @@ pub enum Command {
     /// Ctrl-C (SIGINT) kills the program: 137. A second one within two seconds ends the machine: 130. SIGTERM ends the
     /// machine: 143, SIGHUP: 129; so does standard output that is closed: 141. A machine that ends in one of these
     /// ways, or by --timeout, has 10 seconds to write its data to its disk; another signal ends it at once.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Builds everything that `run` boots.
     Build {
         /// Build the debug kernel too.
