@@ -37,7 +37,8 @@ fn bootfs() -> Result<Seeds, Box<dyn Error>> {
     Ok(vec![("empty", empty), ("some", writer.to_bytes()?)])
 }
 
-/// A question for the card's hardware address, a connection request, a datagram, and an offer of DHCP's begun.
+/// A question for the card's hardware address, a connection request, a datagram, and an offer of DHCP's begun. The same over
+/// IPv6, with a router's advertisement and a query of a multicast router.
 fn frames() -> Seeds {
     const HERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const THERE: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -52,6 +53,25 @@ fn frames() -> Seeds {
     let request = ip(6, &[4, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 16, 0, 0, 0, 0, 0]);
     let datagram = ip(17, &[4, 0, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4]);
     let offer = ip(17, &[0, 67, 0, 68, 0, 8, 0, 0]);
+    let router = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    let own = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1];
+    let all = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let v6 = |protocol: u8, hops: u8, to: [u8; 16], payload: &[u8]| {
+        let head = [0x60, 0, 0, 0, 0, payload.len() as u8, protocol, hops];
+        let mac = if to == all { [0x33, 0x33, 0, 0, 0, 1] } else { HERE };
+        [&mac[..], &THERE, &[0x86, 0xdd], &head, &router, &to, payload].concat()
+    };
+    let prefix = [&[3, 4, 64, 0xc0, 0, 0, 9, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8][..], &[0; 12]].concat();
+    let server = [&[25, 3, 0, 0, 0, 0, 9, 0][..], &router].concat();
+    let told = [&[134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0][..], &prefix, &server].concat();
+    let told = v6(58, 255, all, &told);
+    let asks = v6(58, 255, own, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &own, &[1, 1], &THERE].concat());
+    let says = v6(58, 255, own, &[&[136, 0, 0, 0, 0x60, 0, 0, 0][..], &router, &[2, 1], &THERE].concat());
+    let query = [&[58, 0, 5, 2, 0, 0, 1, 0, 130, 0, 0, 0, 3, 0xe8, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat();
+    let query = v6(0, 1, all, &query);
+    let opens = v6(6, 64, own, &[4, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 16, 0, 0, 1, 0, 0]);
+    let sends = v6(17, 64, own, &[4, 0, 0, 7, 0, 12, 0, 1, 1, 2, 3, 4]);
+    let echo = v6(58, 64, own, &[128, 0, 0, 0, 0, 7, 0, 1]);
     let written = |kind: u8, frames: &[&Vec<u8>]| {
         let mut bytes = vec![kind];
         for frame in frames {
@@ -64,6 +84,8 @@ fn frames() -> Seeds {
     vec![
         ("fixed", written(0, &[&arp, &request, &request, &datagram])),
         ("dhcp", written(1, &[&arp, &offer, &datagram])),
+        ("routers", written(0, &[&told, &query, &told])),
+        ("ipv6", written(2, &[&asks, &says, &opens, &sends, &echo])),
     ]
 }
 

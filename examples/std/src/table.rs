@@ -76,7 +76,7 @@ pub const TABLE: &[Entry] = &[
     entry("net", "`UdpSocket`", Works, Example("network", "udp"), ""),
     entry("net", "`UdpSocket::join_multicast_v4`, `leave_multicast_v4`", Works, Example("network", "udp"), "on the loopback, and over a card"),
     entry("net", "`UdpSocket::join_multicast_v6`, `leave_multicast_v6`", Unsupported, Test("unsupported::groups"), "there is no network with IPv6 groups"),
-    entry("net", "`ToSocketAddrs`", Works, Example("network", "names"), "names of hosts have IPv4 addresses only; without a network card they are an error at once"),
+    entry("net", "`ToSocketAddrs`", Works, Example("network", "names"), "without a network card, names of hosts are an error at once"),
     entry("os::fd", "`OwnedFd`, `try_clone`, `AsFd`", Works, Test("io::descriptors"), ""),
     entry("os::fuchsia", "`raw`, `fs::MetadataExt`", Works, Example("descriptors", "files::metadata"), ""),
     entry("os::unix::net", "`UnixStream::pair`, `UnixDatagram::pair`", Works, Example("descriptors", "pipes::stream_pair"), ""),

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr, SocketAddrV6};
 use core::ptr::null_mut;
 
 use crate::address::{self, V6_SIZE};
@@ -73,6 +73,16 @@ fn place(ip: Option<IpAddr>) -> Place {
     Place(ip.map_or([0; V6_SIZE], |ip| address::to_c(SocketAddr::new(ip, 0)).0))
 }
 
+/// An address of an interface. A link-local one has the interface's number as its scope.
+fn place_of(ip: Option<IpAddr>, index: u32) -> Place {
+    match ip {
+        Some(IpAddr::V6(ip)) if network_protocol::is_link_local(ip) => {
+            Place(address::to_c(SocketAddrV6::new(ip, 0, 0, index).into()).0)
+        }
+        other => place(other),
+    }
+}
+
 /// An element in front of `next`. An interface without an address has one element, whose address is null.
 fn element(interface: &Interface, its: Option<&InterfaceAddress>, next: *mut InterfaceEntry) -> *mut InterfaceEntry {
     let broadcast = its.and_then(|its| its.broadcast);
@@ -88,7 +98,7 @@ fn element(interface: &Interface, its: Option<&InterfaceAddress>, next: *mut Int
     let element = Box::into_raw(Box::new(Element {
         entry,
         name: name_of(interface),
-        address: place(its.map(|its| its.ip)),
+        address: place_of(its.map(|its| its.ip), interface.index),
         mask: place(its.map(|its| its.mask)),
         broadcast: place(broadcast),
     }));

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use network_protocol::CardState;
+use network_protocol::{CARD, CardState, LOOPBACK};
 
 /// Limit on a name in bytes, with its NUL (`IF_NAMESIZE`).
 pub const NAME_SIZE: usize = 16;
@@ -42,7 +42,7 @@ pub struct Interface {
 pub fn all(card: Option<&CardState>) -> Vec<Interface> {
     let loopback = Interface {
         name: "lo",
-        index: 1,
+        index: LOOPBACK,
         flags: IFF_UP | IFF_RUNNING | IFF_LOOPBACK,
         addresses: alloc::vec![
             InterfaceAddress { ip: Ipv4Addr::LOCALHOST.into(), mask: mask(8).into(), broadcast: None },
@@ -55,9 +55,13 @@ pub fn all(card: Option<&CardState>) -> Vec<Interface> {
     };
     let card = card.map(|card| Interface {
         name: "net0",
-        index: 2,
+        index: CARD,
         flags: IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST,
-        addresses: card.address.into_iter().map(|(ip, prefix)| of_card(ip, prefix)).collect(),
+        addresses: {
+            let v4 = card.address.map(|(ip, prefix)| of_card(ip, prefix));
+            let v6 = card.v6.addresses.iter().flatten();
+            v4.into_iter().chain(v6.map(|(ip, prefix)| of_card_v6(*ip, *prefix))).collect()
+        },
     });
     core::iter::once(loopback).chain(card).collect()
 }
@@ -69,12 +73,37 @@ fn of_card(ip: Ipv4Addr, prefix: u8) -> InterfaceAddress {
     InterfaceAddress { ip: ip.into(), mask: mask.into(), broadcast }
 }
 
+fn of_card_v6(ip: Ipv6Addr, prefix: u8) -> InterfaceAddress {
+    let mask = u128::MAX.checked_shl(128_u32.saturating_sub(prefix.into())).unwrap_or(0);
+    InterfaceAddress { ip: ip.into(), mask: Ipv6Addr::from_bits(mask).into(), broadcast: None }
+}
+
+/// The number of the interface with this name or this number in digits, as in `fe80::1%net0`. `None`: there is none.
+pub fn scope(text: &str) -> Option<u32> {
+    match text {
+        "lo" => Some(LOOPBACK),
+        "net0" => Some(CARD),
+        number => number.parse().ok().filter(|number| *number != 0),
+    }
+}
+
+/// The name of an interface by its number.
+pub fn name_of_scope(index: u32) -> Option<&'static str> {
+    match index {
+        LOOPBACK => Some("lo"),
+        CARD => Some("net0"),
+        _ => None,
+    }
+}
+
 fn mask(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::MAX.checked_shl(32_u32.saturating_sub(prefix.into())).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
+    use network_protocol::CardStateV6;
+
     use super::*;
 
     fn card(address: Option<(Ipv4Addr, u8)>) -> CardState {
@@ -88,6 +117,7 @@ mod tests {
             sent: 0,
             ignored: 0,
             no_room: 0,
+            v6: CardStateV6::default(),
         }
     }
 
@@ -119,6 +149,24 @@ mod tests {
         assert_eq!((of(32).mask.to_string(), of(32).broadcast), ("255.255.255.255".to_owned(), None));
         // The service is trusted, but no value of its makes this panic.
         assert_eq!(of(255).mask.to_string(), "255.255.255.255");
+    }
+
+    #[test]
+    fn a_card_has_ipv6() {
+        let ip = |text: &str| text.parse::<Ipv6Addr>().unwrap();
+        let mut state = card(None);
+        state.v6.addresses[..2].copy_from_slice(&[Some((ip("fe80::1"), 64)), Some((ip("2001:db8::5"), 0))]);
+        let found = &all(Some(&state))[1].addresses;
+        let of = |at: usize| (found[at].ip, found[at].mask, found[at].broadcast);
+        assert_eq!(of(0), (ip("fe80::1").into(), ip("ffff:ffff:ffff:ffff::").into(), None));
+        assert_eq!(of(1), (ip("2001:db8::5").into(), ip("::").into(), None));
+    }
+
+    #[test]
+    fn scopes() {
+        assert_eq!(["net0", "2", "lo", "9"].map(scope), [Some(CARD), Some(CARD), Some(LOOPBACK), Some(9)]);
+        assert_eq!(["", "0", "eth0", "-1", "4294967296"].map(scope), [None; 5]);
+        assert!(all(Some(&card(None))).iter().all(|one| name_of_scope(one.index) == Some(one.name)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use network_protocol::{Error, Name};
 use crate::address::{self, AF_INET, AF_INET6, AF_UNSPEC, V6_SIZE};
 use crate::c::{EACCES, set_errno};
 use crate::net::{IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
-use crate::network;
+use crate::{interfaces, network};
 
 const AI_PASSIVE: c_int = 0x1;
 const AI_CANONNAME: c_int = 0x2;
@@ -58,6 +58,19 @@ struct Element {
 /// Limit on the names in answers, in bytes.
 const NAME_MAX: usize = 256;
 
+/// An address without its scope, and the scope's text.
+fn split_scope(host: &str) -> (&str, Option<&str>) {
+    host.split_once('%').map_or((host, None), |(number, scope)| (number, Some(scope)))
+}
+
+/// The scope in a numeric address: an interface's name or number. Only a link-local address has one.
+fn scope(host: Option<&str>) -> Result<u32, c_int> {
+    let (number, text) = split_scope(host.unwrap_or_default());
+    let Some(text) = text else { return Ok(0) };
+    let is_local = number.parse().is_ok_and(network_protocol::is_link_local);
+    interfaces::scope(text).filter(|_| is_local).ok_or(EAI_NONAME)
+}
+
 /// The addresses of a host name.
 fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
     let Some(host) = host else {
@@ -67,8 +80,7 @@ fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
             alloc::vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
         });
     };
-    let (number, _scope) = host.split_once('%').unwrap_or((host, ""));
-    if let Ok(ip) = number.parse::<IpAddr>() {
+    if let Ok(ip) = split_scope(host).0.parse::<IpAddr>() {
         return Ok(alloc::vec![ip]);
     }
     match host.trim_end_matches('.') {
@@ -80,7 +92,7 @@ fn hosts(host: Option<&str>, flags: c_int) -> Result<Vec<IpAddr>, c_int> {
         name => {
             let name = Name::new(name).ok_or(EAI_NONAME)?;
             match network::look_up(name) {
-                Ok(found) => Ok(found.as_slice().iter().map(|ip| IpAddr::V4(*ip)).collect()),
+                Ok(found) => Ok(found.as_slice().to_vec()),
                 Err(Error::NoName) => Err(EAI_NONAME),
                 Err(Error::Denied) => {
                     set_errno(EACCES);
@@ -126,6 +138,7 @@ fn list(
         return Err(EAI_OVERFLOW);
     }
     let mut found = hosts(host, flags)?;
+    let scope = scope(host)?;
     found.retain(|ip| family == AF_UNSPEC || ip.is_ipv4() == (family == AF_INET));
     if found.is_empty() {
         return Err(EAI_NONAME);
@@ -133,7 +146,11 @@ fn list(
     let mut next = null_mut();
     for ip in found.into_iter().rev() {
         for (kind, protocol) in kinds.iter().rev() {
-            let (address, len) = address::to_c(SocketAddr::new(ip, port));
+            let to = match ip {
+                IpAddr::V4(_) => SocketAddr::new(ip, port),
+                IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
+            };
+            let (address, len) = address::to_c(to);
             let family = if ip.is_ipv4() { AF_INET } else { AF_INET6 };
             let info = AddressInfo {
                 flags,
@@ -227,7 +244,10 @@ pub unsafe extern "C" fn getnameinfo(
         return EAI_NONAME;
     }
     let name = match address {
-        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), SocketAddrV6::scope_id(&v6)),
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => match interfaces::name_of_scope(v6.scope_id()) {
+            Some(name) => format!("{}%{name}", v6.ip()),
+            None => format!("{}%{}", v6.ip(), v6.scope_id()),
+        },
         address => format!("{}", address.ip()),
     };
     let port = format!("{}", address.port());

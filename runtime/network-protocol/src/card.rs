@@ -1,11 +1,16 @@
 //! The state of the network card.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Limit on the name servers.
 const NAME_SERVERS: usize = 3;
+/// Limit on the IPv6 addresses.
+const ADDRESSES_V6: usize = 6;
+/// Bytes of the part of a state for IPv4, and of an IPv6 address.
+const V4: usize = 64;
+const IP: usize = 16;
 /// Bytes of an encoded state.
-pub(crate) const CARD_STATE: usize = 64;
+pub(crate) const CARD_STATE: usize = V4 + ADDRESSES_V6 + (ADDRESSES_V6 + 1 + NAME_SERVERS) * IP;
 
 /// The state of the network card, and numbers of frames since the service began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,47 @@ pub struct CardState {
     pub ignored: u64,
     /// Connection requests and datagrams that came in and for which there was no room.
     pub no_room: u64,
+    /// What it has of IPv6.
+    pub v6: CardStateV6,
+}
+
+/// What the network card has of IPv6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardStateV6 {
+    /// The addresses and the lengths of their networks' prefixes in bits, the link-local one first.
+    pub addresses: [Option<(Ipv6Addr, u8)>; ADDRESSES_V6],
+    /// The router to other networks.
+    pub gateway: Option<Ipv6Addr>,
+    /// The name servers, up to three.
+    pub name_servers: [Option<Ipv6Addr>; NAME_SERVERS],
+}
+
+impl CardStateV6 {
+    /// Encodes it. An address that is not there is `::`.
+    fn to_bytes(self, bytes: &mut [u8]) {
+        let (prefixes, ips) = bytes.split_at_mut(ADDRESSES_V6);
+        let addresses = self.addresses.map(|address| address.unwrap_or((Ipv6Addr::UNSPECIFIED, 0)));
+        for (place, (_, prefix)) in prefixes.iter_mut().zip(addresses) {
+            *place = prefix;
+        }
+        let others = [self.gateway].into_iter().chain(self.name_servers);
+        let all = addresses.iter().map(|(ip, _)| *ip).chain(others.map(|ip| ip.unwrap_or(Ipv6Addr::UNSPECIFIED)));
+        for (place, ip) in ips.chunks_exact_mut(IP).zip(all) {
+            place.copy_from_slice(&ip.octets());
+        }
+    }
+
+    /// Decodes it.
+    fn from_bytes(bytes: &[u8]) -> CardStateV6 {
+        let (prefixes, ips) = bytes.split_at(ADDRESSES_V6);
+        let (ips, _) = ips.as_chunks::<IP>();
+        let ip = |at: usize| ips.get(at).map(|octets| Ipv6Addr::from(*octets)).filter(|ip| !ip.is_unspecified());
+        CardStateV6 {
+            addresses: core::array::from_fn(|at| Some((ip(at)?, prefixes[at]))),
+            gateway: ip(ADDRESSES_V6),
+            name_servers: core::array::from_fn(|at| ip(ADDRESSES_V6 + 1 + at)),
+        }
+    }
 }
 
 impl CardState {
@@ -45,10 +91,11 @@ impl CardState {
             place.copy_from_slice(&address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets());
         }
         for (place, count) in
-            bytes[32..].chunks_exact_mut(8).zip([self.received, self.sent, self.ignored, self.no_room])
+            bytes[32..V4].chunks_exact_mut(8).zip([self.received, self.sent, self.ignored, self.no_room])
         {
             place.copy_from_slice(&count.to_le_bytes());
         }
+        self.v6.to_bytes(&mut bytes[V4..]);
         bytes
     }
 
@@ -74,6 +121,7 @@ impl CardState {
             sent: count(1),
             ignored: count(2),
             no_room: count(3),
+            v6: CardStateV6::from_bytes(&bytes[V4..]),
         }
     }
 }

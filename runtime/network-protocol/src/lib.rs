@@ -39,12 +39,12 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-pub use card::CardState;
+pub use card::{CardState, CardStateV6};
 pub use information::{Information, tcp_state};
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
-pub use name::{Addresses, NAME_MAX, Name};
+pub use name::{ADDRESSES, Addresses, NAME_MAX, Name};
 
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The service's name below `/svc`.
 pub const SERVICE: &str = "network";
@@ -64,6 +64,16 @@ pub const LONGEST: usize = 8 + NAME_MAX;
 pub const HEADER: usize = 28;
 /// Limit on a datagram over IPv4 in bytes: 65,535 without the headers of IP and UDP.
 pub const DATAGRAM_MAX: usize = 65_507;
+
+/// Number of the loopback interface.
+pub const LOOPBACK: u32 = 1;
+/// Number of the network card's interface. It is also the scope of link-local addresses there.
+pub const CARD: u32 = 2;
+
+/// Whether it is a link-local address, which has a meaning on one interface only.
+pub fn is_link_local(ip: Ipv6Addr) -> bool {
+    ip.segments()[..4] == [0xfe80, 0, 0, 0]
+}
 
 /// Address family of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +126,7 @@ pub enum Request<'a> {
     Get(Choice),
     /// Asks whether datagrams can be sent to an address (7).
     Prepare(SocketAddr),
-    /// Looks up the IPv4 addresses of a host (10).
+    /// Looks up the addresses of a host (10).
     Lookup(Name<'a>),
     /// Returns the state of the network card. Over a client's channel (1).
     Card,

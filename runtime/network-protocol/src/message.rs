@@ -66,9 +66,9 @@ impl Reader<'_> {
 
     /// The rest, if it is addresses.
     fn addresses(&mut self) -> Option<Addresses> {
-        let (addresses, rest) = self.0.as_chunks::<4>();
+        let (addresses, rest) = self.0.as_chunks::<16>();
         self.0 = rest;
-        let found = Addresses::new(addresses.iter().map(|octets| Ipv4Addr::from(*octets)))?;
+        let found = Addresses::new(addresses.iter().map(|octets| Ipv6Addr::from(*octets).to_canonical()))?;
         (found.as_slice().len() == addresses.len()).then_some(found)
     }
 
@@ -273,7 +273,13 @@ impl Reply {
             }
             Ok(Reply::Addresses(addresses)) => {
                 message.word(3);
-                addresses.as_slice().iter().for_each(|address| message.put(&address.octets()));
+                // IPv4 as mapped addresses.
+                for address in addresses.as_slice() {
+                    message.put(&match address {
+                        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+                        IpAddr::V6(ip) => ip.octets(),
+                    });
+                }
             }
             Ok(Reply::Card(state)) => {
                 message.word(4);

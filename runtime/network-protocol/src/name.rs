@@ -1,13 +1,13 @@
 //! Names of hosts, and their addresses.
 
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// Limit on a name in bytes.
 pub const NAME_MAX: usize = 253;
 /// Limit on a part of a name in bytes.
 const LABEL_MAX: usize = 63;
 /// Limit on the addresses of an answer.
-const ADDRESSES: usize = 8;
+pub const ADDRESSES: usize = 8;
 
 /// The name of a host: parts of letters, digits, `-` and `_`, with dots between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,14 @@ impl<'a> Name<'a> {
 /// The addresses of a host: one at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    all: [Ipv4Addr; ADDRESSES],
+    all: [IpAddr; ADDRESSES],
     len: usize,
 }
 
 impl Addresses {
     /// The first addresses of these. `None`: there is none.
-    pub fn new(from: impl IntoIterator<Item = Ipv4Addr>) -> Option<Addresses> {
-        let mut addresses = Addresses { all: [Ipv4Addr::UNSPECIFIED; ADDRESSES], len: 0 };
+    pub fn new(from: impl IntoIterator<Item = IpAddr>) -> Option<Addresses> {
+        let mut addresses = Addresses { all: [IpAddr::V4(Ipv4Addr::UNSPECIFIED); ADDRESSES], len: 0 };
         for (place, address) in addresses.all.iter_mut().zip(from) {
             *place = address;
             addresses.len += 1;
@@ -53,7 +53,7 @@ impl Addresses {
     }
 
     /// The addresses.
-    pub fn as_slice(&self) -> &[Ipv4Addr] {
+    pub fn as_slice(&self) -> &[IpAddr] {
         &self.all[..self.len]
     }
 }

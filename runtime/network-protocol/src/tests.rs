@@ -8,8 +8,8 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::{
-    Addresses, CardState, Choice, Error, Family, Information, Kind, Name, Reply, Request, canonical, decode_header,
-    encode_header, mapped, tcp_state,
+    Addresses, CardState, CardStateV6, Choice, Error, Family, Information, Kind, Name, Reply, Request, canonical,
+    decode_header, encode_header, mapped, tcp_state,
 };
 
 fn address() -> impl Strategy<Value = SocketAddr> {
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn replies_are_understood(
         transaction: u32, address in address(), value: u32, error in prop::sample::select(Error::ALL),
-        addresses in prop::collection::vec(any::<core::net::Ipv4Addr>(), 1..20),
+        addresses in prop::collection::vec(address().prop_map(|address| address.ip().to_canonical()), 1..20),
     ) {
         let addresses = Addresses::new(addresses).map(Reply::Addresses);
         let replies = [Ok(Reply::Done), Ok(Reply::Address(address)), Ok(Reply::Value(value)), Err(error)];
@@ -104,8 +104,13 @@ fn the_state_of_a_card() {
         sent: 2,
         ignored: 3,
         no_room: 4,
+        v6: CardStateV6::default(),
     };
-    for state in [state, CardState { address: None, gateway: Some(ip(9)), ..state }] {
+    let v6 = |last: u16| core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);
+    let mut more = CardStateV6 { gateway: Some(v6(9)), name_servers: [Some(v6(1)), None, Some(v6(2))], ..state.v6 };
+    more.addresses[..2].copy_from_slice(&[Some((v6(3), 64)), Some((v6(4), 128))]);
+    more.addresses[5] = Some((v6(5), 0));
+    for state in [state, CardState { address: None, gateway: Some(ip(9)), ..state }, CardState { v6: more, ..state }] {
         let reply = Ok(Reply::Card(state));
         assert_eq!(Reply::decode(Reply::encode(7, reply).as_bytes()), Some(reply));
     }

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use network_protocol::{CardState, Error, HEADER};
+use network_protocol::{CardState, Error, HEADER, is_link_local};
 use rustc_hash::FxBuildHasher;
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
@@ -16,6 +16,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cid
 use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
+use crate::ipv6::V6;
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Sent, Side};
 use crate::ports::{Ends, Id};
@@ -36,6 +37,8 @@ const DHCP_CLIENT: u16 = 68;
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of the headers of a segment: Ethernet, IPv4 and TCP.
 const SEGMENT_HEADERS: usize = 14 + 20 + 20;
+/// Bytes by which an IPv6 header is longer.
+pub(crate) const V6_MORE: usize = 20;
 
 /// Datagrams that wait for the card at most, of one socket.
 pub(crate) const SENDS: usize = 8;
@@ -101,6 +104,8 @@ pub(crate) struct Card {
     pub version: u32,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
+    /// Without it, the card has IPv4 only.
+    pub v6: Option<V6>,
     /// Determines initial sequence numbers.
     secret: [u8; 16],
     /// Sockets that have something to send, and the card has no room.
@@ -149,8 +154,10 @@ impl Card {
     }
 
     /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets.
-    fn offer(&self, choices: &Choices) -> Offer {
-        let longest = (self.link.wire.mtu() - SEGMENT_HEADERS) as u16;
+    fn offer(&self, choices: &Choices, peer: IpAddr) -> Offer {
+        let headers = SEGMENT_HEADERS + if peer.is_ipv6() { V6_MORE } else { 0 };
+        let longest = self.link.wire.mtu().saturating_sub(headers) as u16;
+        let longest = self.segment_limit(peer).map_or(longest, |limit| limit.min(longest));
         let bits = u32::BITS - choices.receive_buffer.leading_zeros();
         Offer {
             window: u16::try_from(choices.receive_buffer).unwrap_or(u16::MAX),
@@ -172,7 +179,7 @@ impl Card {
         self.time_wait.expire(now);
         if self.half_open.has(&segment) {
             if let Some((syn, our_seq, offer)) = self.half_open.acknowledged(&segment) {
-                return WithoutSocket::Opens { segment, syn, our_seq, offer };
+                return WithoutSocket::Opens { segment, syn: Box::new(syn), our_seq, offer };
             }
             if segment.control == TcpControl::Rst {
                 self.half_open.reset(&segment);
@@ -218,6 +225,7 @@ impl<W: DataSockets> Stack<W> {
             version: self.card.as_ref().map_or(0, |card| card.version.wrapping_add(1)),
             half_open: HalfOpen::default(),
             time_wait: TimeWait::default(),
+            v6: None,
             secret: secret.to_ne_bytes(),
             in_line: InLine::default(),
             asking: HashSet::default(),
@@ -269,6 +277,7 @@ impl<W: DataSockets> Stack<W> {
             sent,
             ignored,
             no_room,
+            v6: self.card_state_v6(),
         })
     }
 
@@ -277,7 +286,8 @@ impl<W: DataSockets> Stack<W> {
     pub fn set_room(&mut self, frames: usize) -> bool {
         let Some(card) = &mut self.card else { return false };
         card.link.wire.set_room(frames);
-        self.call_in()
+        let due = frames > 0 && card.v6.as_mut().is_some_and(|v6| std::mem::take(&mut v6.starved));
+        self.call_in() || due
     }
 
     /// Queues turns for the first sockets that wait for the card, one for each frame that it takes. Returns whether there
@@ -304,9 +314,9 @@ impl<W: DataSockets> Stack<W> {
         card.version = card.version.wrapping_add(1);
         let interface = &mut card.link.interface;
         interface.update_ip_addrs(|addresses| {
-            addresses.clear();
+            addresses.retain(|cidr| matches!(cidr, IpCidr::Ipv6(_)));
             if let Some(address) = address.filter(|cidr| is_usable(cidr.address().into())) {
-                // smoltcp has room for four.
+                // smoltcp has room for eight.
                 let _ = addresses.push(IpCidr::Ipv4(address));
             }
         });
@@ -368,14 +378,36 @@ impl<W: DataSockets> Stack<W> {
                 self.lose_frame();
                 return true;
             }
-            Frame::Other => {
-                // It may be the answer of a neighbour. Whoever waits for one looks.
-                let asking: Vec<Id> = card.asking.iter().copied().collect();
-                self.by_no_socket();
-                asking.into_iter().for_each(|id| self.touch_packets(id));
+            Frame::RouterAdvertisement { from, message } => {
+                self.router_advertises(*from, message.clone());
                 return true;
             }
-            Frame::Datagram { from, to, .. } if (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) => {
+            Frame::QueryV6 { group, within } => {
+                self.asked_for_groups_v6(*group, *within);
+                self.lose_frame();
+                return true;
+            }
+            Frame::Neighbor { from, target, advertises, is_like_own } => {
+                if self.neighbor_says(*from, *target, *advertises, *is_like_own) {
+                    self.by_neighbor();
+                }
+                return true;
+            }
+            Frame::EchoRequest { from, to } => {
+                if self.owns((*to).into()) && self.can_be_there((*from).into()) {
+                    self.by_no_socket();
+                } else {
+                    self.ignore_frame();
+                }
+                return true;
+            }
+            Frame::Other => {
+                self.by_neighbor();
+                return true;
+            }
+            Frame::Datagram { from, to, .. }
+                if from.is_ipv4() && (from.port(), to.port()) == (DHCP_SERVER, DHCP_CLIENT) =>
+            {
                 // The client will send to the server.
                 if !is_usable(from.ip()) {
                     self.ignore_frame();
@@ -451,7 +483,7 @@ impl<W: DataSockets> Stack<W> {
         // Without room the peer will repeat its request.
         if queue.has_room() {
             let our_seq = card.initial_number(to, from, self.now);
-            let ours = Ours { mac: card.mac, offer: card.offer(choices) };
+            let ours = Ours { mac: card.mac, offer: card.offer(choices, from.ip()) };
             let answer = card.half_open.syn(&syn, ours, our_seq, self.now);
             card.link.wire.send(answer.write());
         } else {
@@ -466,15 +498,15 @@ impl<W: DataSockets> Stack<W> {
 
     /// A segment opens a connection (half-open connections, step 3). Returns its new socket, for which the frame is.
     fn opened(&mut self, segment: &Segment, syn: &Segment, our_seq: i32, offer: Offer) -> Option<Id> {
-        let listener = self.ports.listener(segment.to.into()).and_then(|id| self.sockets.get(&id))?;
+        let listener = self.ports.listener(segment.to).and_then(|id| self.sockets.get(&id))?;
         let card = self.card.as_mut()?;
         // Another listener, with other buffers, has taken the place of the one that was asked.
-        if card.offer(&listener.choices) != offer {
+        if card.offer(&listener.choices, segment.from.ip()) != offer {
             card.half_open.remove(segment);
             return None;
         }
         // Without room in the listener's queue, the peer sends again.
-        let id = self.arrive(segment.from.into(), segment.to.into(), Side::Card)?;
+        let id = self.arrive(segment.from, segment.to, Side::Card)?;
         let (card, packets) = (self.card.as_mut()?, self.packets.get_mut(&id)?);
         packets.socket::<tcp::Socket<'static>>().set_initial_sequence_number(our_seq);
         card.link.wire.put_first(syn.write());
@@ -492,10 +524,8 @@ impl<W: DataSockets> Stack<W> {
             return;
         }
         let ends = (tcp.remote_endpoint(), tcp.local_endpoint());
-        if let (Some(card), (Some(peer), Some(here))) = (&mut self.card, ends)
-            && let (IpAddr::V4(peer_ip), IpAddr::V4(here_ip)) = (peer.addr.into(), here.addr.into())
-        {
-            let (peer, here) = (SocketAddrV4::new(peer_ip, peer.port), SocketAddrV4::new(here_ip, here.port));
+        if let (Some(card), (Some(peer), Some(here))) = (&mut self.card, ends) {
+            let [peer, here] = [peer, here].map(|end| SocketAddr::new(end.addr.into(), end.port));
             card.time_wait.add(peer, here, tcp.next_sequence_numbers(), self.now);
         }
     }
@@ -524,35 +554,52 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
+    /// smoltcp handles the card's next frame, which may be the answer of a neighbour. Whoever waits for one looks.
+    fn by_neighbor(&mut self) {
+        let asking: Vec<Id> = self.card.iter().flat_map(|card| card.asking.iter().copied()).collect();
+        self.by_no_socket();
+        asking.into_iter().for_each(|id| self.touch_packets(id));
+    }
+
+    /// Whether an address is the card's.
+    pub(crate) fn owns(&self, ip: IpAddr) -> bool {
+        let Some(card) = &self.card else { return false };
+        match ip {
+            IpAddr::V4(ip) => card.network().is_some_and(|network| network.address() == ip),
+            IpAddr::V6(ip) => card.owns_v6(ip),
+        }
+    }
+
     /// Whether a segment that came over the card has the card's address and a peer that can be there.
     fn is_for_card(&self, from: SocketAddr, to: SocketAddr) -> bool {
-        let own = |ip: IpAddr| self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address));
-        own(to.ip()) && self.can_be_there(from.ip()) && from.port() != 0
+        self.owns(to.ip()) && self.can_be_there(from.ip()) && from.port() != 0
     }
 
     /// Whether an address can be another machine's.
     pub(crate) fn can_be_there(&self, from: IpAddr) -> bool {
-        let own = self.card_network();
-        is_usable(from) && own.is_some_and(|(address, _)| from != IpAddr::V4(address))
+        let has_family = match from {
+            IpAddr::V4(_) => self.card_network().is_some(),
+            IpAddr::V6(_) => self.card.as_ref().is_some_and(|card| card.v6.is_some()),
+        };
+        is_usable(from) && has_family && !self.owns(from)
     }
 
     /// Gives a datagram of the card's next frame to its receiver, and drops the frame. Returns whether the frame is
     /// still there: nobody receives it, and its sender may be told.
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, data: std::ops::Range<usize>) -> bool {
-        let Some((address, prefix)) = self.card_network() else {
-            self.ignore_frame();
-            return false;
-        };
-        let IpAddr::V4(ip) = to.ip() else {
-            self.ignore_frame();
-            return false;
-        };
-        if ip.is_multicast() && self.can_be_there(from.ip()) {
+        if let IpAddr::V4(ip) = to.ip()
+            && ip.is_multicast()
+            && self.can_be_there(from.ip())
+        {
             self.deliver_to_group(from, (ip, to.port()), data);
             return false;
         }
-        let to_all = ip.is_broadcast() || Ipv4Cidr::new(address, prefix).broadcast() == Some(ip);
-        if !(ip == address || to_all) || !self.can_be_there(from.ip()) {
+        let network = self.card.as_ref().and_then(Card::network);
+        let to_all = match (to.ip(), network) {
+            (IpAddr::V4(ip), Some(network)) => ip.is_broadcast() || network.broadcast() == Some(ip),
+            _ => false,
+        };
+        if !(self.owns(to.ip()) || to_all) || !self.can_be_there(from.ip()) {
             self.ignore_frame();
             return false;
         }
@@ -581,11 +628,14 @@ impl<W: DataSockets> Stack<W> {
 
     /// Where packets to an address go. `None`: nowhere.
     pub(crate) fn side_of(&self, ip: IpAddr) -> Option<Side> {
-        let IpAddr::V4(v4) = ip else { return ip.is_loopback().then_some(Side::Loop) };
-        if ip.is_loopback() || self.card_network().is_some_and(|(address, _)| address == v4) {
+        if self.is_own(ip) {
             return Some(Side::Loop);
         }
-        self.card.as_ref().filter(|card| card.reaches(v4)).map(|_| Side::Card)
+        let reaches = |card: &&Card| match ip {
+            IpAddr::V4(ip) => card.reaches(ip),
+            IpAddr::V6(ip) => card.reaches_v6(ip, self.now),
+        };
+        self.card.as_ref().filter(reaches).map(|_| Side::Card)
     }
 
     /// Whether packets to an address go to all machines of a network.
@@ -597,17 +647,21 @@ impl<W: DataSockets> Stack<W> {
 
     /// The local address for traffic to `ip` if none was chosen.
     pub(crate) fn source(&self, ip: IpAddr) -> IpAddr {
-        match (self.side_of(ip), self.card_network()) {
-            (Some(Side::Card), Some((address, _))) => address.into(),
-            (Some(Side::Loop), Some((address, _))) if ip == IpAddr::V4(address) => ip,
-            (None, Some((address, _))) if ip.is_multicast() => address.into(),
+        let own = match ip {
+            IpAddr::V4(_) => self.card_network().map(|(address, _)| address.into()),
+            IpAddr::V6(ip) => self.source_v6(ip).map(IpAddr::V6),
+        };
+        match (self.side_of(ip), own) {
+            (Some(Side::Card), Some(address)) => address,
+            (Some(Side::Loop), _) if self.owns(ip) => ip,
+            (None, Some(address)) if ip.is_multicast() => address,
             _ => crate::stack::localhost(SocketAddr::new(ip, 0)).ip(),
         }
     }
 
     /// Whether an address is this machine's.
     pub(crate) fn is_own(&self, ip: IpAddr) -> bool {
-        ip.is_loopback() || self.card_network().is_some_and(|(address, _)| ip == IpAddr::V4(address))
+        ip.is_loopback() || self.owns(ip)
     }
 
     /// Gives a datagram to the smoltcp socket of a datagram socket. That only sends: datagrams that come in need none.
@@ -623,10 +677,15 @@ impl<W: DataSockets> Stack<W> {
     ) -> Result<(), Error> {
         let longest = self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS));
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
-        if data.len() > longest {
+        if data.len() > longest.saturating_sub(if to.is_ipv6() { V6_MORE } else { 0 }) {
             return Err(Error::Invalid);
         }
-        let hops = if to.ip().is_multicast() { socket.choices.group_ttl } else { socket.choices.ttl }.max(1);
+        let hops = match to.ip() {
+            IpAddr::V4(ip) if ip.is_multicast() => socket.choices.group_ttl,
+            IpAddr::V4(_) => socket.choices.ttl,
+            IpAddr::V6(_) => socket.choices.hops,
+        };
+        let hops = hops.max(1);
         if let Some(Socket { body: Body::Datagrams(datagrams), .. }) = self.sockets.get_mut(&id) {
             // Those behind it stay behind it.
             datagrams.way = None;
@@ -658,14 +717,19 @@ impl<W: DataSockets> Stack<W> {
 pub(crate) fn is_usable(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast() && !ip.is_loopback(),
-        IpAddr::V6(_) => false,
+        IpAddr::V6(ip) => {
+            // All that begins like a link-local address is one, or none.
+            let is_odd = ip.is_unicast_link_local() && !is_link_local(ip);
+            let is_v4 = ip.segments()[..5] == [0; 5];
+            !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback() && !is_odd && !is_v4
+        }
     }
 }
 
 /// What a segment of a connection without a socket means.
 enum WithoutSocket {
     /// It opens a half-open connection, whose request was `syn`.
-    Opens { segment: Segment, syn: Segment, our_seq: i32, offer: Offer },
+    Opens { segment: Segment, syn: Box<Segment>, our_seq: i32, offer: Offer },
     /// It was handled, or is dropped.
     Done,
     /// No such connection is known: smoltcp answers it with a reset.

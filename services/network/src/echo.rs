@@ -12,11 +12,11 @@ use network_protocol::{DATAGRAM_MAX, ERROR, Error, HEADER, Kind, decode_header, 
 use smoltcp::socket::icmp;
 use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet};
 
-use crate::card::SENDS;
+use crate::card::{SENDS, V6_MORE};
 use crate::packets::{Packets, Side};
 use crate::ports::Id;
 use crate::socket::{Body, Datagrams, End, Socket, WriteOutcome};
-use crate::stack::{DataSockets, Stack};
+use crate::stack::{DataSockets, Stack, shown};
 
 /// Bytes of the header of an echo request.
 pub(crate) const ECHO_HEADER: usize = 8;
@@ -35,7 +35,7 @@ impl<W: DataSockets> Stack<W> {
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         let Body::Datagrams(datagrams) = &socket.body else { return Err(Error::Invalid) };
         let to = to.or(datagrams.peer).ok_or(Error::NoDestination)?;
-        let (to, side) = self.check_target(socket, to)?;
+        let (to, side) = self.check_target(socket, shown(socket.family, to))?;
         let [request, answer] = if to.is_ipv4() { TYPES_V4 } else { TYPES_V6 };
         if !(ECHO_HEADER..=DATAGRAM_MAX).contains(&len) || message[..2] != [request, 0] {
             return Err(Error::Invalid);
@@ -65,8 +65,10 @@ impl<W: DataSockets> Stack<W> {
     /// Gives a request to the smoltcp socket of an echo socket. That only sends: answers that come in need none.
     fn send_echo_over_card(&mut self, id: Id, to: IpAddr, message: &[u8]) -> Result<(), Error> {
         let longest = self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS));
-        let hops = self.sockets.get(&id).ok_or(Error::Invalid)?.choices.ttl.max(1);
-        if message.len() > longest {
+        let choices = &self.sockets.get(&id).ok_or(Error::Invalid)?.choices;
+        let (hops, more) = if to.is_ipv6() { (choices.hops, V6_MORE) } else { (choices.ttl, 0) };
+        let hops = hops.max(1);
+        if message.len() > longest.saturating_sub(more) {
             return Err(Error::Invalid);
         }
         let packets = self.packets.entry(id).or_insert_with(|| {
@@ -99,16 +101,15 @@ impl<W: DataSockets> Stack<W> {
 
     /// Gives the answer in the card's next frame to its owner, and drops the frame.
     pub(crate) fn deliver_echo(&mut self, from: IpAddr, to: IpAddr, ident: u16, message: Range<usize>) {
-        let for_here = self.card_network().is_some_and(|(address, _)| to == IpAddr::V4(address));
-        let owner = if for_here && self.can_be_there(from) { self.echo_owner(ident, to, from) } else { None };
+        let owner = if self.owns(to) && self.can_be_there(from) { self.echo_owner(ident, to, from) } else { None };
         let Some(owner) = owner else { return self.ignore_frame() };
         if let Some(card) = &mut self.card
-            && let Some(Socket { end, .. }) = self.sockets.get_mut(&owner)
+            && let Some(Socket { end, family, .. }) = self.sockets.get_mut(&owner)
             && let Some(bytes) = card.link.wire.next().and_then(|frame| frame.get(message))
         {
             let len = HEADER + bytes.len();
             if let Some(datagram) = self.scratch.get_mut(..len) {
-                datagram[..HEADER].copy_from_slice(&encode_header(Some(SocketAddr::new(from, 0))));
+                datagram[..HEADER].copy_from_slice(&encode_header(Some(shown(*family, SocketAddr::new(from, 0)))));
                 datagram[HEADER..].copy_from_slice(bytes);
                 if end.give(datagram) != WriteOutcome::Bytes(len) {
                     card.counts.no_room += 1;
@@ -121,8 +122,7 @@ impl<W: DataSockets> Stack<W> {
     /// An echo request that left over the card did not reach `to`. Only a socket that is connected to `to` gets that
     /// error.
     pub(crate) fn echo_failed(&mut self, from: IpAddr, to: IpAddr, ident: u16, why: Error) {
-        let is_ours = self.card_network().is_some_and(|(address, _)| from == IpAddr::V4(address));
-        if is_ours
+        if self.owns(from)
             && let Some(owner) = self.echo_owner(ident, from, to)
             && let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_), .. }), end, error, .. }) =
                 self.sockets.get_mut(&owner)

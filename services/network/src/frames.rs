@@ -1,7 +1,9 @@
 //! Determines the receiver of a frame before smoltcp handles it. So a listener needs no sockets in advance, and a frame
 //! reaches its socket by a table.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod icmpv6;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use network_protocol::Error;
@@ -48,6 +50,13 @@ pub enum Frame {
         /// The receiver that is not there.
         to: SocketAddr,
     },
+    /// An echo request over IPv6.
+    EchoRequest {
+        /// Its sender.
+        from: Ipv6Addr,
+        /// Its receiver.
+        to: Ipv6Addr,
+    },
     /// An answer to an echo request, with a correct checksum.
     Echo {
         /// Its sender.
@@ -74,6 +83,31 @@ pub enum Frame {
     Query {
         /// The group.
         group: Option<Ipv4Addr>,
+        /// The time for the answer.
+        within: Duration,
+    },
+    /// A router of the network advertises itself and prefixes of addresses.
+    RouterAdvertisement {
+        /// Its link-local address.
+        from: Ipv6Addr,
+        /// Where the ICMP message is in the frame.
+        message: Range<usize>,
+    },
+    /// Another machine asks for the owner of an address, or says that it is.
+    Neighbor {
+        /// Its sender; `::` asks for an address that it wants to have itself.
+        from: Ipv6Addr,
+        /// The address.
+        target: Ipv6Addr,
+        /// It says that it is the owner.
+        advertises: bool,
+        /// It comes from this machine's hardware address, as what a switch sends back.
+        is_like_own: bool,
+    },
+    /// A router asks for members of this IPv6 group, or of all.
+    QueryV6 {
+        /// The group.
+        group: Option<Ipv6Addr>,
         /// The time for the answer.
         within: Duration,
     },
@@ -115,7 +149,12 @@ pub(crate) fn look_ethernet_by_smoltcp(frame: &[u8], mac: EthernetAddress) -> Fr
     match ethernet.ethertype() {
         EthernetProtocol::Ipv4 | EthernetProtocol::Ipv6 => match frame.get(ETHERNET..) {
             Some(packet) if !packet.is_empty() && has_correct_header(packet) => {
-                inside(packet, ETHERNET, to == mac).unwrap_or(Frame::Foreign)
+                match inside(packet, ETHERNET, to == mac) {
+                    Some(Frame::Neighbor { from, target, advertises, .. }) => {
+                        Frame::Neighbor { from, target, advertises, is_like_own: ethernet.src_addr() == mac }
+                    }
+                    seen => seen.unwrap_or(Frame::Foreign),
+                }
             }
             _ => Frame::Foreign,
         },
@@ -141,6 +180,10 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let datagram = UdpPacket::new_checked(payload).ok()?;
             let checksums = ChecksumCapabilities::default();
             UdpRepr::parse(&datagram, &source.into(), &target.into(), &checksums).ok()?;
+            // Only over IPv4 a datagram can do without a checksum.
+            if datagram.checksum() == 0 && source.is_ipv6() {
+                return None;
+            }
             let from = SocketAddr::new(source, datagram.src_port());
             let to = SocketAddr::new(target, datagram.dst_port());
             let start = offset + header + UDP;
@@ -153,7 +196,18 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
         // Routers ask the machines of their own network, all at once.
         IpProtocol::Igmp if source.is_ipv4() && target.is_multicast() && hops == 1 => query(payload),
         IpProtocol::Igmp => None,
-        _ => Some(Frame::Other),
+        _ => match (source, target) {
+            (IpAddr::V6(source), IpAddr::V6(target)) => icmpv6::look(&icmpv6::Packet {
+                source,
+                target,
+                protocol,
+                hops,
+                payload,
+                at: offset + header,
+                only_here,
+            }),
+            _ => Some(Frame::Other),
+        },
     }
 }
 

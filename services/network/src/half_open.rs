@@ -11,25 +11,29 @@
 //!    there are too many.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddrV4;
 
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, TcpControl};
 
-use crate::segments::{Options, Segment};
+use crate::segments::{Options, Segment, Short};
 
-/// Maximum number of half-open connections. With two entries in the queues of repetitions they take 3 MiB.
-pub const MOST: usize = 16_384;
+/// Maximum number of half-open connections. A record takes 76 bytes, with IPv6 as with IPv4. With the table by addresses
+/// and two entries in the queues of repetitions they take 3 MiB: the table doubles with one record more.
+pub const MOST: usize = 14_336;
 /// Times between an answer, its repetitions, and the end of the record.
 const REPEATS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 
 /// The peer, and the address here.
-type Key = (SocketAddrV4, SocketAddrV4);
+type Key = (Short, Short);
+
+/// A record's place in the order of arrival. It distinguishes a record from an earlier one with the same addresses.
+type Number = u32;
 
 /// A request, and our answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
+    key: Key,
     mac: EthernetAddress,
     seq: i32,
     our_seq: i32,
@@ -37,19 +41,17 @@ struct Record {
     scale: Option<u8>,
     selective: bool,
     offer: Offer,
-    /// Distinguishes this record in the queues from an earlier one with the same addresses.
-    number: u32,
 }
 
 /// All half-open connections.
 #[derive(Debug, Default)]
 pub struct HalfOpen {
-    records: HashMap<Key, Record>,
+    numbers: HashMap<Key, Number>,
+    /// In the order of their arrival, with gaps where a record is gone. The first one has the number `first`.
+    records: VecDeque<Option<Record>>,
+    first: Number,
     /// In the order of their times: what is to be repeated, for each repetition.
-    repeats: [VecDeque<(Instant, Key, u32)>; REPEATS.len()],
-    /// In the order of their arrival.
-    order: VecDeque<(Key, u32)>,
-    last: u32,
+    repeats: [VecDeque<(Instant, Number)>; REPEATS.len()],
 }
 
 /// What our answers say.
@@ -75,14 +77,15 @@ pub struct Offer {
 impl HalfOpen {
     /// Step 1, or 2 for a SYN that comes again. Returns the answer.
     pub fn syn(&mut self, syn: &Segment, ours: Ours, our_seq: i32, now: Instant) -> Segment {
-        let key = (syn.from, syn.to);
-        if let Some(record) = self.records.get(&key)
+        if let Some(record) = self.record(syn)
             && record.seq == syn.seq
         {
-            return answer(key, record, ours.mac);
+            return answer(record, ours.mac);
         }
-        self.last = self.last.wrapping_add(1);
+        // A request with other numbers takes the place of an earlier one.
+        self.remove(syn);
         let record = Record {
+            key: syn.ends(),
             mac: syn.macs[0],
             seq: syn.seq,
             our_seq,
@@ -90,32 +93,30 @@ impl HalfOpen {
             scale: syn.options.scale,
             selective: syn.options.selective,
             offer: ours.offer,
-            number: self.last,
         };
-        self.records.insert(key, record);
-        self.order.push_back((key, self.last));
-        self.repeats[0].push_back((now + REPEATS[0], key, self.last));
-        while self.order.len() > MOST {
-            if let Some((key, number)) = self.order.pop_front() {
-                self.forget(key, number);
-            }
+        let number = self.first.wrapping_add(self.records.len() as Number);
+        self.numbers.insert(record.key, number);
+        self.records.push_back(Some(record));
+        self.repeats[0].push_back((now + REPEATS[0], number));
+        while self.records.len() > MOST {
+            self.forget(self.first);
         }
         // Those of records that are gone are at the front.
         while self.repeats[0].len() > 2 * MOST {
             self.repeats[0].pop_front();
         }
-        answer(key, &record, ours.mac)
+        answer(&record, ours.mac)
     }
 
     /// The segment's connection is half-open.
     pub fn has(&self, segment: &Segment) -> bool {
-        self.records.contains_key(&(segment.from, segment.to))
+        self.numbers.contains_key(&segment.ends())
     }
 
     /// Step 3, first part: whether the segment acknowledges our answer. Returns the SYN of step 1, our sequence
     /// number, and what our answer said.
     pub fn acknowledged(&self, segment: &Segment) -> Option<(Segment, i32, Offer)> {
-        let record = self.records.get(&(segment.from, segment.to))?;
+        let record = self.record(segment)?;
         let follows = segment.seq == record.seq.wrapping_add(1) && segment.ack == Some(record.our_seq.wrapping_add(1));
         if !follows || matches!(segment.control, TcpControl::Rst | TcpControl::Syn) {
             return None;
@@ -137,13 +138,14 @@ impl HalfOpen {
 
     /// Step 4: the connection has a socket, or its peer has reset it.
     pub fn remove(&mut self, segment: &Segment) {
-        self.records.remove(&(segment.from, segment.to));
+        if let Some(number) = self.numbers.get(&segment.ends()).copied() {
+            self.forget(number);
+        }
     }
 
     /// Step 4, for a reset: it counts only with the next sequence number.
     pub fn reset(&mut self, segment: &Segment) {
-        let record = self.records.get(&(segment.from, segment.to));
-        if record.is_some_and(|record| segment.seq == record.seq.wrapping_add(1)) {
+        if self.record(segment).is_some_and(|record| segment.seq == record.seq.wrapping_add(1)) {
             self.remove(segment);
         }
     }
@@ -152,25 +154,19 @@ impl HalfOpen {
     pub fn due(&mut self, mac: EthernetAddress, now: Instant) -> Vec<Segment> {
         let mut answers = Vec::new();
         for stage in 0..REPEATS.len() {
-            while let Some((at, key, number)) = self.repeats[stage].front().copied()
+            while let Some((at, number)) = self.repeats[stage].front().copied()
                 && at <= now
             {
                 self.repeats[stage].pop_front();
-                let Some(record) = self.records.get(&key).filter(|record| record.number == number) else { continue };
+                let Some(record) = self.at(number) else { continue };
                 match self.repeats.get_mut(stage + 1) {
                     Some(next) => {
-                        answers.push(answer(key, record, mac));
-                        next.push_back((now + REPEATS[stage + 1], key, number));
+                        answers.push(answer(&record, mac));
+                        next.push_back((now + REPEATS[stage + 1], number));
                     }
-                    None => self.forget(key, number),
+                    None => self.forget(number),
                 }
             }
-        }
-        // What is no more is dropped from the order, too.
-        while let Some((key, number)) = self.order.front()
-            && self.records.get(key).is_none_or(|record| record.number != *number)
-        {
-            self.order.pop_front();
         }
         answers
     }
@@ -183,21 +179,39 @@ impl HalfOpen {
     /// Number of half-open connections.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.numbers.len()
     }
 
-    fn forget(&mut self, key: Key, number: u32) {
-        if self.records.get(&key).is_some_and(|record| record.number == number) {
-            self.records.remove(&key);
+    fn at(&self, number: Number) -> Option<Record> {
+        *self.records.get(number.wrapping_sub(self.first) as usize)?
+    }
+
+    /// The record of a segment's connection.
+    fn record(&self, segment: &Segment) -> Option<&Record> {
+        let number = self.numbers.get(&segment.ends())?;
+        self.records.get(number.wrapping_sub(self.first) as usize)?.as_ref()
+    }
+
+    /// A record goes, and with it the gaps at the beginning.
+    fn forget(&mut self, number: Number) {
+        if let Some(place) = self.records.get_mut(number.wrapping_sub(self.first) as usize)
+            && let Some(record) = place.take()
+        {
+            self.numbers.remove(&record.key);
+        }
+        while let Some(None) = self.records.front() {
+            self.records.pop_front();
+            self.first = self.first.wrapping_add(1);
         }
     }
 }
 
-fn answer((peer, here): Key, record: &Record, mac: EthernetAddress) -> Segment {
+fn answer(record: &Record, mac: EthernetAddress) -> Segment {
+    let (peer, here) = record.key;
     Segment {
         macs: [mac, record.mac],
-        from: here,
-        to: peer,
+        from: here.into(),
+        to: peer.into(),
         seq: record.our_seq,
         ack: Some(record.seq.wrapping_add(1)),
         control: TcpControl::Syn,
@@ -208,5 +222,22 @@ fn answer((peer, here): Key, record: &Record, mac: EthernetAddress) -> Segment {
             selective: record.selective,
         },
         len: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bound of [`MOST`] in memory: the table has a power of two of places of which seven eighths are used, with a
+    /// byte more for each, and a queue at most twice the room that it needs.
+    #[test]
+    fn records_take_three_megabytes() {
+        let places = (MOST * 8 / 7).next_power_of_two();
+        let table = places * (size_of::<(Key, Number)>() + 1);
+        let queues = MOST.next_power_of_two() * size_of::<Option<Record>>()
+            + (2 * MOST).next_power_of_two() * size_of::<(Instant, Number)>();
+        assert!(size_of::<Record>() <= 76, "{}", size_of::<Record>());
+        assert!(table + queues <= 3 << 20, "{table} + {queues}");
     }
 }

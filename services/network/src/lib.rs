@@ -17,6 +17,7 @@ pub mod groups;
 mod half_open;
 pub mod hosts;
 mod information;
+pub mod ipv6;
 mod join;
 pub mod lookup;
 mod lookup_stream;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use network_protocol::{Addresses, Error, Name};
+use network_protocol::{ADDRESSES, Addresses, Error, Name};
 use smoltcp::socket::dns::{self, GetQueryResultError, QueryHandle};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{DnsQueryType, IpAddress};
@@ -27,19 +27,77 @@ const SILENCE: Duration = Duration::from_secs(9);
 /// The number of a lookup.
 pub type LookupId = u64;
 
+/// How long the answer for one kind of addresses waits for that for the other: some name servers do not answer for IPv6.
+const OTHER: Duration = Duration::from_secs(2);
+
 /// The lookups that wait for an answer.
 #[derive(Default)]
 pub(crate) struct Lookups {
-    waiting: HashMap<LookupId, (QueryHandle, Instant)>,
+    waiting: HashMap<LookupId, Lookup>,
     /// Connections to name servers.
     pub(crate) streams: Streams,
     last: LookupId,
 }
 
 impl Lookups {
-    /// All of them, with their queries.
+    /// All queries, with their lookups.
     pub(crate) fn queries(&self) -> Vec<(LookupId, QueryHandle)> {
-        self.waiting.iter().map(|(id, (query, _))| (*id, *query)).collect()
+        let each = |(id, lookup): (&LookupId, &Lookup)| {
+            let id = *id;
+            lookup.queries.iter().map(move |(query, _)| (id, *query)).collect::<Vec<_>>()
+        };
+        self.waiting.iter().flat_map(each).collect()
+    }
+}
+
+/// The queries of a lookup, for IPv4 and perhaps for IPv6, and what they have found.
+struct Lookup {
+    queries: Vec<(QueryHandle, DnsQueryType)>,
+    since: Instant,
+    found: Vec<IpAddr>,
+    /// When the first addresses were found.
+    found_at: Option<Instant>,
+    /// A name server has answered.
+    answered: bool,
+}
+
+impl Lookup {
+    /// Takes the results that are there. Returns whether the lookup is over. `failed`: the queries whose last server gave
+    /// no valid answer.
+    fn take(&mut self, dns: &mut dns::Socket<'static>, now: Instant, failed: &[(LookupId, QueryHandle)]) -> bool {
+        let Lookup { queries, since, found, found_at, answered } = self;
+        queries.retain(|(query, kind)| match dns.get_query_result(*query) {
+            Err(GetQueryResultError::Pending) => true,
+            Err(GetQueryResultError::Failed) => {
+                *answered |= now - *since < SILENCE && !failed.iter().any(|(_, other)| other == query);
+                false
+            }
+            Ok(addresses) => {
+                // A mapped address would be one of IPv4 that the name server gives for one of IPv6.
+                let real = |ip: &IpAddr| ip.is_ipv6() == (*kind == DnsQueryType::Aaaa) && ip.to_canonical() == *ip;
+                found.extend(addresses.iter().map(|address| IpAddr::from(*address)).filter(real));
+                *answered = true;
+                found_at.get_or_insert(now);
+                false
+            }
+        });
+        if !found.is_empty() && found_at.is_some_and(|at| now - at >= OTHER) {
+            queries.drain(..).for_each(|(query, _)| dns.cancel_query(query));
+        }
+        queries.is_empty()
+    }
+
+    /// The addresses in their order: what this says of one is least for the best. Both kinds have places.
+    fn addresses(&self, rank: impl Fn(IpAddr) -> u8) -> Result<Addresses, Error> {
+        let mut found = self.found.clone();
+        found.sort_by_key(|ip| rank(*ip));
+        for v6 in [true, false] {
+            let of = |ip: &IpAddr| ip.is_ipv6() == v6;
+            let others = found.iter().filter(|ip| !of(ip)).count().min(ADDRESSES / 2);
+            let mut left = ADDRESSES - others;
+            found.retain(|ip| !of(ip) || left.checked_sub(1).map(|less| left = less).is_some());
+        }
+        Addresses::new(found).ok_or(if self.answered { Error::NoName } else { Error::NoNameServer })
     }
 }
 
@@ -47,7 +105,13 @@ impl<W: DataSockets> Stack<W> {
     /// Sets the name servers.
     pub(crate) fn set_name_servers(&mut self, servers: &[Ipv4Addr]) {
         self.name_servers = servers.iter().copied().filter(|server| is_usable((*server).into())).collect();
-        let servers: Vec<IpAddress> = self.name_servers.iter().map(|server| (*server).into()).collect();
+        self.update_name_servers();
+    }
+
+    /// Tells smoltcp the name servers. It asks three at most, those of IPv4 first.
+    pub(crate) fn update_name_servers(&mut self) {
+        let v4 = self.name_servers.iter().map(|server| IpAddress::from(*server));
+        let servers: Vec<IpAddress> = v4.chain(self.name_servers_v6().into_iter().map(IpAddress::from)).collect();
         let packets = self.packets.entry(DNS);
         let packets = packets.or_insert_with(|| Packets::new(dns::Socket::new(&[], Vec::new()), Side::Card));
         packets.socket::<dns::Socket<'static>>().update_servers(&servers);
@@ -61,27 +125,39 @@ impl<W: DataSockets> Stack<W> {
         if self.lookups.waiting.len() >= LOOKUPS {
             return Err(Error::TooMany);
         }
+        if self.name_servers.is_empty() && self.name_servers_v6().is_empty() {
+            return Err(Error::NoNameServer);
+        }
+        // Addresses that cannot be reached are of no use.
+        let v6 = self.has_far_v6().then_some(DnsQueryType::Aaaa);
         let (Some(packets), Some(card)) = (self.packets.get_mut(&DNS), &mut self.card) else {
             return Err(Error::NoNameServer);
         };
-        if self.name_servers.is_empty() {
-            return Err(Error::NoNameServer);
-        }
         let dns = packets.socket::<dns::Socket<'static>>();
-        let query = dns.start_query(card.link.interface.context(), name.as_str(), DnsQueryType::A);
-        let query = query.map_err(|_| Error::NoName)?;
+        let mut queries = Vec::new();
+        for kind in [DnsQueryType::A].into_iter().chain(v6) {
+            match dns.start_query(card.link.interface.context(), name.as_str(), kind) {
+                Ok(query) => queries.push((query, kind)),
+                Err(_) => {
+                    queries.into_iter().for_each(|(query, _)| dns.cancel_query(query));
+                    return Err(Error::NoName);
+                }
+            }
+        }
+        let lookup = Lookup { queries, since: self.now, found: Vec::new(), found_at: None, answered: false };
         self.lookups.last += 1;
-        self.lookups.waiting.insert(self.lookups.last, (query, self.now));
+        self.lookups.waiting.insert(self.lookups.last, lookup);
         self.send_packets(DNS);
         Ok(self.lookups.last)
     }
 
     /// Nobody waits for this lookup any more.
     pub fn cancel_lookup(&mut self, id: LookupId) {
-        if let Some((query, _)) = self.lookups.waiting.remove(&id)
+        if let Some(lookup) = self.lookups.waiting.remove(&id)
             && let Some(packets) = self.packets.get_mut(&DNS)
         {
-            packets.socket::<dns::Socket<'static>>().cancel_query(query);
+            let dns = packets.socket::<dns::Socket<'static>>();
+            lookup.queries.into_iter().for_each(|(query, _)| dns.cancel_query(query));
         }
         self.end_stream_of(id);
     }
@@ -93,26 +169,17 @@ impl<W: DataSockets> Stack<W> {
         }
         let Some(packets) = self.packets.get_mut(&DNS) else { return Vec::new() };
         let dns = packets.socket::<dns::Socket<'static>>();
-        let mut ended = Vec::new();
-        for (id, (query, since)) in &self.lookups.waiting {
-            let result = match dns.get_query_result(*query) {
-                Err(GetQueryResultError::Pending) => continue,
-                Err(GetQueryResultError::Failed)
-                    if self.now - *since >= SILENCE || self.lookups.streams.failed.contains(id) =>
-                {
-                    Err(Error::NoNameServer)
-                }
-                Err(GetQueryResultError::Failed) => Err(Error::NoName),
-                Ok(found) => {
-                    let v4 = found.iter().filter_map(|address| match IpAddr::from(*address) {
-                        IpAddr::V4(ip) => Some(ip),
-                        IpAddr::V6(_) => None,
-                    });
-                    Addresses::new(v4).ok_or(Error::NoName)
-                }
-            };
-            ended.push((*id, result));
-        }
+        let now = self.now;
+        let Lookups { waiting, streams, .. } = &mut self.lookups;
+        let over = |(id, lookup): (&LookupId, &mut Lookup)| lookup.take(dns, now, &streams.failed).then_some(*id);
+        let ids: Vec<LookupId> = waiting.iter_mut().filter_map(over).collect();
+        let rank = |ip| match ip {
+            IpAddr::V6(ip) if self.suits_v6(ip) => 0,
+            IpAddr::V4(_) => 1,
+            IpAddr::V6(_) => 2,
+        };
+        let ended: Vec<_> =
+            ids.iter().filter_map(|id| Some((*id, self.lookups.waiting.get(id)?.addresses(rank)))).collect();
         for (id, _) in &ended {
             self.lookups.waiting.remove(id);
             self.end_stream_of(*id);

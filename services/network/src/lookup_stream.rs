@@ -2,7 +2,7 @@
 //! that gives no valid answer in time, smoltcp's DNS socket asks the next server.
 //!
 //! Nothing that a server sends is believed before the checks of the DNS socket, which are those of an answer in a
-//! datagram. A connection, its buffers and its answer are bounded, and a lookup has one connection at a time.
+//! datagram. A connection, its buffers and its answer are bounded, and a query has one connection at a time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ const BUFFER: u32 = 4 << 10;
 /// Bytes of the length before a message.
 const LENGTH: usize = 2;
 
-/// A lookup's connection to a name server.
+/// A query's connection to a name server.
 struct Stream {
     lookup: LookupId,
     query: QueryHandle,
@@ -45,8 +45,8 @@ pub(crate) struct Streams {
     all: HashMap<Id, Stream>,
     /// When they end at last, in order. Some have ended before.
     ends: VecDeque<(Instant, Id)>,
-    /// The lookups whose last server gave no valid answer.
-    pub failed: Vec<LookupId>,
+    /// The queries whose last server gave no valid answer.
+    pub failed: Vec<(LookupId, QueryHandle)>,
 }
 
 impl Streams {
@@ -60,7 +60,12 @@ impl Streams {
         self.ends.front().map(|(at, _)| *at)
     }
 
-    /// The connection of a lookup.
+    /// Whether a query has a connection.
+    fn has_query(&self, lookup: LookupId, query: QueryHandle) -> bool {
+        self.all.values().any(|stream| (stream.lookup, stream.query) == (lookup, query))
+    }
+
+    /// A connection of a lookup.
     pub(crate) fn of(&self, lookup: LookupId) -> Option<Id> {
         self.all.iter().find(|(_, stream)| stream.lookup == lookup).map(|(id, _)| *id)
     }
@@ -84,7 +89,7 @@ impl<W: DataSockets> Stack<W> {
             let Some((server, len)) = packets.socket::<dns::Socket<'static>>().truncated(query, &mut question) else {
                 continue;
             };
-            if self.lookups.streams.of(lookup).is_some() {
+            if self.lookups.streams.has_query(lookup, query) {
                 continue;
             }
             let server = SocketAddr::new(server.into(), DNS_SERVER);
@@ -160,7 +165,7 @@ impl<W: DataSockets> Stack<W> {
     fn stream_answered(&mut self, lookup: LookupId, query: QueryHandle, answer: Option<&[u8]>) {
         if let Some(packets) = self.packets.get_mut(&DNS) {
             if packets.socket::<dns::Socket<'static>>().process_stream(query, answer) {
-                self.lookups.streams.failed.push(lookup);
+                self.lookups.streams.failed.push((lookup, query));
             }
             self.send_packets(DNS);
         }
@@ -178,10 +183,10 @@ impl<W: DataSockets> Stack<W> {
         self.ports.free(Kind::Stream, id, stream.ends.0.port());
     }
 
-    /// A lookup has ended: so do its connection, if there is one, and what is known of its servers.
+    /// A lookup has ended: so do its connections, and what is known of its servers.
     pub(crate) fn end_stream_of(&mut self, lookup: LookupId) {
-        self.lookups.streams.failed.retain(|failed| *failed != lookup);
-        if let Some(id) = self.lookups.streams.of(lookup) {
+        self.lookups.streams.failed.retain(|(failed, _)| *failed != lookup);
+        while let Some(id) = self.lookups.streams.of(lookup) {
             self.end_stream(id);
         }
     }

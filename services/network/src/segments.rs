@@ -1,15 +1,19 @@
 //! TCP segments that the stack reads and writes itself, for connections that are not smoltcp's yet or any more.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl,
-    TcpPacket, TcpRepr, TcpSeqNumber,
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, IpRepr, Ipv4Packet, Ipv4Repr,
+    Ipv6Packet, Ipv6Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
 };
 
 /// Hop limit of these segments.
 const HOPS: u8 = 64;
+
+/// An address and a port. Records of connections have them in this form: `SocketAddr` takes 12 bytes more, for a flow
+/// label and a scope.
+pub type Short = (IpAddr, u16);
 
 /// A segment without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +21,9 @@ pub struct Segment {
     /// Sender and receiver on the card's network.
     pub macs: [EthernetAddress; 2],
     /// Its sender.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// Its receiver.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// Its sequence number.
     pub seq: i32,
     /// Its acknowledgement.
@@ -46,18 +50,30 @@ pub struct Options {
 }
 
 impl Segment {
-    /// Reads a segment from a frame. `None`: it is none over IPv4, or a checksum is wrong.
+    /// Reads a segment from a frame. `None`: it is none, or a checksum is wrong.
     pub fn read(frame: &[u8]) -> Option<Segment> {
         let ethernet = EthernetFrame::new_checked(frame).ok()?;
         let checksums = ChecksumCapabilities::default();
-        let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
-        let ip = Ipv4Repr::parse(&packet, &checksums).ok()?;
-        let segment = TcpPacket::new_checked(packet.payload()).ok()?;
-        let tcp = TcpRepr::parse(&segment, &ip.src_addr.into(), &ip.dst_addr.into(), &checksums).ok()?;
+        let (ip, payload) = match ethernet.ethertype() {
+            EthernetProtocol::Ipv4 => {
+                let packet = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
+                (IpRepr::Ipv4(Ipv4Repr::parse(&packet, &checksums).ok()?), packet.payload())
+            }
+            EthernetProtocol::Ipv6 => {
+                let packet = Ipv6Packet::new_checked(ethernet.payload()).ok()?;
+                (IpRepr::Ipv6(Ipv6Repr::parse(&packet).ok()?), packet.payload())
+            }
+            _ => return None,
+        };
+        if ip.next_header() != IpProtocol::Tcp {
+            return None;
+        }
+        let segment = TcpPacket::new_checked(payload).ok()?;
+        let tcp = TcpRepr::parse(&segment, &ip.src_addr(), &ip.dst_addr(), &checksums).ok()?;
         Some(Segment {
             macs: [ethernet.src_addr(), ethernet.dst_addr()],
-            from: SocketAddrV4::new(ip.src_addr, tcp.src_port),
-            to: SocketAddrV4::new(ip.dst_addr, tcp.dst_port),
+            from: SocketAddr::new(ip.src_addr().into(), tcp.src_port),
+            to: SocketAddr::new(ip.dst_addr().into(), tcp.dst_port),
             seq: tcp.seq_number.0,
             ack: tcp.ack_number.map(|number| number.0),
             control: tcp.control,
@@ -67,10 +83,16 @@ impl Segment {
         })
     }
 
-    /// Writes the segment as a frame.
+    /// The sender and the receiver, as records have them.
+    pub fn ends(&self) -> (Short, Short) {
+        ((self.from.ip(), self.from.port()), (self.to.ip(), self.to.port()))
+    }
+
+    /// Writes the segment as a frame. Both addresses are of the same family.
     pub fn write(&self) -> Vec<u8> {
         let [from, to] = self.macs;
-        let ethernet = EthernetRepr { src_addr: from, dst_addr: to, ethertype: EthernetProtocol::Ipv4 };
+        let ethertype = if self.from.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 };
+        let ethernet = EthernetRepr { src_addr: from, dst_addr: to, ethertype };
         let tcp = TcpRepr {
             src_port: self.from.port(),
             dst_port: self.to.port(),
@@ -85,20 +107,15 @@ impl Segment {
             timestamp: None,
             payload: &[],
         };
-        let ip = Ipv4Repr {
-            src_addr: *self.from.ip(),
-            dst_addr: *self.to.ip(),
-            next_header: IpProtocol::Tcp,
-            payload_len: tcp.buffer_len(),
-            hop_limit: HOPS,
-        };
+        let (from, to) = (self.from.ip().into(), self.to.ip().into());
+        let ip = IpRepr::new(from, to, IpProtocol::Tcp, tcp.buffer_len(), HOPS);
         let checksums = ChecksumCapabilities::default();
-        let mut bytes = vec![0; ethernet.buffer_len() + ip.buffer_len() + tcp.buffer_len()];
+        let mut bytes = vec![0; ethernet.buffer_len() + ip.header_len() + tcp.buffer_len()];
         ethernet.emit(&mut EthernetFrame::new_unchecked(&mut bytes));
         let packet = &mut bytes[ethernet.buffer_len()..];
-        ip.emit(&mut Ipv4Packet::new_unchecked(&mut *packet), &checksums);
-        let mut segment = TcpPacket::new_unchecked(&mut packet[ip.buffer_len()..]);
-        tcp.emit(&mut segment, &ip.src_addr.into(), &ip.dst_addr.into(), &checksums);
+        ip.emit(&mut *packet, &checksums);
+        let mut segment = TcpPacket::new_unchecked(&mut packet[ip.header_len()..]);
+        tcp.emit(&mut segment, &from, &to, &checksums);
         bytes
     }
 }

@@ -10,11 +10,12 @@ use std::rc::Rc;
 use description::network::Rule;
 use network::card::Addressing;
 use network::hosts::Hosts;
+use network::ipv6::Plan;
 use network::lookup::{LOOKUPS, LookupId};
 use network::ports::{Id, Numbered};
 use network::rules::ProgramRule;
 use network::stack::Stack;
-use network_protocol::{Error, LONGEST, Name, Reply, Request};
+use network_protocol::{Error, Family, LONGEST, Name, Reply, Request};
 use service::{ChannelEnds, Client, Clients, End, Event, FairQueue, Ledger, Program};
 use smoltcp::time::Instant;
 use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
@@ -98,6 +99,8 @@ impl Quiet {
         *self = Quiet { is: packets <= 1, alone: 0 };
     }
 }
+/// The handles of a message.
+type Handles = [Option<Handle>; HANDLES];
 
 /// An answer, and its handle.
 type Answer = Result<(Reply, Option<Handle>), Error>;
@@ -110,11 +113,16 @@ struct Service {
     stack: Stack<Sockets>,
     card: Option<CardSession>,
     addressing: Addressing,
+    ipv6: Plan,
     hosts: Hosts,
     /// Until then, sockets wait for the card's address. `None`: they do not wait any more.
     settles: Option<MonotonicInstant>,
     /// Clients' channels with requests that wait for that.
     early: Vec<(Program, u64)>,
+    /// The same for its IPv6 addresses, and the requests that wait for them, by the channels' numbers: those for sockets of
+    /// IPv6, and for the card's state.
+    settles_v6: Option<MonotonicInstant>,
+    early_v6: Vec<(u64, u32, Request<'static>, Handles)>,
     /// There may be more frames of the card's.
     frames: bool,
     quiet: Quiet,
@@ -141,9 +149,9 @@ pub fn run() -> Result<(), String> {
     zx::cprng_draw(&mut seed);
     // With this argument, connections that need no packets use packets, too.
     let direct = !std::env::args().any(|argument| argument == "packets");
-    let (mut hosts, mut others) = (Hosts::default(), Vec::new());
+    let (mut hosts, mut ipv6, mut others) = (Hosts::default(), Plan::default(), Vec::new());
     for argument in std::env::args().skip(1).filter(|argument| argument != "packets") {
-        if !hosts.add(&argument)? {
+        if !hosts.add(&argument)? && !ipv6.take(&argument)? {
             others.push(argument);
         }
     }
@@ -154,8 +162,11 @@ pub fn run() -> Result<(), String> {
     let mut service = Service {
         settles: card.as_ref().map(|_| MonotonicInstant::after(SETTLE)),
         early: Vec::new(),
+        settles_v6: card.as_ref().filter(|_| !ipv6.off).map(|_| MonotonicInstant::after(SETTLE)),
+        early_v6: Vec::new(),
         card,
         addressing,
+        ipv6,
         hosts,
         frames: false,
         quiet: Quiet::default(),
@@ -216,7 +227,7 @@ impl Service {
             deadline = self.move_frames();
             self.settle();
             self.tell_lookups();
-            if let Some(at) = self.settles {
+            for at in [self.settles, self.settles_v6].into_iter().flatten() {
                 deadline = deadline.min(at);
             }
             if !self.fair_queue.is_empty() || self.frames {
@@ -264,6 +275,19 @@ impl Service {
                 self.fair_queue.push(program, Step::Message(number));
             }
         }
+        let has_v6 = self.stack.wire().is_some() && self.stack.ipv6_is_settled();
+        if self.settles_v6.is_some_and(|at| has_v6 || at <= MonotonicInstant::now()) {
+            self.settles_v6 = None;
+            for (number, transaction, request, handles) in std::mem::take(&mut self.early_v6) {
+                let Some(control) = self.controls.remove(&number) else { continue };
+                let answer = self.answer(&control, request, handles);
+                let told = self.reply(number, &control, transaction, answer);
+                self.controls.insert(number, control);
+                if told.is_err() {
+                    self.cut(number);
+                }
+            }
+        }
     }
 
     /// A packet of the service's own.
@@ -273,6 +297,7 @@ impl Service {
             (card_session::CHANNEL, Some(card)) => {
                 if let News::Card(info) = card.message(now()) {
                     self.stack.attach(info.mac, info.max_frame_length as usize, &self.addressing);
+                    self.stack.enable_ipv6(&self.ipv6);
                     self.frames = true;
                 }
             }
@@ -410,7 +435,21 @@ impl Service {
                 Err(error) => control.end.write(Reply::encode(transaction, Err(error)).as_bytes(), []),
             };
         }
+        let waits = match request {
+            Some(Request::Open(Family::V6, kind)) => Some(Request::Open(Family::V6, kind)),
+            Some(Request::Card) => Some(Request::Card),
+            _ => None,
+        };
+        if let (ChannelRole::Client, Some(request), Some(_)) = (control.holder, waits, self.settles_v6) {
+            // The channel is watched again when this is answered.
+            self.early_v6.push((number, transaction, request, handles));
+            return Ok(());
+        }
         let answer = request.ok_or(Error::Malformed).and_then(|request| self.answer(control, request, handles));
+        self.reply(number, control, transaction, answer)
+    }
+
+    fn reply(&self, number: u64, control: &Control, transaction: u32, answer: Answer) -> Result<(), Status> {
         let (reply, handle) = match answer {
             Ok((reply, handle)) => (Ok(reply), handle),
             Err(error) => (Err(error), None),
@@ -444,7 +483,7 @@ impl Service {
         }
     }
 
-    fn answer(&mut self, control: &Control, request: Request<'_>, handles: [Option<Handle>; HANDLES]) -> Answer {
+    fn answer(&mut self, control: &Control, request: Request<'_>, handles: Handles) -> Answer {
         let (program, rule) = (control.program, control.rule.clone());
         match (control.holder, request, handles) {
             (ChannelRole::Client, Request::Open(family, kind), [Some(control), Some(ours), Some(theirs)]) => {

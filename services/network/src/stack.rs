@@ -6,10 +6,10 @@
 //! Sockets with events take turns, one of each program after the other.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use chacha20::ChaCha20Rng;
-use network_protocol::{Error, Family, INCOMING, Kind, Reply, Request};
+use network_protocol::{CARD, Error, Family, INCOMING, Kind, Reply, Request, is_link_local};
 use rand_core::{Rng, SeedableRng};
 use service::{FairQueue, Ledger, Program};
 use smoltcp::iface::{Config, Interface, SocketSet};
@@ -344,6 +344,8 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn check_family(socket: &Socket<W::End>, address: SocketAddr) -> Result<(), Error> {
         match (socket.family, address) {
             (Family::V4, SocketAddr::V6(_)) | (Family::V6, SocketAddr::V4(_)) => Err(Error::WrongFamily),
+            // Only the card has such addresses, and who names one says so, as on Linux.
+            (_, SocketAddr::V6(to)) if is_link_local(*to.ip()) && to.scope_id() != CARD => Err(Error::Invalid),
             _ => Ok(()),
         }
     }
@@ -489,6 +491,7 @@ impl<W: DataSockets> Stack<W> {
             card.repeat_answers(self.now);
         }
         self.report_groups();
+        self.tend_ipv6();
         let mut steps = STEPS;
         while self.round(&mut steps) {
             if steps == 0 {
@@ -506,6 +509,7 @@ impl<W: DataSockets> Stack<W> {
             .chain(answers)
             .chain(self.groups.deadline())
             .chain(self.lookups.streams.deadline())
+            .chain(self.ipv6_deadline())
             .min()
     }
 
@@ -548,6 +552,10 @@ impl<W: DataSockets> Stack<W> {
                 | Frame::Echo { .. }
                 | Frame::NoEcho { .. }
                 | Frame::Query { .. }
+                | Frame::RouterAdvertisement { .. }
+                | Frame::Neighbor { .. }
+                | Frame::QueryV6 { .. }
+                | Frame::EchoRequest { .. }
                 | Frame::Other
                 | Frame::Foreign => None,
             };
@@ -680,6 +688,9 @@ pub(crate) fn shown(family: Family, address: SocketAddr) -> SocketAddr {
     match family {
         Family::V4 => address,
         Family::V6 if address.ip().is_unspecified() => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port()),
-        Family::V6 => network_protocol::mapped(address),
+        Family::V6 => match network_protocol::mapped(address) {
+            SocketAddr::V6(to) if is_link_local(*to.ip()) => SocketAddrV6::new(*to.ip(), to.port(), 0, CARD).into(),
+            other => other,
+        },
     }
 }

@@ -28,10 +28,10 @@ enum Place {
 }
 
 impl<W: DataSockets> Stack<W> {
-    fn make_tcp(choices: &Choices, peer: SocketAddr, side: Side) -> tcp::Socket<'static> {
+    fn make_tcp(&self, choices: &Choices, peer: SocketAddr, side: Side) -> tcp::Socket<'static> {
         let buffer = |len: u32| SocketBuffer::new(vec![0; len as usize]);
         let mut tcp = tcp::Socket::new(buffer(choices.receive_buffer), buffer(choices.send_buffer));
-        tcp.set_max_segment_size(choices.max_segment);
+        tcp.set_max_segment_size(self.segment_limit(choices, peer, side));
         if side == Side::Loop {
             // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
             tcp.set_ack_delay(None);
@@ -118,14 +118,12 @@ impl<W: DataSockets> Stack<W> {
         to: SocketAddr,
         side: Side,
     ) -> Result<tcp::Socket<'static>, Error> {
-        let mut tcp = Self::make_tcp(choices, to, side);
+        let mut tcp = self.make_tcp(choices, to, side);
         let interface = match (side, &mut self.card) {
             (Side::Loop, _) => &mut self.local.interface,
             (Side::Card, Some(card)) => {
                 tcp.set_initial_sequence_number(card.initial_number(local, to, self.now));
-                if let (SocketAddr::V4(local), SocketAddr::V4(to)) = (local, to) {
-                    card.time_wait.remove(to, local);
-                }
+                card.time_wait.remove(to, local);
                 &mut card.link.interface
             }
             (Side::Card, None) => return Err(Error::Unreachable),
@@ -283,7 +281,7 @@ impl<W: DataSockets> Stack<W> {
             self.give_back(charged);
             return None;
         };
-        let mut tcp = Self::make_tcp(&choices, from, side);
+        let mut tcp = self.make_tcp(&choices, from, side);
         let listens = tcp.listen(IpListenEndpoint::from(endpoint(to)));
         self.add_connection(id, tcp, side, charged);
         if listens.is_err() {

@@ -6,13 +6,14 @@ mod dhcp;
 mod echo;
 mod forged;
 mod groups;
-mod losses;
+mod ipv6;
 mod lookup_stream;
+mod losses;
 mod machine;
 mod options;
 mod patterns;
-mod shortcuts;
 mod rules;
+mod shortcuts;
 
 use std::net::SocketAddr;
 

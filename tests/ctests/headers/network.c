@@ -149,7 +149,8 @@ TEST(interfaces_of_the_card)
 		CHECK_INT(if_nametoindex("net0"), 2);
 		CHECK_STR(if_indextoname(2, name), "net0");
 		interfaces("net0", text, sizeof text);
-		CHECK_STR(text, "10.0.2.15/255.255.255.0 10.0.2.255,");
+		CHECK_STR(text, "10.0.2.15/255.255.255.0 10.0.2.255,fe80::5054:ff:fe12:3456/ffff:ffff:ffff:ffff:: none,"
+				"fec0::5054:ff:fe12:3456/ffff:ffff:ffff:ffff:: none,");
 		printf("there is a card\n");
 	}
 	if_freenameindex(list);

@@ -6,6 +6,8 @@
 //! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
 //! - `killed`: how often it has done so;
 //! - `look-up NAME`: the host's addresses;
+//! - `fetch ADDRESS N`: as a client it asks the server at this address for N bytes and sends it as many;
+//! - `datagrams PORT`: from then on it sends back what datagrams it gets at this port, over IPv6 and IPv4;
 //! - `group IP`: it joins this multicast group, says something there, and tells who answers what;
 //! - `exit N`: it ends.
 #![forbid(unsafe_code)]
@@ -13,7 +15,7 @@
 mod rules;
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -46,6 +48,15 @@ fn serve(stream: TcpStream) -> io::Result<()> {
             }
             Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
             Some("look-up") => writeln!(to, "{}", look_up(line["look-up".len()..].trim()))?,
+            Some("fetch") => {
+                let fetched = fetch(words.get(1).copied().unwrap_or_default(), number(2));
+                writeln!(to, "{}", fetched.unwrap_or_else(|error| error.to_string()))?;
+            }
+            Some("datagrams") => {
+                let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, number(1) as u16))?;
+                thread::spawn(move || send_back(&socket));
+                writeln!(to, "waiting")?;
+            }
             Some("group") => {
                 let said = words.get(1).map_or_else(|| Err(io::ErrorKind::InvalidInput.into()), |ip| group(ip));
                 writeln!(to, "{}", said.unwrap_or_else(|error| error.to_string()))?;
@@ -126,8 +137,16 @@ fn kill(name: &str, times: usize, pause: usize) {
 #[cfg(not(target_os = "fuchsia"))]
 fn kill(_name: &str, _times: usize, _pause: usize) {}
 
-/// Asks a server for bytes, and sends it some.
-fn fetch(address: &str, len: usize) -> io::Result<()> {
+/// Sends datagrams back to their senders.
+fn send_back(socket: &UdpSocket) {
+    let mut buffer = [0; 2048];
+    while let Ok((count, from)) = socket.recv_from(&mut buffer) {
+        let _ = socket.send_to(&buffer[..count], from);
+    }
+}
+
+/// Asks a server for bytes, and sends it some. Returns the sums of both.
+fn fetch(address: &str, len: usize) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     writeln!(stream, "source {len}")?;
     let got = digest(&mut stream, len)?;
@@ -135,17 +154,18 @@ fn fetch(address: &str, len: usize) -> io::Result<()> {
     bytes(len).try_for_each(|part| stream.write_all(&part))?;
     let mut said = String::new();
     BufReader::new(&stream).read_line(&mut said)?;
-    println!("{} {got} {}", stream.peer_addr()?, said.trim());
-    Ok(())
+    Ok(format!("{} {got} {}", stream.peer_addr()?, said.trim()))
 }
 
 /// Sends datagrams, and prints what comes back.
 fn datagrams(address: &str, count: usize) -> io::Result<()> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    // An IPv6 header is longer.
+    let (any, longest) = if address.starts_with('[') { ("[::]:0", 1452) } else { ("0.0.0.0:0", 1472) };
+    let socket = UdpSocket::bind(any)?;
     socket.connect(address)?;
     let mut buffer = [0; 2048];
     for number in 0..count {
-        let sent = vec![number as u8; 1 + number * 1471 / count.max(2)];
+        let sent = vec![number as u8; 1 + number * (longest - 1) / count.max(2)];
         socket.send(&sent)?;
         let received = socket.recv(&mut buffer)?;
         if buffer[..received] != sent {
@@ -173,7 +193,10 @@ fn main() -> io::Result<()> {
             }
             Ok(())
         }
-        ["fetch", address, len] => fetch(address, len.parse().map_err(io::Error::other)?),
+        ["fetch", address, len] => {
+            println!("{}", fetch(address, len.parse().map_err(io::Error::other)?)?);
+            Ok(())
+        }
         ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
         ["rules", server] => rules::all(server),
         ["one", server] => {

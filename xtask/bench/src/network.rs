@@ -91,7 +91,8 @@ impl Behind {
             })?)
         })?;
         let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
-        let network = Network { model: Model::default(), netdev, capture: capture.map(Path::to_path_buf) };
+        let capture = capture.map(Path::to_path_buf);
+        let network = Network { model: Model::default(), netdev, mac: None, capture };
         Ok(Behind { network, port, _user: UserNetwork::start(&far, "")?, _folder: folder })
     }
 }

@@ -45,6 +45,8 @@ pub struct Network {
     pub netdev: String,
     /// Which card it is.
     pub model: Model,
+    /// Its hardware address, if it is not QEMU's usual one.
+    pub mac: Option<String>,
     /// A file for all frames, in the format of tcpdump.
     pub capture: Option<PathBuf>,
 }

@@ -118,7 +118,8 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
         check_disk("--disk", disk, read_only)?;
     }
     if let Some(Net::Card { netdev, model }) = &args.net {
-        devices.network = Some(Network { netdev: netdev.clone(), model: *model, capture: args.pcap.clone() });
+        let (netdev, capture) = (netdev.clone(), args.pcap.clone());
+        devices.network = Some(Network { netdev, model: *model, mac: None, capture });
     }
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");

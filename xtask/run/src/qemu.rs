@@ -251,7 +251,8 @@ impl Machine<'_> {
                 Model::E1000e => "",
             };
             let model = network.model.name();
-            command.arg("-device").arg(format!("{model},netdev=net,romfile={options}"));
+            let mac = network.mac.as_ref().map(|mac| format!(",mac={mac}")).unwrap_or_default();
+            command.arg("-device").arg(format!("{model},netdev=net,romfile={options}{mac}"));
             if network.capture.is_some() {
                 command.args(["-object", "filter-dump,id=capture,netdev=net,file=capture.pcap"]);
             }

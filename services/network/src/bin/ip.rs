@@ -1,6 +1,8 @@
 //! Prints the network's interfaces: their addresses, the router, the name servers, and numbers of frames.
 #![forbid(unsafe_code)]
 
+use std::net::IpAddr;
+
 use network_protocol::CardState;
 
 /// The lines about a card.
@@ -11,10 +13,18 @@ fn lines(card: &CardState) -> Vec<String> {
         None => "no address yet".to_owned(),
     };
     let mut lines = vec![format!("net0  {address}, hardware address {}, MTU {}", mac.join(":"), card.mtu)];
-    if let Some(gateway) = card.gateway {
-        lines.push(format!("      gateway {gateway}"));
+    let v6: Vec<String> = card.v6.addresses.iter().flatten().map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
+    if !v6.is_empty() {
+        lines.push(format!("      {}", v6.join(", ")));
     }
-    let servers: Vec<String> = card.name_servers.iter().flatten().map(ToString::to_string).collect();
+    let v4 = card.gateway.map(IpAddr::from);
+    let gateways: Vec<String> =
+        v4.into_iter().chain(card.v6.gateway.map(IpAddr::from)).map(|ip| ip.to_string()).collect();
+    if !gateways.is_empty() {
+        lines.push(format!("      gateway {}", gateways.join(", ")));
+    }
+    let v6 = card.v6.name_servers.iter().flatten().map(ToString::to_string);
+    let servers: Vec<String> = card.name_servers.iter().flatten().map(ToString::to_string).chain(v6).collect();
     if !servers.is_empty() {
         lines.push(format!("      name servers {}", servers.join(", ")));
     }
@@ -60,6 +70,8 @@ fn main() -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use network_protocol::CardStateV6;
+
     use super::{CardState, lines};
 
     #[test]
@@ -75,11 +87,21 @@ mod tests {
             sent: 6,
             ignored: 7,
             no_room: 8,
+            v6: CardStateV6::default(),
         };
         assert_eq!(
             lines(&card).join("\n"),
             "net0  192.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      gateway 192.0.2.2\n      \
              name servers 192.0.2.3, 192.0.2.4\n      frames: 5 received, 6 sent, 7 ignored; 8 without room"
+        );
+        let v6 = |text: &str| text.parse().unwrap();
+        let mut card = card;
+        card.v6.addresses[..2].copy_from_slice(&[Some((v6("fe80::1"), 64)), Some((v6("2001:db8::5"), 64))]);
+        (card.v6.gateway, card.v6.name_servers[0]) = (Some(v6("fe80::2")), Some(v6("2001:db8::3")));
+        assert_eq!(
+            lines(&card)[1..4].join("\n"),
+            "      fe80::1/64, 2001:db8::5/64\n      gateway 192.0.2.2, fe80::2\n      \
+             name servers 192.0.2.3, 192.0.2.4, 2001:db8::3"
         );
     }
 }

@@ -135,7 +135,7 @@ fn answer(message: &[u8], size: usize) -> Option<(u16, bool)> {
 #[cfg(target_os = "fuchsia")]
 mod here {
     use std::collections::HashMap;
-    use std::net::{IpAddr, SocketAddr};
+    use std::net::SocketAddr;
     use std::time::{Duration, Instant};
 
     use network_protocol::{
@@ -167,6 +167,7 @@ mod here {
             Error::HostUnreachable => "Destination Host Unreachable",
             Error::Denied => "Permission denied: a broadcast address, or a rule of the system forbids it",
             Error::TooMany => "Too many sockets",
+            Error::Invalid => "Invalid argument (a link-local address comes with its interface: fe80::1%net0)",
             _ => "The network service refuses",
         }
     }
@@ -178,7 +179,7 @@ mod here {
     }
 
     impl Echoes {
-        fn open(to: IpAddr) -> Result<Echoes, String> {
+        fn open(to: SocketAddr) -> Result<Echoes, String> {
             let step = |status: Status| format!("the network service: {status}");
             let service = zx::startup::connect(SERVICE).map_err(step)?;
             let (control, theirs) = Channel::create().map_err(step)?;
@@ -187,7 +188,7 @@ mod here {
             let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
             let handles = [theirs.into_handle(), far.into_handle(), again];
             call(&service, Request::Open(family, Kind::Echo), handles)?;
-            call(&control, Request::Connect { to: SocketAddr::new(to, 0), wait: true }, [])?;
+            call(&control, Request::Connect { to, wait: true }, [])?;
             Ok(Echoes { control, data })
         }
 
@@ -210,8 +211,9 @@ mod here {
     }
 
     /// Sends the requests and prints the answers.
-    pub fn run(options: &Options, to: IpAddr) -> Result<Statistics, String> {
+    pub fn run(options: &Options, to: SocketAddr) -> Result<Statistics, String> {
         let echoes = Echoes::open(to)?;
+        let to = to.ip();
         let begin = Instant::now();
         let mut statistics = Statistics::default();
         // Not more than there are sequence numbers.
@@ -273,11 +275,11 @@ mod here {
 
 #[cfg(not(target_os = "fuchsia"))]
 mod here {
-    use std::net::IpAddr;
+    use std::net::SocketAddr;
 
     use super::{Options, Statistics};
 
-    pub fn run(_: &Options, _: IpAddr) -> Result<Statistics, String> {
+    pub fn run(_: &Options, _: SocketAddr) -> Result<Statistics, String> {
         Err("this is a program of a Hafnon system".to_owned())
     }
 }
@@ -285,9 +287,9 @@ mod here {
 fn ping(options: &Options) -> Result<bool, String> {
     let found = (options.host.as_str(), 0).to_socket_addrs();
     let to = found.map_err(|error| format!("{}: {error}", options.host))?.next();
-    let to = to.ok_or_else(|| format!("{}: no address", options.host))?.ip();
+    let to = to.ok_or_else(|| format!("{}: no address", options.host))?;
     let whole = options.size + HEADER + IP_HEADERS[usize::from(to.is_ipv6())];
-    println!("PING {} ({to}) {}({whole}) bytes of data.", options.host, options.size);
+    println!("PING {} ({}) {}({whole}) bytes of data.", options.host, to.ip(), options.size);
     Ok(here::run(options, to)?.received > 0)
 }
 

@@ -170,8 +170,8 @@ pub fn bring(machine: &mut Machine, frame: &[u8]) {
 pub fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpControl) -> Segment {
     Segment {
         macs: [EthernetAddress(mac(9)), EthernetAddress(mac(1))],
-        from,
-        to: SocketAddrV4::new(ip(1), PORT),
+        from: from.into(),
+        to: SocketAddrV4::new(ip(1), PORT).into(),
         seq,
         ack,
         control,
@@ -268,7 +268,7 @@ fn a_connection_ends_and_late_segments_are_answered() {
     ethernet.pass(Duration::from_secs(1));
     assert!(ethernet.machines.iter().all(rests));
     let end = |frame: &Vec<u8>| {
-        Segment::read(frame).is_some_and(|segment| segment.control == TcpControl::Fin && *segment.from.ip() == ip(2))
+        Segment::read(frame).is_some_and(|segment| segment.control == TcpControl::Fin && segment.from.ip() == ip(2))
     };
     let end = ethernet.frames.iter().rfind(|frame| end(frame)).unwrap().clone();
     let sent = Segment::read(&end).unwrap();
@@ -375,7 +375,7 @@ fn segments_with_impossible_addresses() {
     let syn = |from: Ipv4Addr, to: Ipv4Addr, to_mac: u8| {
         let syn = segment(SocketAddrV4::new(from, 1000), 5, None, TcpControl::Syn);
         let macs = [syn.macs[0], EthernetAddress(mac(to_mac))];
-        Segment { macs, to: SocketAddrV4::new(to, PORT), ..syn }.write()
+        Segment { macs, to: SocketAddrV4::new(to, PORT).into(), ..syn }.write()
     };
     assert_eq!(ethernet.put(syn(ip(7), ip(1), 1)).len(), 1);
     let loopback = Ipv4Addr::LOCALHOST;
@@ -617,7 +617,7 @@ impl NameServer {
 #[test]
 fn names_are_looked_up() {
     let mut server = NameServer::new();
-    let found = |ips: &[Ipv4Addr]| Some(Ok(Addresses::new(ips.iter().copied()).unwrap()));
+    let found = |ips: &[Ipv4Addr]| Some(Ok(Addresses::new(ips.iter().map(|ip| (*ip).into())).unwrap()));
     let (query, from) = server.query("host.example");
     let good = answer(&query, 0, &[(A, &[192, 0, 2, 33]), (A, &[192, 0, 2, 34])]);
     assert_eq!(server.say(from, &good), found(&[ip(33), ip(34)]));

@@ -1,6 +1,6 @@
 //! Truncated answers of name servers, which are asked again over TCP.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use network_protocol::{Addresses, Error, Family, Kind, Request};
 use smoltcp::time::Duration;
@@ -13,7 +13,7 @@ use crate::ports::Id;
 type Outcome = Option<Result<Addresses, Error>>;
 
 fn found(ips: &[Ipv4Addr]) -> Outcome {
-    Some(Ok(Addresses::new(ips.iter().copied()).unwrap()))
+    Some(Ok(Addresses::new(ips.iter().map(|ip| IpAddr::V4(*ip))).unwrap()))
 }
 
 /// The answer with the flag that it is not all.

@@ -6,6 +6,9 @@ const HEADERS: usize = ETHERNET + IP + UDP;
 /// Number of TCP in IPv4's header.
 const TCP_NUMBER: u8 = 6;
 
+/// The type of questions for IPv6 addresses.
+const AAAA: u8 = 28;
+
 /// The first bytes of the hardware addresses of multicast groups, the first byte of such groups' addresses, and the last
 /// byte of a member's addresses.
 const GROUPS: [u8; 3] = [1, 0, 0x5e];
@@ -97,8 +100,12 @@ pub fn name_server_says(segment: &[u8]) -> Option<Vec<Vec<u8>>> {
                 return Some(vec![says(ack, RST | ACK, &[])?]);
             }
             let mut answer = query.to_vec();
-            (answer[2], answer[3], answer[7]) = (0x81, 0x80, 1);
-            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 98]);
+            (answer[2], answer[3]) = (0x81, 0x80);
+            // It has no address of IPv6.
+            if !query.ends_with(&[0, AAAA, 0, 1]) {
+                answer[7] = 1;
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 98]);
+            }
             let answer = [&(answer.len() as u16).to_be_bytes()[..], &answer].concat();
             let (first, second) = answer.split_at(1);
             Some(vec![says(ack, ACK, first)?, says(ack.wrapping_add(1), ACK, second)?])
@@ -126,12 +133,17 @@ fn label(query: &[u8]) -> Vec<u8> {
     query.get(13..13 + len).unwrap_or_default().to_ascii_lowercase()
 }
 
-/// The answers to a question: two that are forged, then the right one. The host `host` has an alias with the address
-/// 10.0.2.99, and the name of any other host does not exist. The host `silent` gets no answer. The answers for `long` and
-/// for `reset` are truncated.
+/// The answers to a question: two that are forged, then the right one. The host `host` has an alias with the addresses
+/// 10.0.2.99 and fec0::99, `far` the addresses 10.0.2.98 and 2001:db8::98, and the name of any other host does not exist.
+/// The host `silent` gets no answer. The answers for `long` and for `reset` are truncated.
 pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
     let query = &question[HEADERS..];
     let label = label(query);
+    let is_v6 = query.ends_with(&[0, AAAA, 0, 1]);
+    let address = |network: [u8; 4], last: [u8; 2]| match is_v6 {
+        true => [&[0, AAAA, 0, 1, 0, 0, 0, 9, 0, 16][..], &network, &[0; 10], &[0, last[0]]].concat(),
+        false => vec![0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, last[1]],
+    };
     let mut right = query.to_vec();
     (right[2], right[3]) = (0x81, 0x80);
     match label.as_slice() {
@@ -142,7 +154,12 @@ pub fn answers(question: &[u8]) -> Vec<Vec<u8>> {
             right.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 9, 0, 7]);
             right.extend(b"\x05alias\x00");
             right.extend((0xc000 | alias).to_be_bytes());
-            right.extend([0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 10, 0, 2, 99]);
+            right.extend(address([0xfe, 0xc0, 0, 0], [0x99, 99]));
+        }
+        b"far" => {
+            right[7] = 1;
+            right.extend([0xc0, 12]);
+            right.extend(address([0x20, 0x01, 0x0d, 0xb8], [0x98, 98]));
         }
         b"silent" => return Vec::new(),
         b"long" | b"reset" => {

@@ -25,6 +25,8 @@ pub enum Back {
     User,
     /// The same, behind a wire with faults.
     Wire(Faults),
+    /// The same, behind a switch that has a port for another machine: this socket.
+    Beside(PathBuf),
 }
 
 /// A machine that serves at a port of the host's.
@@ -44,7 +46,7 @@ pub fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a
 
 /// A card with this behind it.
 pub fn network(model: Model, netdev: String, capture: Option<PathBuf>) -> Network {
-    Network { netdev, model, capture }
+    Network { netdev, model, mac: None, capture }
 }
 
 /// The digest of a transfer's bytes.
@@ -82,21 +84,26 @@ impl Machine {
         back: Back,
         act: impl FnOnce(&Machine) -> Result<()>,
     ) -> Result<(String, String)> {
-        let mut capture = capture(context, &["serve", "0.0.0.0:7"])?;
+        let mut capture = capture(context, &["serve", "[::]:7"])?;
         let folder = qemu::runtime_folder()?;
         let frames = folder.path().join("frames.pcap");
         let port = free_port()?;
         let forward = format!("hostfwd=tcp:127.0.0.1:{port}-:7");
+        let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
+        let at = |socket: &Path| format!("stream,server=off,addr.type=unix,addr.path={}", socket.display());
         let _network = match back {
             Back::User => {
                 capture.devices.network = Some(network(model, format!("user,{forward}"), Some(frames.clone())));
                 None
             }
             Back::Wire(faults) => {
-                let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
                 wire::start(&near, &far, faults)?;
-                let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
-                capture.devices.network = Some(network(model, netdev, Some(frames.clone())));
+                capture.devices.network = Some(network(model, at(&near), Some(frames.clone())));
+                Some(UserNetwork::start(&far, &format!(",{forward}"))?)
+            }
+            Back::Beside(other) => {
+                wire::switch(&[&near, &far, &other])?;
+                capture.devices.network = Some(network(model, at(&near), Some(frames.clone())));
                 Some(UserNetwork::start(&far, &format!(",{forward}"))?)
             }
         };

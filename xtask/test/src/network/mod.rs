@@ -5,6 +5,7 @@
 
 mod example;
 mod frames;
+mod ipv6;
 mod machine;
 mod rules;
 mod tools;
@@ -54,6 +55,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.fetch", tools::fetch),
         Test::one("network.nc", tools::nc),
         Test::one("example.http-server", example::http_server),
+        Test::one("network.ipv6", ipv6::user_network),
+        Test::one("network.ipv6-two-machines", ipv6::two_machines),
     ]
 }
 
@@ -107,8 +110,10 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, Path::new("ip"));
     let lo = "lo    127.0.0.1/8, ::1/128, MTU 65535\n";
     expect("without a card", &super::drivers::output(&capture, 0)?.0.as_str(), &lo)?;
-    let card = "net0  10.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      gateway 10.0.2.2\n      \
-                name servers 10.0.2.3\n      frames: ";
+    // QEMU names an IPv6 name server if the host has one.
+    let card = "net0  10.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500\n      \
+                fe80::5054:ff:fe12:3456/64, fec0::5054:ff:fe12:3456/64\n      gateway 10.0.2.2, fe80::2\n      \
+                name servers 10.0.2.3";
     for model in Model::ALL {
         capture.devices.network = Some(machine::network(model, "user".into(), None));
         let (stdout, _) = super::drivers::output(&capture, 0)?;
@@ -180,32 +185,36 @@ fn static_names(context: &Context<'_>) -> Result<()> {
     expect_part("another name", &run("example", 2)?.1, "Try again")
 }
 
+/// Serves one client: sends it bytes and takes some, and tells both sums. Returns that of what it took.
+fn serve_one(listener: &TcpListener, len: usize) -> Result<String> {
+    let (stream, _) = listener.accept()?;
+    let mut from = BufReader::new(stream.try_clone()?);
+    let mut to = stream;
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    expect("the first line", &line.trim(), &format!("source {len}").as_str())?;
+    network_tests::bytes(len).try_for_each(|part| to.write_all(&part))?;
+    line.clear();
+    from.read_line(&mut line)?;
+    expect("the second line", &line.trim(), &format!("sink {len}").as_str())?;
+    let got = network_tests::digest(&mut from, len)?;
+    writeln!(to, "{got}")?;
+    Ok(got)
+}
+
 fn system_to_host(context: &Context<'_>) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
     let port = listener.local_addr()?.port();
-    let served = Watcher::none().start("server", move || -> Result<String> {
-        let (stream, _) = listener.accept()?;
-        let mut from = BufReader::new(stream.try_clone()?);
-        let mut to = stream;
-        let mut line = String::new();
-        from.read_line(&mut line)?;
-        expect("the first line", &line.trim(), &format!("source {LEN}").as_str())?;
-        network_tests::bytes(LEN).try_for_each(|part| to.write_all(&part))?;
-        line.clear();
-        from.read_line(&mut line)?;
-        expect("the second line", &line.trim(), &format!("sink {LEN}").as_str())?;
-        let got = network_tests::digest(&mut from, LEN)?;
-        writeln!(to, "{got}")?;
-        Ok(got)
-    })?;
+    let served = Watcher::none().start("server", move || serve_one(&listener, LEN))?;
     let stdout = client(context, &["fetch", &format!("10.0.2.2:{port}"), &LEN.to_string()])?;
     let sum = digest_of(LEN)?;
     expect("standard output", &stdout.as_str(), &format!("10.0.2.2:{port} {sum} {sum}\n").as_str())?;
     expect("the bytes from the machine", &served.join()??, &sum)
 }
 
-fn datagrams(context: &Context<'_>) -> Result<()> {
-    let socket = UdpSocket::bind("127.0.0.1:0").context("cannot bind on the host")?;
+/// Sends datagrams back, from a port of the host's that it returns.
+fn send_back(at: &str) -> Result<u16> {
+    let socket = UdpSocket::bind(at).context("cannot bind on the host")?;
     let port = socket.local_addr()?.port();
     // It ends with this process.
     Watcher::none().start("echo", move || {
@@ -214,6 +223,11 @@ fn datagrams(context: &Context<'_>) -> Result<()> {
             let _ = socket.send_to(&buffer[..count], from);
         }
     })?;
+    Ok(port)
+}
+
+fn datagrams(context: &Context<'_>) -> Result<()> {
+    let port = send_back("127.0.0.1:0")?;
     let stdout = client(context, &["datagrams", &format!("10.0.2.2:{port}"), "500"])?;
     expect("standard output", &stdout.as_str(), &"500 datagrams came back\n")
 }
@@ -311,7 +325,10 @@ fn streams(context: &Context<'_>) -> Result<()> {
 /// these, so no driver sees one. What the e1000e's driver does with such a frame is in the unit tests of its ring.
 fn hostile_frames(context: &Context<'_>, model: Model) -> Result<()> {
     let faults = Faults { changed: wire::NONSENSE, ..Faults::default() };
-    let (_, stderr) = Machine::run_with(context, model, Back::Wire(faults), |machine| transfer(machine, LEN / 4))?;
+    let (_, stderr) = Machine::run_with(context, model, Back::Wire(faults), |machine| {
+        transfer(machine, LEN / 4)?;
+        ipv6::from_machine(machine, LEN / 4)
+    })?;
     driver_ended(0, &stderr)
 }
 
@@ -338,8 +355,9 @@ fn names(context: &Context<'_>) -> Result<()> {
     Machine::run(context, Back::Wire(faults), |machine| {
         let mut stream = machine.connect()?;
         for (name, says) in [
-            ("host.example", "10.0.2.99"),
-            ("HOST.example.", "10.0.2.99"),
+            ("host.example", "fec0::99 10.0.2.99"),
+            ("HOST.example.", "fec0::99 10.0.2.99"),
+            ("far.example", "10.0.2.98 2001:db8::98"),
             ("nobody.example", "no such name"),
             ("no name", "no such name"),
             ("long.example", "10.0.2.98"),

@@ -1,7 +1,9 @@
 //! A wire between two QEMUs. It loses, repeats, swaps and changes frames, the same ones in each run.
 
+use std::collections::HashMap;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 
@@ -64,6 +66,56 @@ pub fn start(near: &Path, far: &Path, faults: Faults) -> Result<()> {
         Ok(to_machine(far, &to_near, faults)?)
     })?;
     Ok(())
+}
+
+/// What a switch knows: who is at its ports, and behind which port a hardware address is.
+#[derive(Default)]
+struct Table {
+    ends: Vec<Option<End>>,
+    known: HashMap<[u8; 6], usize>,
+}
+
+/// A switch. Each of its ports is a socket, at which one machine can be after the other. A frame goes to the port of its
+/// receiver, or to all others if that is not known: QEMU's user network takes every frame for one that it is to pass on.
+pub fn switch(ports: &[&Path]) -> Result<()> {
+    let table = Arc::new(Mutex::new(Table { ends: vec![None; ports.len()], known: HashMap::new() }));
+    for (port, path) in ports.iter().enumerate() {
+        let listener = UnixListener::bind(path).context("cannot listen at a socket")?;
+        let table = table.clone();
+        Watcher::none().start("switch", move || -> Result<()> {
+            loop {
+                let (mut socket, _) = listener.accept()?;
+                let end = End::new(socket.try_clone()?);
+                lock(&table).ends[port] = Some(end);
+                while let Ok(frame) = next(&mut socket) {
+                    // Without the lock: a machine may take a frame only when its own was taken.
+                    let ends = receivers(&mut lock(&table), port, &frame);
+                    // Whoever has gone loses what is for it.
+                    ends.iter().for_each(|end| drop(end.put(&frame)));
+                }
+                let mut table = lock(&table);
+                table.ends[port] = None;
+                table.known.retain(|_, behind| *behind != port);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a frame goes that came from this port.
+fn receivers(table: &mut Table, from: usize, frame: &[u8]) -> Vec<End> {
+    let (Some(to), Some(sender)) = (frame.first_chunk::<6>(), frame.get(6..).and_then(<[u8]>::first_chunk::<6>)) else {
+        return Vec::new();
+    };
+    table.known.insert(*sender, from);
+    let only = table.known.get(to).copied();
+    let is_for = |port: usize| port != from && only.is_none_or(|only| only == port);
+    let ends = table.ends.iter().enumerate().filter(|(port, _)| is_for(*port));
+    ends.filter_map(|(_, end)| end.clone()).collect()
 }
 
 fn from_machine(mut from: UnixStream, to: &End, back: &End, faults: Faults) -> std::io::Result<()> {
