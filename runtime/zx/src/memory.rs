@@ -1,5 +1,6 @@
 //! VMOs and VMARs.
 
+use crate::arch::{BLOCK, copy_blocks};
 use crate::handle::object;
 use crate::{AsHandleRef, Clock, Handle, Resource, Result, Status, check, sys};
 
@@ -241,45 +242,6 @@ pub struct Mapping<'v> {
     pub(crate) vmar: &'v Vmar,
     pub(crate) address: usize,
     pub(crate) len: usize,
-}
-
-/// Bytes that [`copy_blocks`] copies at a time.
-const BLOCK: usize = 64;
-
-/// Copies blocks of [`BLOCK`] bytes.
-///
-/// It is assembly because other programs can access the pages on either side meanwhile: the compiler must not read a byte
-/// twice, and makes ten times as many instructions of volatile accesses to bytes.
-///
-/// # Safety
-/// Both sides are valid for `blocks * BLOCK` bytes, and do not overlap.
-#[cfg(target_arch = "x86_64")]
-unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
-    if blocks == 0 {
-        return;
-    }
-    // SAFETY: as the caller says; only these registers and these bytes change. The direction is upwards, as the ABI says.
-    unsafe {
-        core::arch::asm!(
-            "rep movsq",
-            inout("rcx") blocks * (BLOCK / 8) => _,
-            inout("rdi") to => _,
-            inout("rsi") from => _,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// The same for other processors.
-///
-/// # Safety
-/// As of the other one.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn copy_blocks(to: *mut u8, from: *const u8, blocks: usize) {
-    for at in 0..blocks * BLOCK / 8 {
-        // SAFETY: as the caller says; volatile because other programs can access the pages.
-        unsafe { to.cast::<Word>().add(at).write_volatile(from.cast::<Word>().add(at).read_volatile()) };
-    }
 }
 
 /// A number at any address.

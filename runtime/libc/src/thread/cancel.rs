@@ -15,7 +15,7 @@
 //! them it may hold a lock, so the canceller lets it go on for a while, and tries again.
 
 use super::{Thread, current, pthread_exit};
-use crate::arch::{__libc_wait, __libc_wait_end};
+use crate::arch::{self, __libc_wait};
 use crate::errno::{EINVAL, ESRCH};
 use crate::loader;
 use crate::sys::{self, Handle, Status};
@@ -123,17 +123,13 @@ unsafe fn attempt(thread: *mut Thread) -> Attempt {
             && let Some(mut registers) = read(handle)
         {
             if bits & BUSY == 0 && window != 0 {
-                registers.rsp = window as u64;
-                registers.rip = __libc_wait_end as *const () as u64;
-                registers.rax = sys::ERR_CANCELED as u64;
+                arch::end_wait(&mut registers, window);
                 write(handle, &registers);
             } else if bits & ASYNCHRONOUS != 0 {
-                if bits & BUSY != 0 || modules.is_of_system(registers.rip as usize) {
+                if bits & BUSY != 0 || modules.is_of_system(arch::place(&registers)) {
                     result = Attempt::Later;
                 } else {
-                    // As if it had been called, below the red zone.
-                    registers.rsp = (registers.rsp.wrapping_sub(128) & !15).wrapping_sub(8);
-                    registers.rip = end_here as *const () as u64;
+                    arch::call_instead(&mut registers, end_here);
                     write(handle, &registers);
                 }
             }

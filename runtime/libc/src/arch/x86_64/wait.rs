@@ -2,13 +2,34 @@
 
 use core::arch::naked_asm;
 
+use abi::zx_thread_state_general_regs_t;
+
 use crate::sys::{ERR_CANCELED, Status};
 use crate::thread::cancel::{BUSY, DISABLED, PENDING};
 use crate::thread::{CANCEL, WINDOW};
 
 unsafe extern "C" {
     /// The place in [`__libc_wait`] where a cancelled thread continues, with the stack pointer that is in its window.
-    pub fn __libc_wait_end();
+    fn __libc_wait_end();
+}
+
+/// Lets a thread that waits in [`__libc_wait`] continue at its end, with `ZX_ERR_CANCELED`. `window`: the stack pointer
+/// in its window.
+pub fn end_wait(registers: &mut zx_thread_state_general_regs_t, window: usize) {
+    registers.rsp = window as u64;
+    registers.rip = __libc_wait_end as *const () as u64;
+    registers.rax = ERR_CANCELED as u64;
+}
+
+/// Lets a thread continue in a function that does not return, as if it had been called, below the red zone.
+pub fn call_instead(registers: &mut zx_thread_state_general_regs_t, function: extern "C" fn() -> !) {
+    registers.rsp = (registers.rsp.wrapping_sub(128) & !15).wrapping_sub(8);
+    registers.rip = function as *const () as u64;
+}
+
+/// Where a thread is in its code.
+pub fn place(registers: &zx_thread_state_general_regs_t) -> usize {
+    registers.rip as usize
 }
 
 /// Makes the system call `call`, which waits and has no other effect, with four arguments. Returns its status, or

@@ -1,5 +1,6 @@
 //! The 64-bit x86 processors.
 
+mod copy;
 #[cfg(feature = "probe")]
 mod counter;
 #[cfg(feature = "probe")]
@@ -9,6 +10,7 @@ mod restricted;
 #[cfg(all(feature = "probe", feature = "std"))]
 pub mod upcalls;
 
+pub use copy::{BLOCK, copy_blocks};
 #[cfg(feature = "probe")]
 pub use counter::counter;
 #[cfg(feature = "probe")]
