@@ -68,13 +68,22 @@ impl Plan {
 pub(crate) struct V6 {
     autoconf: Autoconf,
     listener: Listener,
+    /// When [`Stack::tend_ipv6`] must be called. It is asked for with each packet, so it is kept.
+    due: Option<Instant>,
     /// Something was due, and the card had no room.
     pub starved: bool,
 }
 
 impl V6 {
-    fn deadline(&self) -> Option<Instant> {
-        self.autoconf.deadline().into_iter().chain(self.listener.deadline()).min()
+    fn new(autoconf: Autoconf) -> V6 {
+        let mut v6 = V6 { autoconf, listener: Listener::default(), due: None, starved: false };
+        v6.changed();
+        v6
+    }
+
+    /// Something has changed, so something else may be due.
+    fn changed(&mut self) {
+        self.due = self.autoconf.deadline().into_iter().chain(self.listener.deadline()).min();
     }
 }
 
@@ -104,8 +113,7 @@ impl<W: DataSockets> Stack<W> {
             && card.v6.is_none()
             && !plan.off
         {
-            let autoconf = Autoconf::new(card.mac, plan, self.now);
-            card.v6 = Some(V6 { autoconf, listener: Listener::default(), starved: false });
+            card.v6 = Some(V6::new(Autoconf::new(card.mac, plan, self.now)));
         }
     }
 
@@ -163,7 +171,7 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn tend_ipv6(&mut self) {
         let Some(card) = &mut self.card else { return };
         let Some(v6) = &mut card.v6 else { return };
-        if v6.deadline().is_none_or(|at| at > self.now) {
+        if v6.due.is_none_or(|at| at > self.now) {
             return;
         }
         // A question that was never sent gets no answer.
@@ -179,6 +187,7 @@ impl<W: DataSockets> Stack<W> {
         let probes = todo.probes.iter().map(|ip| messages::probe(card.mac, *ip));
         let asks = todo.solicits.then(|| messages::router_solicitation(card.mac, own));
         reports.chain(probes).chain(asks).for_each(|frame| card.link.wire.send(frame));
+        v6.changed();
         if todo.changed {
             self.apply_ipv6();
         }
@@ -186,7 +195,7 @@ impl<W: DataSockets> Stack<W> {
 
     /// When [`Stack::tend_ipv6`] must be called. While the card has no room, the time does not matter.
     pub(crate) fn ipv6_deadline(&self) -> Option<Instant> {
-        self.card.as_ref()?.v6.as_ref().filter(|v6| !v6.starved)?.deadline()
+        self.card.as_ref()?.v6.as_ref().filter(|v6| !v6.starved)?.due
     }
 
     /// Tells smoltcp the addresses and the router, and the name servers.
@@ -216,7 +225,9 @@ impl<W: DataSockets> Stack<W> {
         let Some(Card { link, v6: Some(v6), .. }) = &mut self.card else { return self.ignore_frame() };
         let told = link.wire.next().and_then(|frame| frame.get(message)).and_then(Advertisement::parse);
         let Some(told) = told else { return self.ignore_frame() };
-        if v6.autoconf.advertised(from, &told, self.now) {
+        let is_news = v6.autoconf.advertised(from, &told, self.now);
+        v6.changed();
+        if is_news {
             self.apply_ipv6();
         }
         self.lose_frame();
@@ -238,6 +249,7 @@ impl<W: DataSockets> Stack<W> {
         let wants_it = from.is_unspecified() && !advertises;
         // A question of this machine's own may come back. One for an address that it has already is another's.
         if (wants_it && !is_like_own || advertises) && v6.autoconf.taken(target) {
+            v6.changed();
             self.apply_ipv6();
         } else if wants_it && v6.autoconf.owns(target) {
             link.wire.send(messages::claim(*mac, target));
@@ -259,6 +271,7 @@ impl<W: DataSockets> Stack<W> {
         let random = self.ports.random();
         if let Some(Card { v6: Some(v6), .. }) = &mut self.card {
             v6.listener.asked(group, within, random, self.now);
+            v6.changed();
         }
     }
 }

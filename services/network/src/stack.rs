@@ -502,15 +502,8 @@ impl<W: DataSockets> Stack<W> {
         let asking = self.asking.first().map(|(at, _)| *at);
         let timers = self.timers.first().map(|(at, _)| *at);
         let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
-        timers
-            .into_iter()
-            .chain(orphans)
-            .chain(asking)
-            .chain(answers)
-            .chain(self.groups.deadline())
-            .chain(self.lookups.streams.deadline())
-            .chain(self.ipv6_deadline())
-            .min()
+        let (groups, streams) = (self.groups.deadline(), self.lookups.streams.deadline());
+        [timers, orphans, asking, answers, groups, streams, self.ipv6_deadline()].into_iter().flatten().min()
     }
 
     /// Queues a turn for each socket whose timer has fired.
