@@ -13,8 +13,6 @@ use crate::Error;
 
 /// Limit on the ranges of a rule, in each of its two lists.
 pub const RANGES: usize = 32;
-/// Limit on an encoded rule in bytes: a range has 24 at most.
-pub const LONGEST: usize = 2048;
 
 /// What a program may do with the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +64,7 @@ impl Rule {
         Ok(Rule { connect, listen, names })
     }
 
-    /// Encodes it, in [`LONGEST`] bytes at most. It is never empty.
+    /// Encodes it as a part of a service's ([`crate::services::Access::Part`]).
     ///
     /// # Errors
     /// [`Error::Malformed`] if it cannot be written.
@@ -80,7 +78,7 @@ impl Rule {
     /// [`Error::Malformed`].
     pub fn decode(bytes: &[u8]) -> Result<Rule, Error> {
         match postcard::take_from_bytes(bytes) {
-            Ok((rule, [])) => Ok(rule),
+            Ok((rule @ Rule { .. }, [])) if rule.connect.len() <= RANGES && rule.listen.len() <= RANGES => Ok(rule),
             _ => Err(Error::Malformed),
         }
     }
@@ -95,7 +93,7 @@ impl Rule {
         self.connect.iter().any(|range| range.has_address(group))
     }
 
-    /// Whether it may send there what has no ports: echo requests.
+    /// Whether it may send there what has no ports: echo requests. All ports are allowed there, by `*`, which has port 0, too.
     pub fn reaches_host(&self, to: IpAddr) -> bool {
         self.connect.iter().any(|range| range.has_address(to) && range.first == 0 && range.last == u16::MAX)
     }
@@ -171,6 +169,7 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::PART;
     use proptest::prelude::*;
 
     fn rule(connect: &[&str], listen: &[&str]) -> Rule {
@@ -230,7 +229,7 @@ mod tests {
     fn the_longest_rule_fits() {
         let long = ["[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65534-65535"; RANGES];
         let bytes = rule(&long, &long).encode().unwrap();
-        assert!(bytes.len() <= LONGEST, "{} bytes", bytes.len());
+        assert!(bytes.len() <= PART, "{} bytes", bytes.len());
         assert_eq!(Rule::decode(&bytes), Ok(rule(&long, &long)));
         assert!(!Rule::default().encode().unwrap().is_empty());
         assert!(Rule::decode(&bytes[1..]).is_err() && Rule::decode(&[&bytes[..], &[0]].concat()).is_err());

@@ -34,7 +34,7 @@ pub struct Service {
     pub resources: Vec<Resource>,
     /// The services that it is connected to, in this order: `NAME`, or `NAME/ARGUMENT` with words for that service.
     pub uses: Vec<String>,
-    /// What programs get of it, if not all get the same. It is public, and no file system.
+    /// What programs get of it, if not all get the same.
     pub rules: Vec<ProgramRule>,
 }
 
@@ -56,9 +56,13 @@ pub enum Access {
     Nothing,
     /// What every program gets of a service without rules.
     All,
-    /// What the service makes of these bytes, which come with each connection. They are not empty.
+    /// What the service makes of these bytes, which come with each connection: from 1 to [`PART`]. [`decode`] refuses
+    /// others.
     Part(Vec<u8>),
 }
+
+/// Maximum size of a part in bytes.
+pub const PART: usize = 2048;
 
 /// The name of the rule for all programs without a rule of their own.
 const OTHERS: &str = "*";
@@ -109,11 +113,17 @@ pub fn encode(services: &[Service]) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// [`Error`] if the bytes are no list of this version.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Service>, Error> {
-    match bytes.split_first() {
-        Some((&VERSION, list)) => postcard::from_bytes(list).map_err(|_| Error::Malformed),
-        Some(_) => Err(Error::Version),
-        None => Err(Error::Malformed),
-    }
+    let services: Vec<Service> = match bytes.split_first() {
+        Some((&VERSION, list)) => postcard::from_bytes(list).map_err(|_| Error::Malformed)?,
+        Some(_) => return Err(Error::Version),
+        None => return Err(Error::Malformed),
+    };
+    // Without a part, a service would give all.
+    let is_valid = |rule: &ProgramRule| match &rule.access {
+        Access::Nothing | Access::All => true,
+        Access::Part(part) => (1..=PART).contains(&part.len()),
+    };
+    if services.iter().flat_map(|service| &service.rules).all(is_valid) { Ok(services) } else { Err(Error::Malformed) }
 }
 
 #[cfg(test)]

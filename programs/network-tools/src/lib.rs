@@ -76,12 +76,17 @@ impl Arguments {
     }
 }
 
-/// Text of others, for a message on the terminal: control characters become escapes, so that it cannot act on the
-/// terminal.
+/// Whether a character changes the direction or the lines of the text around it.
+fn reorders(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text of others, for a message on the terminal: control characters, and those that reorder text, become escapes, so
+/// that it cannot act on the terminal.
 pub fn visible(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
-        if letter.is_control() {
+        if letter.is_control() || reorders(letter) {
             let _ = write!(out, "{}", letter.escape_default());
         } else {
             out.push(letter);
@@ -115,6 +120,7 @@ mod tests {
 
     #[test]
     fn text_of_others() {
+        assert_eq!(visible("a\u{202e}b\u{2028}"), "a\\u{202e}b\\u{2028}");
         assert_eq!(visible("a\x1b[2Jb\u{9b}\r\n\u{e9}"), "a\\u{1b}[2Jb\\u{9b}\\r\\n\u{e9}");
     }
 }

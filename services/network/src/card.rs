@@ -16,7 +16,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cid
 use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
-use crate::ipv6::V6;
+use crate::ipv6::{self, V6};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Sent, Side};
 use crate::ports::{Ends, Id};
@@ -286,7 +286,7 @@ impl<W: DataSockets> Stack<W> {
     pub fn set_room(&mut self, frames: usize) -> bool {
         let Some(card) = &mut self.card else { return false };
         card.link.wire.set_room(frames);
-        let due = frames > 0 && card.v6.as_mut().is_some_and(|v6| std::mem::take(&mut v6.starved));
+        let due = frames >= ipv6::ROOM && card.v6.as_mut().is_some_and(|v6| std::mem::take(&mut v6.starved));
         self.call_in() || due
     }
 

@@ -123,6 +123,7 @@ impl<W: DataSockets> Stack<W> {
     /// error.
     pub(crate) fn echo_failed(&mut self, from: IpAddr, to: IpAddr, ident: u16, why: Error) {
         if self.owns(from)
+            && self.can_be_there(to)
             && let Some(owner) = self.echo_owner(ident, from, to)
             && let Some(Socket { body: Body::Datagrams(Datagrams { peer: Some(_), .. }), end, error, .. }) =
                 self.sockets.get_mut(&owner)

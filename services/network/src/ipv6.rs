@@ -63,6 +63,9 @@ impl Plan {
     }
 }
 
+/// The frames that may be due at once: for each address a question, two reports of groups, a question for routers.
+pub(crate) const ROOM: usize = autoconf::ADDRESSES + 3;
+
 /// The card's IPv6.
 #[derive(Debug)]
 pub(crate) struct V6 {
@@ -175,7 +178,7 @@ impl<W: DataSockets> Stack<W> {
             return;
         }
         // A question that was never sent gets no answer.
-        v6.starved = !card.link.wire.has_room();
+        v6.starved = card.link.wire.room() < ROOM;
         if v6.starved {
             return;
         }
@@ -205,13 +208,16 @@ impl<W: DataSockets> Stack<W> {
         let networks: Vec<(Ipv6Addr, u8)> = v6.autoconf.networks().collect();
         let gateway = v6.autoconf.gateway();
         let interface = &mut card.link.interface;
-        interface.update_ip_addrs(|addresses| {
-            addresses.retain(|cidr| matches!(cidr, IpCidr::Ipv4(_)));
-            for (ip, len) in networks {
+        let networks: Vec<IpCidr> =
+            networks.into_iter().map(|(ip, len)| IpCidr::Ipv6(Ipv6Cidr::new(ip, len))).collect();
+        // With other addresses smoltcp forgets all neighbours, which an advertisement alone must not cause.
+        if !interface.ip_addrs().iter().filter(|cidr| matches!(cidr, IpCidr::Ipv6(_))).eq(&networks) {
+            interface.update_ip_addrs(|addresses| {
+                addresses.retain(|cidr| matches!(cidr, IpCidr::Ipv4(_)));
                 // smoltcp has room for eight.
-                let _ = addresses.push(IpCidr::Ipv6(Ipv6Cidr::new(ip, len)));
-            }
-        });
+                networks.into_iter().for_each(|cidr| drop(addresses.push(cidr)));
+            });
+        }
         interface.routes_mut().remove_default_ipv6_route();
         if let Some(gateway) = gateway {
             // The same.
@@ -225,7 +231,8 @@ impl<W: DataSockets> Stack<W> {
         let Some(Card { link, v6: Some(v6), .. }) = &mut self.card else { return self.ignore_frame() };
         let told = link.wire.next().and_then(|frame| frame.get(message)).and_then(Advertisement::parse);
         let Some(told) = told else { return self.ignore_frame() };
-        let is_news = v6.autoconf.advertised(from, &told, self.now);
+        // Its own advertisement would make this machine its router.
+        let is_news = !v6.autoconf.owns(from) && v6.autoconf.advertised(from, &told, self.now);
         v6.changed();
         if is_news {
             self.apply_ipv6();

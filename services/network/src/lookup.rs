@@ -40,13 +40,17 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
+    /// When [`Stack::looked_up`] will have something to do, if nothing comes.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let ends = self.waiting.values().filter_map(|lookup| lookup.answered_at).map(|at| at + OTHER);
+        ends.filter(|at| *at > now).min()
+    }
+
     /// All queries, with their lookups.
     pub(crate) fn queries(&self) -> Vec<(LookupId, QueryHandle)> {
-        let each = |(id, lookup): (&LookupId, &Lookup)| {
-            let id = *id;
-            lookup.queries.iter().map(move |(query, _)| (id, *query)).collect::<Vec<_>>()
-        };
-        self.waiting.iter().flat_map(each).collect()
+        let each =
+            self.waiting.iter().flat_map(|(id, lookup)| lookup.queries.iter().map(move |(query, _)| (*id, *query)));
+        each.collect()
     }
 }
 
@@ -55,33 +59,32 @@ struct Lookup {
     queries: Vec<(QueryHandle, DnsQueryType)>,
     since: Instant,
     found: Vec<IpAddr>,
-    /// When the first addresses were found.
-    found_at: Option<Instant>,
-    /// A name server has answered.
-    answered: bool,
+    /// When a name server has answered first.
+    answered_at: Option<Instant>,
 }
 
 impl Lookup {
     /// Takes the results that are there. Returns whether the lookup is over. `failed`: the queries whose last server gave
     /// no valid answer.
-    fn take(&mut self, dns: &mut dns::Socket<'static>, now: Instant, failed: &[(LookupId, QueryHandle)]) -> bool {
-        let Lookup { queries, since, found, found_at, answered } = self;
+    fn take(&mut self, dns: &mut dns::Socket<'static>, now: Instant, failed: impl Fn(QueryHandle) -> bool) -> bool {
+        let Lookup { queries, since, found, answered_at } = self;
         queries.retain(|(query, kind)| match dns.get_query_result(*query) {
             Err(GetQueryResultError::Pending) => true,
             Err(GetQueryResultError::Failed) => {
-                *answered |= now - *since < SILENCE && !failed.iter().any(|(_, other)| other == query);
+                if now - *since < SILENCE && !failed(*query) {
+                    answered_at.get_or_insert(now);
+                }
                 false
             }
             Ok(addresses) => {
                 // A mapped address would be one of IPv4 that the name server gives for one of IPv6.
                 let real = |ip: &IpAddr| ip.is_ipv6() == (*kind == DnsQueryType::Aaaa) && ip.to_canonical() == *ip;
                 found.extend(addresses.iter().map(|address| IpAddr::from(*address)).filter(real));
-                *answered = true;
-                found_at.get_or_insert(now);
+                answered_at.get_or_insert(now);
                 false
             }
         });
-        if !found.is_empty() && found_at.is_some_and(|at| now - at >= OTHER) {
+        if answered_at.is_some_and(|at| now - at >= OTHER) {
             queries.drain(..).for_each(|(query, _)| dns.cancel_query(query));
         }
         queries.is_empty()
@@ -97,7 +100,7 @@ impl Lookup {
             let mut left = ADDRESSES - others;
             found.retain(|ip| !of(ip) || left.checked_sub(1).map(|less| left = less).is_some());
         }
-        Addresses::new(found).ok_or(if self.answered { Error::NoName } else { Error::NoNameServer })
+        Addresses::new(found).ok_or(if self.answered_at.is_some() { Error::NoName } else { Error::NoNameServer })
     }
 }
 
@@ -144,7 +147,7 @@ impl<W: DataSockets> Stack<W> {
                 }
             }
         }
-        let lookup = Lookup { queries, since: self.now, found: Vec::new(), found_at: None, answered: false };
+        let lookup = Lookup { queries, since: self.now, found: Vec::new(), answered_at: None };
         self.lookups.last += 1;
         self.lookups.waiting.insert(self.lookups.last, lookup);
         self.send_packets(DNS);
@@ -171,7 +174,9 @@ impl<W: DataSockets> Stack<W> {
         let dns = packets.socket::<dns::Socket<'static>>();
         let now = self.now;
         let Lookups { waiting, streams, .. } = &mut self.lookups;
-        let over = |(id, lookup): (&LookupId, &mut Lookup)| lookup.take(dns, now, &streams.failed).then_some(*id);
+        let over = |(id, lookup): (&LookupId, &mut Lookup)| {
+            lookup.take(dns, now, |query| streams.failed.contains(&(*id, query))).then_some(*id)
+        };
         let ids: Vec<LookupId> = waiting.iter_mut().filter_map(over).collect();
         let rank = |ip| match ip {
             IpAddr::V6(ip) if self.suits_v6(ip) => 0,

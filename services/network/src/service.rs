@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use description::network::Rule;
+use description::services::PART;
 use network::card::Addressing;
 use network::hosts::Hosts;
 use network::ipv6::Plan;
@@ -99,6 +100,10 @@ impl Quiet {
         *self = Quiet { is: packets <= 1, alone: 0 };
     }
 }
+
+// Each part of the description fits into `init`'s message.
+const _: () = assert!(PART <= service::message::RULE);
+
 /// The handles of a message.
 type Handles = [Option<Handle>; HANDLES];
 
@@ -354,7 +359,7 @@ impl Service {
         let rule = match Rule::decode(&client.rule) {
             _ if client.rule.is_empty() => None,
             Ok(rule) => Some(Rc::new(rule)),
-            Err(_) => return eprintln!("the rule of a program cannot be read: it gets no network"),
+            Err(_) => return eprintln!("the rule of program {} cannot be read: it gets no network", client.program.0),
         };
         for handle in client.handles {
             let Ok(end) = self.ends.take(handle) else { continue };

@@ -502,8 +502,9 @@ impl<W: DataSockets> Stack<W> {
         let asking = self.asking.first().map(|(at, _)| *at);
         let timers = self.timers.first().map(|(at, _)| *at);
         let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
-        let (groups, streams) = (self.groups.deadline(), self.lookups.streams.deadline());
-        [timers, orphans, asking, answers, groups, streams, self.ipv6_deadline()].into_iter().flatten().min()
+        let (groups, lookups) = (self.groups.deadline(), self.lookups.deadline(self.now));
+        let (streams, ipv6) = (self.lookups.streams.deadline(), self.ipv6_deadline());
+        [timers, orphans, asking, answers, groups, lookups, streams, ipv6].into_iter().flatten().min()
     }
 
     /// Queues a turn for each socket whose timer has fired.

@@ -307,6 +307,10 @@ impl<W: DataSockets> Stack<W> {
     /// A datagram from `from` that left over the card had no receiver. Only a socket that is connected to `to` gets that
     /// error.
     pub(crate) fn unreceived(&mut self, from: SocketAddr, to: SocketAddr) {
+        // What is sent on the loopback does not leave over the card.
+        if !self.owns(from.ip()) || !self.can_be_there(to.ip()) {
+            return;
+        }
         let here = self.ports.at(Kind::Datagram, from.port()).iter().filter(|binding| binding.takes(from.ip()));
         let ids: Vec<Id> = here.map(|binding| binding.id).collect();
         ids.into_iter().for_each(|id| self.unreachable(id, to));

@@ -77,7 +77,8 @@ impl<'a> ToService<'a> {
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
             ToService::Client { program, rule, words } => {
-                // A rule that is too long becomes a message that is not valid, not a client without a rule.
+                // A rule that is too long becomes a message that is not valid, at which the service ends, and not a client
+                // without a rule. `init` has none: the description's parts are shorter.
                 let len = u16::try_from(rule.len()).unwrap_or(u16::MAX);
                 [&head_with_rule(CLIENT, program.0, len)[..], rule, words].concat()
             }

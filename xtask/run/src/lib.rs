@@ -124,11 +124,11 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");
     }
-    let limited = args.net_rule.clone().zip(args.program.first()).map(|(access, program)| {
-        let mut built = built.clone();
-        rules::set(&mut built.services, &name_in_rules(Path::new(program)), access);
-        built
-    });
+    let mut limited = None;
+    if let (Some(access), Some(program)) = (&args.net_rule, args.program.first()) {
+        let built = limited.insert(built.clone());
+        rules::set(&mut built.services, &name_in_rules(Path::new(program)), access.clone()).context("--net-rule")?;
+    }
     let mut image = Image::new(limited.as_ref().unwrap_or(built), false, &devices)?;
     image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;

@@ -31,7 +31,7 @@ fn url(word: &str) -> Result<String, String> {
     match word.split_once("://") {
         None => Ok(format!("http://{word}")),
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => Ok(word.to_owned()),
-        Some((scheme, _)) => Err(format!("{scheme}: only http is there, without TLS")),
+        Some((scheme, _)) => Err(format!("{scheme}: not supported (there is no TLS); use http://")),
     }
 }
 
@@ -89,9 +89,9 @@ fn main() -> ExitCode {
     match arguments.map_err(Failure::from).and_then(|arguments| run(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(why, code)) => {
-            let text: Vec<String> = why.lines().map(visible).collect();
+            let why = if why == USAGE { why } else { visible(&why) };
             // The reader of the errors may be gone, too.
-            let _ = writeln!(io::stderr(), "fetch: {}", text.join("\n"));
+            let _ = writeln!(io::stderr(), "fetch: {why}");
             ExitCode::from(code)
         }
     }
@@ -137,7 +137,7 @@ mod tests {
     fn urls() {
         assert_eq!(url("10.0.2.2:80/a").as_deref(), Ok("http://10.0.2.2:80/a"));
         assert_eq!(url("HTTP://host/").as_deref(), Ok("HTTP://host/"));
-        assert!(url("https://host/").unwrap_err().contains("without TLS"));
+        assert!(url("https://host/").unwrap_err().contains("use http://"));
     }
 
     #[test]

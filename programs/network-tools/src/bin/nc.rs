@@ -20,8 +20,10 @@ const USAGE: &str = "usage: nc [-u] [-w SECONDS] HOST PORT | nc -l [-u] [-w SECO
 
 /// Bytes that are read at a time.
 const PIECE: usize = 16 << 10;
-/// Bytes of a datagram at most: one that is longer does not fit into a frame.
+/// Bytes of a datagram at most: it fits into a frame of Ethernet, with room for headers of other networks.
 const DATAGRAM: usize = 1400;
+/// How often a listener whose peer has sent all looks whether its own last piece is sent.
+const SOON: Duration = Duration::from_millis(10);
 /// Bytes of a datagram that comes at most.
 const LONGEST: usize = 1 << 16;
 
@@ -31,7 +33,7 @@ trait Peer: Send + Sync + 'static {
     fn send(&self, bytes: &[u8]) -> io::Result<()>;
     /// Nothing more is sent.
     fn finish(&self);
-    /// What was received has this end: an empty datagram is none.
+    /// Whether receiving this many bytes is the end. Datagrams have none.
     fn ends_with(&self, received: usize) -> bool;
     fn piece(&self) -> usize;
 }
@@ -81,8 +83,28 @@ impl Peer for UdpSocket {
     }
 }
 
-/// Sends the input until its end. `moved` counts bytes.
-fn send_all(peer: &impl Peer, mut input: impl Read, moved: &AtomicU64) -> io::Result<()> {
+/// What the sending direction has done, in bytes.
+#[derive(Default)]
+struct Traffic {
+    /// Read from the input.
+    read: AtomicU64,
+    /// Sent.
+    moved: AtomicU64,
+}
+
+impl Traffic {
+    fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// Whether all that was read is sent.
+    fn is_sent(&self) -> bool {
+        self.read.load(Ordering::SeqCst) == self.moved.load(Ordering::SeqCst)
+    }
+}
+
+/// Sends the input until its end.
+fn send_all(peer: &impl Peer, mut input: impl Read, traffic: &Traffic) -> io::Result<()> {
     let mut bytes = vec![0; peer.piece()];
     loop {
         match input.read(&mut bytes) {
@@ -91,8 +113,9 @@ fn send_all(peer: &impl Peer, mut input: impl Read, moved: &AtomicU64) -> io::Re
                 return Ok(());
             }
             Ok(count) => {
+                traffic.read.fetch_add(count as u64, Ordering::SeqCst);
                 peer.send(&bytes[..count])?;
-                moved.fetch_add(count as u64, Ordering::Relaxed);
+                traffic.moved.fetch_add(count as u64, Ordering::SeqCst);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -110,9 +133,9 @@ enum End {
 }
 
 /// Writes what is received until its end, or until nothing has moved for a time: the socket's read timeout.
-fn receive_all(peer: &impl Peer, mut output: impl Write, moved: &AtomicU64) -> io::Result<End> {
+fn receive_all(peer: &impl Peer, mut output: impl Write, traffic: &Traffic) -> io::Result<End> {
     let mut bytes = vec![0; LONGEST];
-    let mut before = moved.load(Ordering::Relaxed);
+    let mut before = traffic.moved();
     loop {
         match peer.receive(&mut bytes) {
             Ok(count) if peer.ends_with(count) => return Ok(End::Peer),
@@ -123,7 +146,7 @@ fn receive_all(peer: &impl Peer, mut output: impl Write, moved: &AtomicU64) -> i
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 // The other direction may have moved something.
-                let now = moved.load(Ordering::Relaxed);
+                let now = traffic.moved();
                 if now == before {
                     return Ok(End::Idle);
                 }
@@ -134,33 +157,52 @@ fn receive_all(peer: &impl Peer, mut output: impl Write, moved: &AtomicU64) -> i
     }
 }
 
-/// Both directions. `waits`: the end of what is received does not end the other direction.
+/// Both directions. `waits`: the end of what is received ends the other direction only when all that was read is sent,
+/// and not before the end of the input.
 fn serve(peer: impl Peer, waits: bool, limit: Option<Duration>) -> Result<(), String> {
-    let (peer, moved) = (Arc::new(peer), Arc::new(AtomicU64::new(0)));
+    let (peer, traffic) = (Arc::new(peer), Arc::new(Traffic::default()));
     let (done, sent) = mpsc::channel();
     thread::spawn({
-        let (peer, moved) = (peer.clone(), moved.clone());
-        // The other thread may not wait for it.
-        move || done.send(send_all(&*peer, io::stdin().lock(), &moved))
+        let (peer, traffic) = (peer.clone(), traffic.clone());
+        move || {
+            let sent = send_all(&*peer, io::stdin().lock(), &traffic);
+            match &sent {
+                // Nothing may come that would end the other direction.
+                Err(error) if !is_gone(error) => {
+                    eprintln!("nc: {error}");
+                    std::process::exit(1)
+                }
+                // The other thread may not wait for it.
+                _ => drop(done.send(sent)),
+            }
+        }
     });
-    let end = receive_all(&*peer, io::stdout().lock(), &moved).map_err(|error| error.to_string())?;
-    if !waits || end == End::Idle {
+    let end = receive_all(&*peer, io::stdout().lock(), &traffic).map_err(|error| error.to_string())?;
+    if end == End::Idle {
         return Ok(());
     }
     let sent = loop {
-        let before = moved.load(Ordering::Relaxed);
-        match sent.recv_timeout(limit.unwrap_or(Duration::MAX)) {
-            Err(RecvTimeoutError::Timeout) if moved.load(Ordering::Relaxed) == before => return Ok(()),
+        if !waits && traffic.is_sent() {
+            return Ok(());
+        }
+        let before = traffic.moved();
+        let limit = if waits { limit.unwrap_or(Duration::MAX) } else { limit.unwrap_or(SOON).min(SOON) };
+        match sent.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) if waits && traffic.moved() == before => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("a thread failed".to_owned()),
             Ok(sent) => break sent,
         }
     };
     match sent {
-        // The peer has closed, and needs nothing more.
-        Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
-        sent => sent.map_err(|error| error.to_string()),
+        Err(error) if !is_gone(&error) => Err(error.to_string()),
+        _ => Ok(()),
     }
+}
+
+/// Whether the peer has closed, and needs nothing more.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
 /// The addresses of a host's port.
@@ -266,18 +308,18 @@ mod tests {
     #[test]
     fn both_directions_and_their_ends() {
         let (near, far) = pair();
-        let moved = AtomicU64::new(0);
+        let traffic = Traffic::default();
         let sent: Vec<u8> = (0..3_000_000_u32).map(|at| at as u8).collect();
         // The other side echoes, so both directions must move at the same time.
         let echo = thread::spawn(move || io::copy(&mut &far, &mut &far).map(|_| far.finish()));
         let mut output = Vec::new();
         thread::scope(|scope| {
-            scope.spawn(|| send_all(&near, sent.as_slice(), &moved).unwrap());
-            receive_all(&near, &mut output, &moved).unwrap();
+            scope.spawn(|| send_all(&near, sent.as_slice(), &traffic).unwrap());
+            receive_all(&near, &mut output, &traffic).unwrap();
         });
         echo.join().unwrap().unwrap();
         assert!(output == sent);
-        assert_eq!(moved.into_inner(), sent.len() as u64);
+        assert_eq!((traffic.moved(), traffic.is_sent()), (sent.len() as u64, true));
     }
 
     #[test]
@@ -294,7 +336,7 @@ mod tests {
         }
         let (near, far) = pair();
         Peer::send(&far, b"hello").unwrap();
-        let ended = receive_all(&near, Gone, &AtomicU64::new(0));
+        let ended = receive_all(&near, Gone, &Traffic::default());
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
@@ -303,7 +345,7 @@ mod tests {
         let one = UdpSocket::bind("127.0.0.1:0").unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         one.connect(other.local_addr().unwrap()).unwrap();
-        send_all(&one, [7; 3000].as_slice(), &AtomicU64::new(0)).unwrap();
+        send_all(&one, [7; 3000].as_slice(), &Traffic::default()).unwrap();
         let mut bytes = [0; 4000];
         let sizes: Vec<usize> = (0..3).map(|_| other.recv(&mut bytes).unwrap()).collect();
         assert_eq!(sizes, [1400, 1400, 200]);

@@ -339,17 +339,17 @@ impl Services {
 
     fn may(&self, access: Access, index: usize) -> bool {
         let service = &self.known[index].service;
+        let is_given = || self.gets(index, access.program) != &Gets::Nothing;
         match access.may {
             ConnectScope::All => true,
             ConnectScope::Service(of) => {
                 let mut uses = self.known[of].service.uses.iter();
                 uses.any(|used| used.split('/').next() == Some(&service.name))
             }
-            ConnectScope::Public => service.public && self.gets(index, access.program) != &Gets::Nothing,
+            ConnectScope::Public => service.public && is_given(),
             ConnectScope::Named => {
                 let name = self.name(access.program);
-                (service.public || service.programs.iter().any(|program| Some(program.as_str()) == name))
-                    && self.gets(index, access.program) != &Gets::Nothing
+                (service.public || service.programs.iter().any(|program| Some(program.as_str()) == name)) && is_given()
             }
         }
     }
@@ -363,8 +363,8 @@ impl Services {
         self.programs.values().find(|running| running.program == program).map(|running| running.path.as_str())
     }
 
-    /// What a program gets of a service, which rules of the description can limit. No rules are for `init` and for
-    /// services: they get what the description says that they use.
+    /// What a program gets of a service, which rules of the description can limit. Rules do not apply to `init` and
+    /// to services, which get what the description says that they use.
     fn gets(&self, index: usize, program: Program) -> &Gets {
         if program == Program::INIT || self.known.iter().any(|known| known.program == program) {
             return &Gets::All;
@@ -409,6 +409,11 @@ impl Services {
         words: &str,
         handles: &mut Vec<Handle>,
     ) -> Result<(), String> {
+        let rule = match self.gets(index, program) {
+            Gets::Nothing => return Ok(()),
+            Gets::All => Vec::new(),
+            Gets::Part(rule) => rule.clone(),
+        };
         if self.known[index].running.as_ref().is_some_and(|running| exited(&running.process)) {
             self.died(index);
         }
@@ -417,11 +422,6 @@ impl Services {
             start
                 .map_err(|reason| format!("the service {} does not start: {reason}", self.known[index].service.name))?;
         }
-        let rule = match self.gets(index, program) {
-            Gets::Nothing => return Ok(()),
-            Gets::All => Vec::new(),
-            Gets::Part(rule) => rule.clone(),
-        };
         self.known[index].send(program, (&rule, words), handles.drain(..));
         Ok(())
     }

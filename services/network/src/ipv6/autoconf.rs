@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
+use std::ops::Range;
 
 use network_protocol::is_link_local;
 use smoltcp::time::{Duration, Instant};
@@ -31,7 +32,7 @@ const SOLICITATION: Duration = Duration::from_secs(4);
 const SOLICITATIONS: u8 = 3;
 /// How long programs that start with the machine wait for a router.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// No advertisement makes an address end earlier than after this time: it may be forged.
+/// No advertisement brings the end of an address nearer than this: it may be forged.
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 
 /// A time. `None`: never.
@@ -82,6 +83,8 @@ pub(crate) struct Autoconf {
     addresses: Vec<Address>,
     routers: Vec<(Ipv6Addr, Until)>,
     servers: Vec<(Ipv6Addr, Until)>,
+    /// How many of the routers and of the name servers are configured. They come first, and no advertisement changes them.
+    configured: [usize; 2],
     /// Advertisements count.
     listens: bool,
     /// How often routers are still asked, and when next.
@@ -98,11 +101,14 @@ impl Autoconf {
         let forever = |ip, len| Address { ip, len, on_link: true, preferred: None, valid: None, state: State::Fresh };
         let own = plan.addresses.iter().map(|(ip, len)| forever(*ip, *len));
         let listens = plan.addresses.is_empty();
+        let routers: Vec<_> = plan.gateway.into_iter().map(|ip| (ip, None)).collect();
+        let servers: Vec<_> = plan.name_servers.iter().take(SERVERS).map(|ip| (*ip, None)).collect();
         Autoconf {
             identifier,
             addresses: [forever(local, 64)].into_iter().chain(own).take(ADDRESSES).collect(),
-            routers: plan.gateway.into_iter().map(|ip| (ip, None)).collect(),
-            servers: plan.name_servers.iter().take(SERVERS).map(|ip| (*ip, None)).collect(),
+            configured: [routers.len(), servers.len()],
+            routers,
+            servers,
             listens,
             asks: listens.then_some((SOLICITATIONS, now)),
             patience: listens.then_some(now + PATIENCE),
@@ -167,28 +173,34 @@ impl Autoconf {
         if !self.listens {
             return false;
         }
-        (self.asks, self.patience) = (None, None);
-        let mut changed = update(&mut self.routers, ROUTERS, router, Some(told.router), now);
+        let [routers, servers] = self.configured;
+        let mut changed = update(&mut self.routers, routers..ROUTERS, router, Some(told.router), now);
+        // A router that leaves says nothing of the others (RFC 4861, 6.3.7).
+        if told.router > Duration::ZERO || told.prefixes.iter().any(|prefix| prefix.autonomous) {
+            (self.asks, self.patience) = (None, None);
+        }
         for prefix in &told.prefixes {
-            self.add_prefix(prefix, now);
+            changed |= self.add_prefix(prefix, now);
         }
         for (server, lifetime) in told.name_servers.iter().filter(|(server, _)| is_usable((*server).into())) {
-            changed |= update(&mut self.servers, SERVERS, *server, *lifetime, now);
+            changed |= update(&mut self.servers, servers..SERVERS, *server, *lifetime, now);
         }
         changed
     }
 
-    /// RFC 4862, 5.5.3. A new address waits for [`Autoconf::tend`].
-    fn add_prefix(&mut self, prefix: &Prefix, now: Instant) {
+    /// RFC 4862, 5.5.3. A new address waits for [`Autoconf::tend`]. Returns whether the network of an address is another
+    /// one now.
+    fn add_prefix(&mut self, prefix: &Prefix, now: Instant) -> bool {
         let ip = Ipv6Addr::from_bits(prefix.ip.to_bits() >> 64 << 64 | u128::from(self.identifier));
         let outlives = prefix.preferred.is_none() && prefix.valid.is_some()
             || prefix.preferred.zip(prefix.valid).is_some_and(|(preferred, valid)| preferred > valid);
         if !prefix.autonomous || prefix.len != 64 || is_link_local(ip) || !is_usable(ip.into()) || outlives {
-            return;
+            return false;
         }
         let end = |lifetime: Lifetime| lifetime.map(|time| now + time);
         if let Some(address) = self.addresses.iter_mut().find(|address| address.ip == ip) {
             address.preferred = end(prefix.preferred);
+            let changed = prefix.on_link && !address.on_link;
             address.on_link |= prefix.on_link;
             let left = address.valid.map(|until| if until > now { until - now } else { Duration::ZERO });
             address.valid = match (prefix.valid, left) {
@@ -198,7 +210,9 @@ impl Autoconf {
                 (Some(_), Some(left)) if left <= TWO_HOURS => address.valid,
                 (Some(_), _) => Some(now + TWO_HOURS),
             };
-        } else if self.addresses.len() < ADDRESSES && prefix.valid != Some(Duration::ZERO) {
+            return changed;
+        }
+        if self.addresses.len() < ADDRESSES && prefix.valid != Some(Duration::ZERO) {
             self.addresses.push(Address {
                 ip,
                 len: prefix.len,
@@ -208,6 +222,7 @@ impl Autoconf {
                 state: State::Fresh,
             });
         }
+        false
     }
 
     /// Another machine says that it has this address, or wants it at the same time. Returns whether the address was
@@ -291,11 +306,19 @@ impl Autoconf {
     }
 }
 
-/// Adds an item, sets its end, or, with no time left, removes it. Returns whether it has come or gone.
-fn update(items: &mut Vec<(Ipv6Addr, Until)>, most: usize, ip: Ipv6Addr, lifetime: Lifetime, now: Instant) -> bool {
+/// Adds an item, sets its end, or, with no time left, removes it. Those before `places` stay as they are, and there are
+/// none behind. Returns whether it has come or gone.
+fn update(
+    items: &mut Vec<(Ipv6Addr, Until)>,
+    places: Range<usize>,
+    ip: Ipv6Addr,
+    lifetime: Lifetime,
+    now: Instant,
+) -> bool {
     let at = items.iter().position(|(known, _)| *known == ip);
     let until = lifetime.map(|time| now + time);
     match at {
+        Some(at) if at < places.start => false,
         Some(at) if lifetime == Some(Duration::ZERO) => {
             items.remove(at);
             true
@@ -304,7 +327,7 @@ fn update(items: &mut Vec<(Ipv6Addr, Until)>, most: usize, ip: Ipv6Addr, lifetim
             items[at].1 = until;
             false
         }
-        None if lifetime != Some(Duration::ZERO) && items.len() < most => {
+        None if lifetime != Some(Duration::ZERO) && items.len() < places.end => {
             items.push((ip, until));
             true
         }

@@ -140,6 +140,24 @@ impl Ethernet {
         client
     }
 
+    /// Bytes go from machine 1's end of a connection to machine 2's, and back.
+    pub fn transfer(&mut self, server: Id, client: Id) {
+        let sent: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+        for (from, from_id, to, to_id) in [(0, server, 1, client), (1, client, 0, server)] {
+            self.machines[from].write(from_id, &sent);
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
+                self.settle();
+                let part = self.machines[to].read(to_id);
+                if part.is_empty() {
+                    self.pass(Duration::from_millis(10));
+                }
+                received.extend(part);
+            }
+            assert!(received == sent);
+        }
+    }
+
     /// A connection: its ends in machine 1 and in machine 2.
     pub fn connection(&mut self) -> (Id, Id) {
         let listener = self.listener(1);
@@ -185,20 +203,7 @@ pub fn segment(from: SocketAddrV4, seq: i32, ack: Option<i32>, control: TcpContr
 fn bytes_there_and_back() {
     let mut ethernet = Ethernet::new();
     let (server, client) = ethernet.connection();
-    let sent: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
-    for (from, from_id, to, to_id) in [(0, server, 1, client), (1, client, 0, server)] {
-        ethernet.machines[from].write(from_id, &sent);
-        let mut received = Vec::new();
-        while received.len() < sent.len() {
-            ethernet.settle();
-            let part = ethernet.machines[to].read(to_id);
-            if part.is_empty() {
-                ethernet.pass(Duration::from_millis(10));
-            }
-            received.extend(part);
-        }
-        assert!(received == sent);
-    }
+    ethernet.transfer(server, client);
     // No frame is longer than the card's, and an idle connection needs no timer.
     assert!(ethernet.frames.iter().all(|frame| frame.len() <= FRAME));
     ethernet.pass(Duration::from_secs(1));
@@ -594,11 +599,16 @@ impl NameServer {
     pub fn query(&mut self, name: &str) -> (Vec<u8>, SocketAddrV4) {
         self.ethernet.machines[0].stack.look_up(Name::new(name).unwrap()).unwrap();
         self.ethernet.settle();
-        let received = self.ethernet.machines[1].read(self.socket);
+        let received = self.received();
         let (Some(std::net::SocketAddr::V4(from)), query) = decode_header(&received).unwrap() else {
             panic!("no address");
         };
         (query.to_vec(), from)
+    }
+
+    /// What has come to it.
+    pub fn received(&mut self) -> Vec<u8> {
+        self.ethernet.machines[1].read(self.socket)
     }
 
     /// Sends an answer; returns the result, if there is one.

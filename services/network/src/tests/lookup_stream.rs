@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use network_protocol::{Addresses, Error, Family, Kind, Request};
+use network_protocol::{Addresses, Error, Family, Kind, Name, Request};
 use smoltcp::time::Duration;
 
 use super::card::{A, CNAME, NameServer, Records, answer, ip};
@@ -97,6 +97,32 @@ fn a_truncated_answer_is_asked_for_again() {
     let (query, connection) = server.asked_again("nothing.example");
     assert_eq!(server.write(connection, &framed(&answer(&query, 0, &[]))), Some(Err(Error::NoName)));
     assert!(server.rests());
+}
+
+/// The server that would have to be asked is not among the servers any more: the lookup ends.
+#[test]
+fn a_truncated_answer_of_a_server_that_is_gone() {
+    let mut names = NameServer::new();
+    let stack = &mut names.ethernet.machines[0].stack;
+    stack.set_name_servers(&[ip(77), ip(2)]);
+    stack.look_up(Name::new("host.example").unwrap()).unwrap();
+    let query = loop {
+        names.ethernet.pass(Duration::from_secs(1));
+        let received = names.received();
+        if !received.is_empty() {
+            break received;
+        }
+    };
+    names.ethernet.machines[0].stack.set_name_servers(&[ip(2)]);
+    let (from, query) = network_protocol::decode_header(&query).unwrap();
+    let Some(std::net::SocketAddr::V4(from)) = from else { panic!("no address") };
+    let part = truncated(answer(query, 0, &[(A, &[192, 0, 2, 66])]));
+    let mut result = names.say(from, &part);
+    for _ in 0..60 {
+        names.ethernet.pass(Duration::from_secs(1));
+        result = result.or_else(|| names.result());
+    }
+    assert!(matches!(result, Some(Err(_))), "{result:?}");
 }
 
 #[test]

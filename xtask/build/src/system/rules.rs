@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use super::ServiceEntry;
 
+/// The name of the rule for all programs without a rule of their own.
+const OTHERS: &str = "*";
+
 /// The service whose rules these are.
 const NETWORK: &str = "network";
 
@@ -71,7 +74,7 @@ pub fn check(service: &str, rules: &BTreeMap<String, RuleText>) -> Result<Vec<Pr
     }
     let rule = |(program, text): (&String, &RuleText)| -> Result<ProgramRule> {
         let name = program.strip_prefix("run/").unwrap_or(program);
-        if name.is_empty() || name.contains('/') {
+        if name.is_empty() || name.contains(['/', '*', ' ']) && program != OTHERS {
             bail!(
                 "`{program}`: a rule is for the program NAME, for `run/NAME` if `hafnon run` is told its file, or for `*`"
             );
@@ -79,6 +82,9 @@ pub fn check(service: &str, rules: &BTreeMap<String, RuleText>) -> Result<Vec<Pr
         let access = text.check().with_context(|| format!("the rule for `{program}`"))?;
         Ok(ProgramRule { program: program.clone(), access })
     };
+    if !rules.is_empty() && !rules.contains_key(OTHERS) {
+        bail!("a rule for `{OTHERS}` is needed, too: it says what all other programs get (`\"all\"`, `\"none\"`, ...)");
+    }
     rules.iter().map(rule).collect()
 }
 
@@ -111,11 +117,15 @@ pub fn parse(text: &str) -> Result<Access, String> {
 }
 
 /// Gives a program this rule, in place of the one that it has.
-pub fn set(services: &mut [ServiceEntry], program: &str, access: Access) {
-    for entry in services.iter_mut().filter(|entry| entry.service.name == NETWORK) {
-        entry.service.rules.retain(|rule| rule.program != program);
-        entry.service.rules.push(ProgramRule { program: program.to_owned(), access: access.clone() });
-    }
+///
+/// # Errors
+/// The description has no service `network`.
+pub fn set(services: &mut [ServiceEntry], program: &str, access: Access) -> Result<()> {
+    let entry = services.iter_mut().find(|entry| entry.service.name == NETWORK);
+    let rules = &mut entry.with_context(|| format!("the system has no service `{NETWORK}`"))?.service.rules;
+    rules.retain(|rule| rule.program != program);
+    rules.push(ProgramRule { program: program.to_owned(), access });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -137,7 +147,11 @@ mod tests {
         let of = |name: &str| &found.iter().find(|rule| rule.program == name).unwrap().access;
         assert_eq!((of("*"), of("sh")), (&Access::Nothing, &Access::All));
         assert_eq!(of("web"), &part(&["10.0.2.0/24:443"], &["80", "8000-8100"], false));
-        let error = |text: &str| format!("{:#}", rules(text).unwrap_err());
+        let error = |text: &str| format!("{:#}", rules(&format!("'*' = 'all'\n{text}")).unwrap_err());
+        assert!(rules("sh = 'none'").unwrap_err().to_string().contains("a rule for `*` is needed"));
+        for name in ["run/*", "web ", "w*", "run/", ""] {
+            assert!(error(&format!("'{name}' = 'none'")).contains("a rule is for the program NAME"), "{name}");
+        }
         assert!(error("sh = 'some'").contains("the rule for `sh`: `some` is neither"));
         assert!(error("sh = { listen = [0] }").contains("ports are like 80"));
         assert!(error("sh = { connect = ['example.com:80'] }").contains("an address is like"));

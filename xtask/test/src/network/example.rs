@@ -11,6 +11,7 @@ use super::tools::connection;
 use crate::{Context, expect, wrong};
 use xtask_build::cargo;
 use xtask_common::words::tail;
+use xtask_run::PATIENCE;
 
 /// The web server of the README, built and run as there, and asked by a client on the host.
 pub fn http_server(context: &Context<'_>) -> Result<()> {
@@ -25,7 +26,8 @@ pub fn http_server(context: &Context<'_>) -> Result<()> {
     }
     let port = machine::free_port()?;
     let mut run = wrong::tool(context)?;
-    run.args(["run", "--net", &format!("user,hostfwd=tcp:127.0.0.1:{port}-:80")]);
+    run.args(["run", "--timeout", &PATIENCE.as_secs().to_string()]);
+    run.args(["--net", &format!("user,hostfwd=tcp:127.0.0.1:{port}-:80")]);
     run.arg(target.join(cargo::PROGRAM_TARGET).join("debug/http-server"));
     let mut child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start this tool")?;
     let asked = (|| {

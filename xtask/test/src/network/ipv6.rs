@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::machine::{self, Back, Machine, digest_of};
-use super::{LEN, client, line, send_back, serve_one};
+use super::{LEN, client, line, send_back, serve_one, transfers};
 use crate::drivers::output;
 use crate::{Context, expect, expect_part};
 use xtask_build::devices::Model;
@@ -44,13 +44,7 @@ pub fn user_network(context: &Context<'_>) -> Result<()> {
     ] {
         expect_part(host, &ping(&["-c", "1", host], 2)?.1, says)?;
     }
-    let listener = TcpListener::bind("[::1]:0").context("cannot listen on the host over IPv6")?;
-    let port = listener.local_addr()?.port();
-    let served = Watcher::none().start("server", move || serve_one(&listener, LEN))?;
-    let stdout = client(context, &["fetch", &format!("[fec0::2]:{port}"), &LEN.to_string()])?;
-    let sum = digest_of(LEN)?;
-    expect("standard output", &stdout.as_str(), &format!("[fec0::2]:{port} {sum} {sum}\n").as_str())?;
-    expect("the bytes from the machine", &served.join()??, &sum)?;
+    transfers(context, "[::1]", "[fec0::2]")?;
     let port = send_back("[::1]:0")?;
     let stdout = client(context, &["datagrams", &format!("[fec0::2]:{port}"), "500"])?;
     expect("standard output", &stdout.as_str(), &"500 datagrams came back\n")

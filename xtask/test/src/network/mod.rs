@@ -151,8 +151,8 @@ fn ping(context: &Context<'_>) -> Result<()> {
     run(&["-c", "0", "127.0.0.1"], 2).map(drop)
 }
 
-/// Options of a connection over the card: a C program, and a server on the host that sends back what it gets.
-fn options(context: &Context<'_>) -> Result<()> {
+/// Sends back what comes over one connection, at a port of the host's that it returns.
+fn echo_one() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
     let port = listener.local_addr()?.port();
     Watcher::none().start("echo", move || {
@@ -160,6 +160,12 @@ fn options(context: &Context<'_>) -> Result<()> {
             let _ = std::io::copy(&mut &stream, &mut &stream);
         }
     })?;
+    Ok(port)
+}
+
+/// Options of a connection over the card: a C program, and a server on the host that sends back what it gets.
+fn options(context: &Context<'_>) -> Result<()> {
+    let port = echo_one()?;
     let program = crate::c::program(context, "headers")?;
     let mut capture = Capture::new(context.built()?, &program);
     capture.args = vec!["card_".to_owned()];
@@ -203,12 +209,17 @@ fn serve_one(listener: &TcpListener, len: usize) -> Result<String> {
 }
 
 fn system_to_host(context: &Context<'_>) -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
-    let port = listener.local_addr()?.port();
+    transfers(context, "127.0.0.1", "10.0.2.2")
+}
+
+/// A program transfers bytes to a server at `here` on the host, which it reaches at `there`, and back.
+fn transfers(context: &Context<'_>, here: &str, there: &str) -> Result<()> {
+    let listener = TcpListener::bind(format!("{here}:0")).with_context(|| format!("cannot listen at {here}"))?;
+    let server = format!("{there}:{}", listener.local_addr()?.port());
     let served = Watcher::none().start("server", move || serve_one(&listener, LEN))?;
-    let stdout = client(context, &["fetch", &format!("10.0.2.2:{port}"), &LEN.to_string()])?;
+    let stdout = client(context, &["fetch", &server, &LEN.to_string()])?;
     let sum = digest_of(LEN)?;
-    expect("standard output", &stdout.as_str(), &format!("10.0.2.2:{port} {sum} {sum}\n").as_str())?;
+    expect("standard output", &stdout.as_str(), &format!("{server} {sum} {sum}\n").as_str())?;
     expect("the bytes from the machine", &served.join()??, &sum)
 }
 

@@ -1,21 +1,18 @@
 //! Rules of the description: which programs get the network, and how much of it.
 
-use std::net::TcpListener;
-
 use anyhow::{Context as _, Result, anyhow};
 
 use super::machine;
-use crate::{Context, expect};
+use crate::{Context, expect, wrong};
 use xtask_build::devices::Model;
 use xtask_build::system::rules;
-use xtask_common::threads::Watcher;
 use xtask_run::Capture;
 
 /// Runs the program with these rules; returns its output.
 fn run(context: &Context<'_>, rules: &[(&str, &str)], args: &[&str]) -> Result<String> {
     let mut built = context.built_with_tests()?.clone();
     for (program, rule) in rules {
-        rules::set(&mut built.services, program, rules::parse(rule).map_err(|why| anyhow!(why))?);
+        rules::set(&mut built.services, program, rules::parse(rule).map_err(|why| anyhow!(why))?)?;
     }
     let mut capture = Capture::new(&built, std::path::Path::new("network-peer"));
     capture.tests = true;
@@ -26,14 +23,7 @@ fn run(context: &Context<'_>, rules: &[(&str, &str)], args: &[&str]) -> Result<S
 
 /// A program with a rule, which tries each forbidden way.
 pub fn parts(context: &Context<'_>) -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
-    let port = listener.local_addr()?.port();
-    Watcher::none().start("echo", move || {
-        if let Ok((stream, _)) = listener.accept() {
-            let _ = std::io::copy(&mut &stream, &mut &stream);
-        }
-    })?;
-    let server = format!("10.0.2.2:{port}");
+    let server = format!("10.0.2.2:{}", super::echo_one()?);
     let rule = format!("connect={server},listen=7000");
     let stdout = run(context, &[("network-peer", &rule), ("*", "all")], &["rules", &server])?;
     let denied = |what: &[&str]| what.iter().map(|what| format!("{what}: denied\n")).collect::<String>();
@@ -63,6 +53,16 @@ pub fn all_or_none(context: &Context<'_>) -> Result<()> {
     ] {
         let stdout = run(context, rules, &["sockets"])?;
         expect(&format!("with {rules:?}"), &stdout.as_str(), &says)?;
+    }
+    // By the tool's option, for a program that is a file.
+    let programs = &context.built_with_tests()?.test_programs;
+    let (_, file) = programs.iter().find(|(name, _)| name == "network-peer").context("there is no such program")?;
+    for (rule, says) in [("none", none), ("all", all)] {
+        let mut tool = wrong::tool(context)?;
+        let done = tool.args(["run", "--net", "user", "--net-rule", rule]).arg(file).arg("sockets").output();
+        let done = done.context("cannot start this tool")?;
+        let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+        expect(&format!("--net-rule {rule}: {}", wrong::said(&done)), &stdout.as_str(), &says)?;
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ pub fn fetch(context: &Context<'_>) -> Result<()> {
     let (stdout, stderr) = run(&[&format!("{at}/nothing")], 22)?;
     expect("nothing", &stdout.as_str(), &"")?;
     expect_part("nothing", &stderr, "fetch: the server's answer is 404 Not Found")?;
-    expect_part("TLS", &run(&["https://10.0.2.2/"], 1)?.1, "only http is there, without TLS")?;
+    expect_part("TLS", &run(&["https://10.0.2.2/"], 1)?.1, "https: not supported (there is no TLS); use http://")?;
     let script = format!("fetch -o /tmp/long {at}/long && sha256sum /tmp/long; fetch {at}/long | wc -c");
     let (stdout, _) = output(&capture(context, "sh", &["-c", &script], "user".into())?, 0)?;
     expect("a file, and a pipe", &stdout, &format!("{}  /tmp/long\n{LEN}\n", machine::digest_of(LEN)?))
