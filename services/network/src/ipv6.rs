@@ -215,7 +215,9 @@ impl<W: DataSockets> Stack<W> {
             interface.update_ip_addrs(|addresses| {
                 addresses.retain(|cidr| matches!(cidr, IpCidr::Ipv4(_)));
                 // smoltcp has room for eight.
-                networks.into_iter().for_each(|cidr| drop(addresses.push(cidr)));
+                for cidr in networks {
+                    let _ = addresses.push(cidr);
+                }
             });
         }
         interface.routes_mut().remove_default_ipv6_route();
