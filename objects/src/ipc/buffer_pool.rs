@@ -2,6 +2,9 @@
 //!
 //! Small messages are frequent. The pool keeps a few buffers of messages that were read, so that the next message needs
 //! no allocation and no clearing; and one large buffer, for long messages and for sockets' rings.
+//!
+//! A queue is charged for the length of a buffer, not for its capacity. So nobody gets a buffer that is much larger than
+//! asked for.
 
 use alloc::vec::Vec;
 
@@ -19,6 +22,11 @@ const MEDIUM: usize = 2048;
 const MOST_MEDIUM: usize = 32;
 /// Largest size of the large buffer.
 const HUGE: usize = crate::ipc::socket::CAPACITY;
+/// The most by which the capacity of a buffer exceeds the length that was asked for: this many bytes, or for long ones an
+/// eighth of the length.
+const SLACK: usize = 128;
+/// The same of a list, in handles.
+const LIST_SLACK: usize = 8;
 
 /// See the module's description.
 #[derive(Default)]
@@ -38,7 +46,7 @@ impl BufferPool {
     #[inline(always)]
     pub fn take(&mut self, len: usize) -> Result<Vec<u8>, Status> {
         match self.kept.pop() {
-            Some(mut buffer) if buffer.len() >= len => {
+            Some(mut buffer) if buffer.len() >= len && buffer.capacity() <= len + SLACK => {
                 buffer.truncate(len);
                 Ok(buffer)
             }
@@ -63,7 +71,8 @@ impl BufferPool {
     /// `NO_MEMORY`.
     #[inline]
     pub fn take_list(&mut self, count: usize) -> Result<Vec<Handle>, Status> {
-        let mut list = self.lists.pop().unwrap_or_default();
+        let fits = |list: &Vec<Handle>| list.capacity() <= count + LIST_SLACK;
+        let mut list = self.lists.pop().filter(fits).unwrap_or_default();
         if list.capacity() < count {
             list.room_exact(count)?;
         }
@@ -86,19 +95,19 @@ impl BufferPool {
             }
             if len <= MEDIUM {
                 return match self.medium.pop() {
-                    Some(mut buffer) if buffer.len() >= len => {
+                    Some(mut buffer) if buffer.len() >= len && fits(&buffer, len) => {
                         buffer.truncate(len);
                         Ok(buffer)
                     }
-                    other => filled(other.unwrap_or_default(), len),
+                    other => filled(other, len),
                 };
             }
-            if self.large.capacity() >= len {
-                return filled(core::mem::take(&mut self.large), len);
+            if self.large.capacity() >= len && fits(&self.large, len) {
+                return filled(Some(core::mem::take(&mut self.large)), len);
             }
-            return filled(Vec::new(), len);
+            return filled(None, len);
         }
-        filled(kept.filter(|kept| kept.capacity() >= len).unwrap_or_default(), len)
+        filled(kept.filter(|kept| kept.capacity() >= len), len)
     }
 
     #[inline(never)]
@@ -117,7 +126,14 @@ impl BufferPool {
     }
 }
 
-fn filled(mut buffer: Vec<u8>, len: usize) -> Result<Vec<u8>, Status> {
+/// Whether a buffer is not much larger than `len` bytes.
+fn fits(buffer: &Vec<u8>, len: usize) -> bool {
+    buffer.capacity() <= len + SLACK.max(len / 8)
+}
+
+/// A buffer of `len` bytes: the kept one, if it is not much larger, or a new one.
+fn filled(kept: Option<Vec<u8>>, len: usize) -> Result<Vec<u8>, Status> {
+    let mut buffer = kept.filter(|kept| fits(kept, len)).unwrap_or_default();
     buffer.truncate(len);
     buffer.room_exact(len - buffer.len())?;
     buffer.resize(len, 0);
@@ -138,6 +154,26 @@ mod tests {
         }
         assert!(buffers.kept.iter().all(|buffer| buffer.capacity() <= LARGEST));
         assert_eq!(buffers.large.capacity(), 3000);
+    }
+
+    #[test]
+    fn no_buffer_is_much_larger_than_asked_for() {
+        for first in [1, 64, 1000, LARGEST, 1500, MEDIUM, 5000, HUGE] {
+            for then in [0, 1, 64, 500, LARGEST, LARGEST + 1, MEDIUM, MEDIUM + 1, 100_000, HUGE] {
+                let mut buffers = BufferPool::default();
+                let kept = buffers.take(first).unwrap();
+                buffers.give(kept);
+                let taken = buffers.take(then).unwrap();
+                assert!(taken.capacity() <= then + SLACK.max(then / 8), "{first}, then {then}: {}", taken.capacity());
+                // And what was cut short does not come back as a longer one that is charged less.
+                buffers.give(taken);
+                assert!(buffers.take(1).unwrap().capacity() <= 1 + SLACK, "{first}, {then}, then 1");
+            }
+        }
+        let mut buffers = BufferPool::default();
+        let list = buffers.take_list(64).unwrap();
+        buffers.give_list(list);
+        assert!(buffers.take_list(1).unwrap().capacity() <= 1 + LIST_SLACK);
     }
 
     #[test]

@@ -322,6 +322,10 @@ impl<M: Machine> Kernel<M> {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         let surplus = channel.paid.saturating_sub(channel.owed + STEP);
         channel.paid -= surplus;
+        // The charge is for the messages, so the queue's room must not stay that of more of them.
+        if channel.queue.capacity() / 4 > channel.queue.len().max(SPARE_ROOM) {
+            channel.queue.shrink_to(channel.queue.len().max(SPARE_ROOM) * 2);
+        }
         let (owed, waiting, counted) = (channel.owed, channel.queue.len() as u64, channel.counted);
         self.discharge(end.object(), surplus);
         if counted.is_too_much(owed, waiting) {
@@ -426,6 +430,33 @@ impl<M: Machine> Kernel<M> {
         let Ok(channel) = self.objects.get_mut(end) else { return };
         for thread in core::mem::take(&mut channel.callers).into_values() {
             self.finish_wait(Id::new(thread), status);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeMachine;
+
+    #[test]
+    fn an_end_that_was_full_keeps_no_room_for_that() {
+        let mut kernel = Kernel::new(FakeMachine::new(1 << 20)).unwrap();
+        let (one, two) = kernel.channel_create().unwrap();
+        for left in [0, 1, 300] {
+            for _ in 0..MAX_QUEUED - 300 {
+                kernel.channel_write(one, Message::default()).unwrap();
+            }
+            while kernel.objects.get(two).unwrap().queue.len() > left {
+                kernel.channel_read(two).unwrap();
+            }
+            let channel = kernel.objects.get(two).unwrap();
+            let room = (channel.queue.capacity() * size_of::<Message>()) as u64;
+            assert!(
+                room <= 4 * channel.paid + 4 * SPARE,
+                "{room} bytes for {left} messages, {} are charged",
+                channel.paid
+            );
         }
     }
 }

@@ -41,10 +41,10 @@ impl Inbox {
         }
     }
 
-    /// Bytes to charge for it, for datagrams including their overhead.
+    /// Bytes to charge for it: the buffer of a stream whether it is full or not, datagrams including their overhead.
     fn cost(&self) -> u64 {
         match self {
-            Inbox::Stream(bytes) => bytes.len() as u64,
+            Inbox::Stream(bytes) => bytes.capacity() as u64,
             Inbox::Datagrams { queue, bytes } if queue.is_empty() => *bytes as u64,
             Inbox::Datagrams { queue, bytes } => {
                 (bytes + queue.len() * DATAGRAM + queue.capacity() * size_of::<Vec<u8>>()) as u64
@@ -55,7 +55,8 @@ impl Inbox {
     /// The same after `more` further bytes.
     fn cost_with(&self, more: usize) -> u64 {
         let own = match self {
-            Inbox::Stream(_) => 0,
+            Inbox::Stream(bytes) if bytes.room() >= more => return bytes.capacity() as u64,
+            Inbox::Stream(bytes) => return bytes.wanted(more) as u64,
             // A full queue doubles its capacity.
             Inbox::Datagrams { queue, .. } if queue.len() == queue.capacity() => {
                 DATAGRAM + queue.len().max(MIN_DATAGRAMS) * size_of::<Vec<u8>>()
@@ -205,6 +206,7 @@ impl<M: Machine> Kernel<M> {
             return Err(Status::BAD_STATE);
         }
         let to = self.objects.get(peer)?;
+        // A stream is charged for all of its buffer.
         let (held, ready) = match &to.inbox {
             Inbox::Stream(bytes) => (bytes.len(), Some(bytes.room())),
             Inbox::Datagrams { bytes, .. } => (*bytes, None),
@@ -213,9 +215,8 @@ impl<M: Machine> Kernel<M> {
         if room == 0 {
             return Err(Status::SHOULD_WAIT);
         }
-        let credit = to.paid.saturating_sub(held as u64) as usize;
         let quiet = socket.write_threshold == 0 && to.read_threshold == 0;
-        Ok(CheckedWrite { end, peer, room, ready: ready.unwrap_or(0).min(credit), datagram: ready.is_none(), quiet })
+        Ok(CheckedWrite { end, peer, room, ready: ready.unwrap_or(0), datagram: ready.is_none(), quiet })
     }
 
     /// Bytes that this end has written and the peer has not read.
@@ -414,16 +415,16 @@ impl<M: Machine> Kernel<M> {
         Ok((len, held - whole))
     }
 
-    /// Reduces the charge of an end to what it needs, and frees the large buffer of an empty one.
+    /// Frees the large buffer of an empty end, and reduces the charge of an end to what it needs.
     #[inline(never)]
     fn socket_shrink(&mut self, end: Id<Socket>, large: bool) {
         let Ok(socket) = self.objects.get_mut(end) else { return };
-        let surplus = socket.paid.saturating_sub(socket.inbox.cost());
-        socket.paid -= surplus;
         if large && let Some(ring) = socket.ring() {
             let buffer = ring.take_buffer();
             self.buffers.give(buffer);
         }
+        let surplus = socket.paid.saturating_sub(socket.inbox.cost());
+        socket.paid -= surplus;
         let (counted, paid) = (socket.counted, socket.paid);
         self.discharge(end.object(), surplus);
         if counted.is_too_much(paid, 0) {

@@ -220,6 +220,38 @@ fn a_source_without_a_pager_is_charged_to_its_vmo() {
     w.end();
 }
 
+/// A buffer that a long message has left must not be that of a short one, which is charged for its length.
+#[test]
+fn queued_data_takes_no_more_than_its_charge() {
+    const LONG: usize = 64 << 10;
+    const ENDS: u64 = 100;
+    let mut w = World::new();
+    let long = w.kernel.vmo_create(LONG as u64, false).unwrap();
+    w.kernel.give_new(w.process, long, Rights::all()).unwrap();
+    let at = USER_BASE + (1 << 40);
+    let request = MapRequest { vmo: long, offset: 0, len: LONG as u64, perm: RW, max: RW, fixed: false };
+    w.kernel.vmar_map(w.root, Place::At(1 << 40), request).unwrap();
+    w.kernel.copy_out(w.space, at, &[1; LONG]).unwrap();
+    // A stream of which one byte is left keeps its buffer.
+    let before = w.used();
+    for _ in 0..ENDS {
+        let (one, two) = w.kernel.socket_create(false).unwrap();
+        w.kernel.give_new_pair(w.process, [one, two], Rights::all()).unwrap();
+        w.kernel.socket_write(one, w.space, at, LONG).unwrap();
+        w.kernel.socket_read(two, w.space, at, LONG - 1, false).unwrap();
+        assert_eq!(w.kernel.objects.get(two).unwrap().readable(), 1);
+    }
+    assert!(w.used() - before >= ENDS * LONG as u64, "streams are charged {} bytes", w.used() - before);
+    // Without that byte it does not, and is not charged for it.
+    let (one, two) = w.kernel.socket_create(false).unwrap();
+    w.kernel.give_new_pair(w.process, [one, two], Rights::all()).unwrap();
+    let before = w.used();
+    w.kernel.socket_write(one, w.space, at, LONG).unwrap();
+    w.kernel.socket_read(two, w.space, at, LONG, false).unwrap();
+    assert!(w.used() <= before + 2 * STEP, "an empty stream is charged {} bytes", w.used() - before);
+    w.end();
+}
+
 #[test]
 fn datagrams_that_are_read_cost_nothing_any_more() {
     let mut w = World::new();
