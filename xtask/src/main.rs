@@ -70,7 +70,11 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         }
         Command::Linux(args) => xtask_run::linux::linux(&paths, args),
         Command::Disk { what } => xtask_run::disk::disk(what),
-        Command::Doctor => Ok(u8::from(xtask_build::setup::doctor() > 0)),
+        Command::Doctor => {
+            let missing = xtask_build::setup::doctor();
+            println!("-        {:<24} {}", "/dev/kvm", xtask_run::accel::state(&paths));
+            Ok(u8::from(missing > 0))
+        }
         Command::Fuzz(args) => xtask_test::fuzz::fuzz(&paths, args),
         Command::Coverage(args) if args.lines => xtask_test::host::lines::lines(&paths).map(|()| 0),
         Command::Coverage(args) => Ok(u8::from(!xtask_conformance::coverage::coverage(&paths, args)?)),

@@ -25,6 +25,8 @@ pub enum Variant {
     Release,
     /// With assertions, messages, and the debugging system calls.
     Debug,
+    /// The default with PCIDs, which KVM has and TCG has not.
+    Kvm,
 }
 
 impl Variant {
@@ -33,6 +35,7 @@ impl Variant {
         match self {
             Variant::Release => "release",
             Variant::Debug => "debug",
+            Variant::Kvm => "kvm",
         }
     }
 }

@@ -449,12 +449,6 @@ pub fn doctor() -> usize {
         format!("{}; ./hafnon build installs it", parts.join(", "))
     };
     line(parts.is_empty(), &format!("Rust {TOOLCHAIN}"), &detail);
-    let kvm = std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-    println!(
-        "-        {:<24} {}",
-        "/dev/kvm",
-        if kvm { "there; --accel kvm can use it" } else { "not usable; not needed" }
-    );
     let root = if as_root().is_some() && find_program("apt-get").is_some() {
         "./hafnon run installs missing packages by itself"
     } else {

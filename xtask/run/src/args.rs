@@ -42,8 +42,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub trace_file: Option<PathBuf>,
     /// How the guest's instructions are executed.
-    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
-    pub accel: Accel,
+    #[arg(long, value_enum, env = ACCEL, default_value_t = AccelArg::Auto)]
+    pub accel: AccelArg,
     /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
@@ -104,7 +104,7 @@ impl RunArgs {
             trace: None,
             trace_output: None,
             trace_file: None,
-            accel: Accel::Tcg,
+            accel: AccelArg::Auto,
             disk: None,
             net: None,
             net_rule: None,
@@ -147,6 +147,9 @@ pub struct LinuxArgs {
     /// Options for Linux in addition to ours, separated by blanks.
     #[arg(long, value_name = "ARGS")]
     pub append: Option<String>,
+    /// How the guest's instructions are executed.
+    #[arg(long, value_enum, env = ACCEL, default_value_t = AccelArg::Auto)]
+    pub accel: AccelArg,
     /// End the machine after this many seconds; the exit code is then 124.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
@@ -220,6 +223,25 @@ pub enum DiskCommand {
         /// The image's file.
         image: PathBuf,
     },
+}
+
+/// The variable with the default of `--accel`.
+pub const ACCEL: &str = "HAFNON_ACCEL";
+
+/// The values of `--accel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccelArg {
+    /// KVM if it works here, else TCG.
+    Auto,
+    /// QEMU translates them (TCG): works everywhere.
+    Tcg,
+    /// The processor executes them, through Linux' /dev/kvm.
+    Kvm,
+    /// QEMU translates them, and each instruction takes a nanosecond of the guest's time: its counters count
+    /// instructions.
+    Counting,
+    /// The same, but idle time passes as on the wall: for work whose pace others set.
+    CountingPaced,
 }
 
 /// How the guest's instructions are executed.

@@ -1,6 +1,7 @@
 //! `run`: boots the system for the tour or for one program.
 #![forbid(unsafe_code)]
 
+pub mod accel;
 pub mod args;
 pub mod batch;
 pub mod cargo_command;
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::args::{Accel, RunArgs};
+use crate::args::{Accel, AccelArg, RunArgs};
 use crate::network::Net;
 use crate::qemu::{Machine, runtime_folder};
 use crate::session::{End, Outcome, OutputOptions, Session, Streams};
@@ -95,10 +96,10 @@ pub fn run(paths: &Paths, args: &RunArgs) -> Result<u8> {
         }
     }
     if !args.linux {
-        return boot(&ui, paths, &built, args);
+        return boot(&ui, paths, built, args);
     }
     let (args, _files) = linux::beside(paths, &ui, args)?;
-    boot(&ui, paths, &built, &args)
+    boot(&ui, paths, built, &args)
 }
 
 /// Whether a user is at a terminal.
@@ -110,7 +111,7 @@ pub fn has_terminal() -> bool {
 ///
 /// # Errors
 /// The program or the machine cannot be started.
-pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8> {
+pub fn boot(ui: &Ui, paths: &Paths, mut built: Built, args: &RunArgs) -> Result<u8> {
     let shell = has_terminal() && args.program.is_empty();
     let (raw, read_only) = (args.raw_disk, args.read_only_disk);
     let mut devices = Devices { terminal: shell, disk: args.disk.clone(), raw, read_only, ..Devices::default() };
@@ -124,15 +125,13 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");
     }
-    let mut limited = None;
     if let (Some(access), Some(program)) = (&args.net_rule, args.program.first()) {
-        let built = limited.insert(built.clone());
         rules::set(&mut built.services, &name_in_rules(Path::new(program)), access.clone()).context("--net-rule")?;
     }
-    let mut image = Image::new(limited.as_ref().unwrap_or(built), false, &devices)?;
+    let mut image = Image::new(&built, false, &devices)?;
     image.add_installed(&args.programs)?;
     let installed = install::programs(paths)?;
-    check_installed(built, |name| image.has(&format!("bin/{name}")), installed.iter().map(|(name, _)| name))?;
+    check_installed(&built, |name| image.has(&format!("bin/{name}")), installed.iter().map(|(name, _)| name))?;
     image.add_installed(&installed)?;
     if let Some(folder) = &args.files {
         image.add_folder(FILES, folder).context("--files")?;
@@ -158,19 +157,22 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     };
     if args.system.is_some() {
         root = instances.embed(&built.root, &folder.path().join("root.elf"))?;
-        devices.beside = beside(built, &instances, args.mem)?;
+        devices.beside = beside(&built, &instances, args.mem)?;
     }
     devices.components = instances.components()?;
     image.add_trust(&instances.trusted(MAIN))?;
     let bytes = image.finish(&mode, &variables(&args.env))?;
     let images = devices.beside.iter().map(|(_, image)| image.len() as u64).sum::<u64>();
     check_memory(bytes.len() as u64 + images, args.mem)?;
+    // A debugger's breakpoints were tried without KVM only.
+    let wanted = if args.gdb.is_some() && args.accel == AccelArg::Auto { AccelArg::Tcg } else { args.accel };
+    let accel = accel::choose(paths, ui, wanted, &mut built)?;
     let machine = Machine {
         kernel: &built.kernel,
         root: &root,
         image: &bytes,
         memory: args.mem,
-        accel: args.accel,
+        accel,
         gdb: args.gdb,
         devices,
         linux: None,
@@ -180,10 +182,10 @@ pub fn boot(ui: &Ui, paths: &Paths, built: &Built, args: &RunArgs) -> Result<u8>
     let mut programs: Vec<PathBuf> = first.into_iter().collect();
     programs.extend(args.programs.iter().map(|(_, program)| program.clone()));
     programs.extend(installed.iter().map(|(name, _)| install::original(paths, name)));
-    let mut files = Files::new(paths, built, &programs);
+    let mut files = Files::new(paths, &built, &programs);
     files.components = instances.component_files();
     if let Some(port) = args.gdb {
-        let script = gdb::prepare(paths, built, &files, port)?;
+        let script = gdb::prepare(paths, &built, &files, port)?;
         ui.note("the machine waits for gdb; in another terminal, in the project's folder:");
         ui.note(&format!("  gdb -x {}", paths.short(&script).display()));
     }

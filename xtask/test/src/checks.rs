@@ -74,6 +74,20 @@ const PROGRAMS: [&str; 21] = [
     "linux",
 ];
 
+/// Builds the kernel that only KVM can boot. It must invalidate by PCID, and the default must not: QEMU's own processors have
+/// none.
+fn kernel_for_kvm(context: &Context<'_>) -> Result<()> {
+    // The instruction INVPCID, with any operands.
+    const INVPCID: &[u8] = &[0x66, 0x0f, 0x38, 0x82];
+    for (variant, wanted) in [(Variant::Kvm, true), (Variant::Release, false)] {
+        let image = fs::read(kernel::build(context.paths, variant)?.image).context("cannot read the kernel")?;
+        if image.windows(INVPCID.len()).any(|part| part == INVPCID) != wanted {
+            bail!("the kernel `{}` {} INVPCID", variant.name(), if wanted { "does not use" } else { "uses" });
+        }
+    }
+    Ok(())
+}
+
 /// All of them.
 pub fn tests() -> Vec<Test> {
     vec![
@@ -94,6 +108,7 @@ pub fn tests() -> Vec<Test> {
             if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
         }),
         check("check.kernel-entry", kernel_entry::check),
+        check("check.kernel-for-kvm", kernel_for_kvm),
         check("check.architecture", architecture::check),
         check("check.nouns", nouns::check),
         check("check.clippy-host", |context| {

@@ -18,6 +18,7 @@ use super::{Cases, Context, Test, expect, expect_part};
 use xtask_build::devices::Devices;
 use xtask_build::{cargo, setup};
 use xtask_run::Capture;
+use xtask_run::args::ACCEL;
 use xtask_run::session::End;
 
 /// All of them.
@@ -357,7 +358,7 @@ fn host_disk_full(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
     let tool = wrong::tool(context)?;
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", SCRIPT, "sh"]).arg(folder.path()).arg(tool.get_program()).arg(program);
-    command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
+    command.env("HAFNON_ROOT", &context.paths.workspace).env(ACCEL, "tcg").stdin(Stdio::null());
     let output = command.output().context("cannot start unshare")?;
     let stderr = wrong::said(&output);
     if output.status.code() == Some(77) || stderr.contains("unshare failed") {

@@ -18,6 +18,7 @@ use xtask_common::files::copy_folder;
 use xtask_common::paths::own_file;
 use xtask_common::programs::find_program;
 use xtask_common::{lock, threads};
+use xtask_run::args::ACCEL;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
@@ -100,7 +101,7 @@ pub fn tests() -> Vec<Test> {
 /// Its file does not exist.
 pub fn tool(context: &Context<'_>) -> Result<Command> {
     let mut command = Command::new(own_file()?);
-    command.env("HAFNON_ROOT", &context.paths.workspace).stdin(Stdio::null());
+    command.env("HAFNON_ROOT", &context.paths.workspace).env(ACCEL, "tcg").stdin(Stdio::null());
     Ok(command)
 }
 

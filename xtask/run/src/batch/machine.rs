@@ -108,7 +108,7 @@ impl BatchMachine {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(built: &Built, memory: u64) -> Result<BatchMachine> {
+    pub fn start(built: &Built, memory: u64, accel: Accel) -> Result<BatchMachine> {
         let folder = qemu::runtime_folder()?;
         let path = folder.path().join("mailbox");
         let mailbox = File::options().read(true).write(true).create_new(true).open(&path);
@@ -122,7 +122,7 @@ impl BatchMachine {
             root: &built.root,
             image: &image,
             memory,
-            accel: Accel::Tcg,
+            accel,
             gdb: None,
             devices,
             linux: None,

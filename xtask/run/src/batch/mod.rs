@@ -32,6 +32,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use crate::args::Accel;
 use crate::{check_program, qemu};
 use machine::{BatchMachine, StartedProgram};
 use parcel::Folder;
@@ -103,14 +104,14 @@ impl Keeper {
     ///
     /// # Errors
     /// There is no room for its socket.
-    pub fn start(built: &Built, memory: u64) -> Result<Keeper> {
+    pub fn start(built: &Built, memory: u64, accel: Accel) -> Result<Keeper> {
         let folder = qemu::runtime_folder()?;
         let listener = UnixListener::bind(folder.path().join("batch")).context("cannot make a socket")?;
         let (wanted, who) = channel();
         let of_machines = built.clone();
         // QEMU ends with the thread that started it, so one thread starts all machines and lives as long as they do. A
         // thread that waits for it sees its end by a closed channel or socket.
-        let thread = Watcher::none().start("keeper", move || keep(&of_machines, memory, &who))?;
+        let thread = Watcher::none().start("keeper", move || keep(&of_machines, (memory, accel), &who))?;
         let tally = Arc::<Tally>::default();
         let service = Arc::new(Service {
             built: built.clone(),
@@ -163,12 +164,12 @@ impl Drop for Keeper {
 }
 
 /// Gives each request the live machine, or boots one.
-fn keep(built: &Built, memory: u64, who: &Receiver<Wanted>) {
+fn keep(built: &Built, (memory, accel): (u64, Accel), who: &Receiver<Wanted>) {
     let mut machine: Option<Arc<BatchMachine>> = None;
     while let Ok(wanted) = who.recv() {
         if machine.as_ref().is_none_or(|machine| !machine.is_alive()) {
             drop(machine.take());
-            match BatchMachine::start(built, memory) {
+            match BatchMachine::start(built, memory, accel) {
                 Ok(new) => machine = Some(Arc::new(new)),
                 Err(error) => {
                     let _ = wanted.send(Err(format!("{error:#}")));

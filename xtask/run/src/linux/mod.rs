@@ -234,6 +234,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     let mut boot = RunArgs::with_memory(Some(args.memory + RESERVE));
     boot.timeout = args.timeout;
     boot.verbose = args.verbose;
+    boot.accel = args.accel;
     add(&mut boot, &linux, folder.path());
     if let Some(root) = &guest.root {
         (boot.disk, boot.raw_disk, boot.read_only_disk) = (Some(root.image.clone()), true, root.read_only);
@@ -242,7 +243,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     boot.program.extend(guest.arguments(args.verbose));
     // Linux' own terminal driver echoes and edits.
     let _raw = (args.command.is_empty() && has_terminal()).then(Raw::take);
-    crate::boot(&ui, paths, &built, &boot)
+    crate::boot(&ui, paths, built, &boot)
 }
 
 /// Builds what is not built yet.

@@ -28,6 +28,7 @@ use xtask_build::{BuildOptions, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 use xtask_conformance::record;
+use xtask_run::args::Accel;
 use xtask_run::args::CargoArgs;
 use xtask_run::batch::Keeper;
 use xtask_run::cargo_command;
@@ -151,7 +152,7 @@ impl<'a> Session<'a> {
             let ui = Ui::new(false);
             setup::for_booting(&ui)?;
             let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
-            keeper = Some(Keeper::start(&built, MACHINE)?);
+            keeper = Some(Keeper::start(&built, MACHINE, Accel::Tcg)?);
         }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
     }
