@@ -466,6 +466,21 @@ fn a_receiver_that_is_not_there() {
     assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + 10);
 }
 
+/// A question for a neighbour who does not answer delays none for others.
+#[test]
+fn a_silent_neighbour_delays_no_other() {
+    let mut ethernet = Ethernet::new();
+    let receiver = ethernet.machines[0].open(Family::V4, Kind::Datagram);
+    ethernet.machines[0].ask(receiver, Request::Bind(SocketAddrV4::new(ip(1), 5000).into())).unwrap();
+    // More than are remembered.
+    for number in (100..200).chain([1]) {
+        let sender = ethernet.machines[1].open(Family::V4, Kind::Datagram);
+        ethernet.machines[1].write(sender, &datagram(SocketAddrV4::new(ip(number), 5000), 10));
+        ethernet.settle();
+    }
+    assert_eq!(ethernet.machines[0].read(receiver).len(), HEADER + 10);
+}
+
 /// The other machine says that nobody has the port. Only a socket that is connected to it gets the error.
 #[test]
 fn a_port_that_nobody_has() {

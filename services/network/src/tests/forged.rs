@@ -60,3 +60,20 @@ fn a_reset_needs_the_next_number() {
     ethernet.put(segment(peer.address, FIRST + 1, None, TcpControl::Rst).write());
     assert_ne!(ethernet.machines[0].signals(server) & network_protocol::ERROR, 0);
 }
+
+/// A request on a connection is answered with a challenge. A peer that has lost the connection resets it then, and its next
+/// request makes a new one.
+#[test]
+fn a_restarted_peer_connects_again() {
+    let mut ethernet = Ethernet::new();
+    let (mut peer, server) = Peer::connected(&mut ethernet);
+    works(&mut ethernet, &mut peer, server);
+    let request = segment(peer.address, 77_777, None, TcpControl::Syn);
+    let challenge = ethernet.put(request.write());
+    assert_eq!(challenge.len(), 1);
+    assert_eq!((challenge[0].control, challenge[0].ack), (TcpControl::None, Some(FIRST + 1)));
+    ethernet.put(segment(peer.address, FIRST + 1, None, TcpControl::Rst).write());
+    assert_ne!(ethernet.machines[0].signals(server) & network_protocol::ERROR, 0);
+    let answer = ethernet.put(request.write());
+    assert_eq!((answer[0].control, answer[0].ack), (TcpControl::Syn, Some(77_778)));
+}

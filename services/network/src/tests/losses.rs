@@ -125,3 +125,48 @@ fn the_last_loss_is_found_by_the_timer() {
     let last = time_with(|number| number == 200_000 / 1460);
     assert!(last > Duration::from_millis(200) && last < Duration::from_millis(400), "{last}");
 }
+
+/// A receiver that joins segments acknowledges all that came behind a hole at once. That is enough.
+#[test]
+fn a_loss_is_found_by_one_answer() {
+    let mut ethernet = Ethernet::new();
+    let (mut peer, server) = Peer::connected(&mut ethernet);
+    let end = peer.next + 100_000;
+    ethernet.machines[0].write(server, &[7; 100_000]);
+    while peer.next < end {
+        for segment in ethernet.sent().iter().filter(|segment| segment.len > 0) {
+            peer.receive(segment, |_| false);
+            ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
+        }
+    }
+    ethernet.sent();
+    ethernet.machines[0].write(server, &[8; 20_000]);
+    let segments = ethernet.sent();
+    assert!(segments.len() > 4, "{} segments", segments.len());
+    for segment in &segments[1..] {
+        peer.receive(segment, |_| false);
+    }
+    ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
+    let again = ethernet.sent();
+    assert!(again.iter().any(|segment| segment.seq == segments[0].seq && segment.len > 0), "it waits for the timer");
+}
+
+/// Duplicate acknowledgements while only the end of the stream is in flight do not stop its timer.
+#[test]
+fn an_end_is_sent_again_after_duplicates() {
+    let mut ethernet = Ethernet::new();
+    let (peer, server) = Peer::connected(&mut ethernet);
+    // The answer to the question for the peer's hardware address.
+    ethernet.machines[0].stack.close(server);
+    assert!(ethernet.sent().is_empty());
+    let ends = |ethernet: &mut Ethernet| {
+        ethernet.sent().iter().filter(|segment| segment.control == TcpControl::Fin).count()
+    };
+    assert_eq!(ends(&mut ethernet), 1);
+    for _ in 0..3 {
+        ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
+        assert_eq!(ends(&mut ethernet), 0);
+    }
+    ethernet.machines[0].pass(Duration::from_secs(2));
+    assert_ne!(ends(&mut ethernet), 0);
+}
