@@ -56,7 +56,7 @@ pub fn all(card: Option<&CardState>) -> Vec<Interface> {
     let card = card.map(|card| Interface {
         name: "net0",
         index: CARD,
-        flags: IFF_UP | IFF_RUNNING | IFF_BROADCAST | IFF_MULTICAST,
+        flags: IFF_UP | IFF_BROADCAST | IFF_MULTICAST | if card.online { IFF_RUNNING } else { 0 },
         addresses: {
             let v4 = card.address.map(|(ip, prefix)| of_card(ip, prefix));
             let v6 = card.v6.addresses.iter().flatten();
@@ -109,6 +109,7 @@ mod tests {
     fn card(address: Option<(Ipv4Addr, u8)>) -> CardState {
         CardState {
             mac: [2, 0, 0, 0, 0, 1],
+            online: true,
             mtu: 1500,
             address,
             gateway: None,
@@ -139,6 +140,13 @@ mod tests {
         let wanted =
             InterfaceAddress { ip: ip("192.0.2.77"), mask: ip("255.255.255.192"), broadcast: Some(ip("192.0.2.127")) };
         assert_eq!(found[1].addresses, [wanted]);
+    }
+
+    #[test]
+    fn a_card_runs_while_it_has_a_link() {
+        let state = card(None);
+        assert_eq!(all(Some(&state))[1].flags & IFF_RUNNING, IFF_RUNNING);
+        assert_eq!(all(Some(&CardState { online: false, ..state }))[1].flags & (IFF_UP | IFF_RUNNING), IFF_UP);
     }
 
     #[test]

@@ -21,6 +21,10 @@
 //!    ([`Owned`]). A client that breaks a rule loses its session.
 //! 6. **Close.** The session ends when the channel closes. When the device ends, channel and FIFOs close: frames in
 //!    flight may be lost, and the client opens a new session.
+//! 7. **Watch.** The client with the session sends [`Request::WatchStatus`]. The device answers with its [`Info`] when the
+//!    status of its port, [`Info::online`], is another one than in the last answer: at once, or at the next change. One
+//!    such request waits at a time. So a link that changes often costs no more answers than the client asks for, and the
+//!    client may ask as seldom as it wants; it learns of the last status.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,10 @@ pub const ANSWER: usize = 64;
 
 const INFO: u32 = 1;
 const OPEN: u32 = 2;
+const WATCH_STATUS: u32 = 3;
+
+/// In the flags of the port's status: there is a link (`StatusFlags.ONLINE`).
+const ONLINE: u8 = 1;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub enum Request {
         /// Number of descriptors, from 1 to [`DEPTH`].
         descriptor_count: u16,
     },
+    /// Waits until the status of the port is another one than the client knows (7).
+    WatchStatus,
 }
 
 impl Request {
@@ -28,6 +34,7 @@ impl Request {
         let (kind, count) = match self {
             Request::Info => (INFO, 0),
             Request::Open { descriptor_count } => (OPEN, descriptor_count.into()),
+            Request::WatchStatus => (WATCH_STATUS, 0),
         };
         let mut bytes = [0; REQUEST];
         put(&mut bytes, 0, transaction);
@@ -41,6 +48,7 @@ impl Request {
         let bytes: &[u8; REQUEST] = bytes.try_into().ok()?;
         let request = match (get(bytes, 4), get(bytes, 8), get(bytes, 12)) {
             (INFO, 0, 0) => Request::Info,
+            (WATCH_STATUS, 0, 0) => Request::WatchStatus,
             (OPEN, count, 0) => {
                 let count = u16::try_from(count).ok().filter(|count| (1..=DEPTH).contains(&usize::from(*count)))?;
                 Request::Open { descriptor_count: count }
@@ -78,7 +86,7 @@ pub fn encode_answer(transaction: u32, status: i32, info: &Info) -> [u8; ANSWER]
     put(&mut bytes, 0, transaction);
     put(&mut bytes, 4, status.cast_unsigned());
     bytes[8..14].copy_from_slice(&info.mac);
-    bytes[14] = info.online.into();
+    bytes[14] = if info.online { ONLINE } else { 0 };
     put(&mut bytes, 16, u32::from(info.rx_depth) | u32::from(info.tx_depth) << 16);
     put(&mut bytes, 20, info.max_frame_length);
     put(&mut bytes, 24, info.min_rx_buffer_length);
@@ -93,7 +101,7 @@ pub fn decode_answer(bytes: &[u8]) -> Option<(i32, Info)> {
     let depths = get(bytes, 16);
     let info = Info {
         mac: *bytes[8..14].first_chunk()?,
-        online: bytes[14] != 0,
+        online: bytes[14] & ONLINE != 0,
         rx_depth: depths as u16,
         tx_depth: (depths >> 16) as u16,
         max_frame_length: get(bytes, 20),

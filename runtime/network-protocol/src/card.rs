@@ -17,6 +17,8 @@ pub(crate) const CARD_STATE: usize = V4 + ADDRESSES_V6 + (ADDRESSES_V6 + 1 + NAM
 pub struct CardState {
     /// The hardware address.
     pub mac: [u8; 6],
+    /// Whether it has a link.
+    pub online: bool,
     /// Size of the longest IP packet in bytes.
     pub mtu: u16,
     /// The address and the length of its network's prefix in bits, once there is one.
@@ -84,7 +86,7 @@ impl CardState {
         bytes[..6].copy_from_slice(&self.mac);
         bytes[6..8].copy_from_slice(&self.mtu.to_le_bytes());
         let (address, prefix) = self.address.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
-        bytes[8] = prefix;
+        (bytes[8], bytes[9]) = (prefix, self.online.into());
         let servers = self.name_servers;
         let addresses = [Some(address), self.gateway, servers[0], servers[1], servers[2]];
         for (place, address) in bytes[12..32].chunks_exact_mut(4).zip(addresses) {
@@ -113,6 +115,7 @@ impl CardState {
         };
         CardState {
             mac: [bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]],
+            online: bytes[9] != 0,
             mtu: u16::from_le_bytes([bytes[6], bytes[7]]),
             address: address(0).map(|ip| (ip, bytes[8])),
             gateway: address(1),

@@ -96,6 +96,7 @@ fn the_state_of_a_card() {
     let ip = |last: u8| core::net::Ipv4Addr::new(192, 0, 2, last);
     let state = CardState {
         mac: [1, 2, 3, 4, 5, 6],
+        online: true,
         mtu: 1500,
         address: Some((ip(1), 24)),
         gateway: None,

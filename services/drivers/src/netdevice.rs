@@ -42,6 +42,10 @@ struct Connection {
     key: u64,
     channel: End,
     program: Program,
+    /// The status that the client knows.
+    online: bool,
+    /// The number of its request for the next one (7).
+    watches: Option<u32>,
 }
 
 /// The client whose frames the card reads and writes (2).
@@ -81,6 +85,8 @@ struct Server<C: NetworkCard> {
     ends: ChannelEnds,
     next: u64,
     session: Option<Session>,
+    /// There was an interrupt, or a request for the status: the link may have changed.
+    looks: bool,
 }
 
 /// Why a client's message is not answered.
@@ -129,6 +135,7 @@ pub fn drive<C: NetworkCard>(
         ends: ChannelEnds::default(),
         next: FIRST,
         session: None,
+        looks: false,
     };
     server.watch(&clients.0, CLIENTS).map_err(step("clients"))?;
     let mut deadline = MonotonicInstant::INFINITE;
@@ -141,7 +148,10 @@ pub fn drive<C: NetworkCard>(
         };
         match key {
             MORE => {}
-            INTERRUPT => interrupt.ack().map_err(step("interrupt"))?,
+            INTERRUPT => {
+                interrupt.ack().map_err(step("interrupt"))?;
+                server.looks = true;
+            }
             CLIENTS => {
                 match clients.next() {
                     Ok(Event::Client(client)) => {
@@ -174,7 +184,7 @@ impl<C: NetworkCard> Server<C> {
             return Err(Status::NO_RESOURCES);
         }
         self.watch(&channel, self.next)?;
-        self.connections.push(Connection { key: self.next, channel, program });
+        self.connections.push(Connection { key: self.next, channel, program, online: false, watches: None });
         self.next += 4;
         Ok(())
     }
@@ -236,15 +246,53 @@ impl<C: NetworkCard> Server<C> {
                     Err(broken) => return Err(broken),
                 }
             }
+            (Request::WatchStatus, [None, None]) => match self.watch_status(key, number) {
+                Ok(()) => return Ok(()),
+                Err(status) => Err(status),
+            },
             _ => Err(Status::INVALID_ARGS),
         };
         let (status, handles) = match answer {
             Ok(handles) => (Status::OK, handles),
             Err(status) => (status, Vec::new()),
         };
-        let answer: [u8; ANSWER] = encode_answer(number, status.0, &self.info());
-        let connection = self.connections.iter().find(|connection| connection.key == key);
-        Ok(connection.ok_or(Status::PEER_CLOSED)?.channel.write_handles(&answer, handles)?)
+        let info = self.info();
+        let answer: [u8; ANSWER] = encode_answer(number, status.0, &info);
+        let connection = self.connections.iter_mut().find(|connection| connection.key == key);
+        let connection = connection.ok_or(Status::PEER_CLOSED)?;
+        connection.online = info.online;
+        Ok(connection.channel.write_handles(&answer, handles)?)
+    }
+
+    /// A client waits for the next status (7). It gets it after the next round, or after a change.
+    fn watch_status(&mut self, key: u64, number: u32) -> zx::Result<()> {
+        let has_session = self.session.as_ref().is_some_and(|session| session.key == key);
+        let connection = self.connections.iter_mut().find(|connection| connection.key == key && has_session);
+        let watches = &mut connection.ok_or(Status::BAD_STATE)?.watches;
+        if watches.is_some() {
+            return Err(Status::BAD_STATE);
+        }
+        *watches = Some(number);
+        self.looks = true;
+        Ok(())
+    }
+
+    /// Looks at the link, and tells its status to the client that waits for another one (7). Interrupts are on: a later
+    /// change has its own.
+    fn look_at_link(&mut self) -> Result<(), String> {
+        self.looks = false;
+        let info = self.info();
+        let waits = |connection: &&mut Connection| connection.watches.is_some() && connection.online != info.online;
+        let Some(connection) = self.connections.iter_mut().find(waits) else { return Ok(()) };
+        let number = connection.watches.take().unwrap_or_default();
+        connection.online = info.online;
+        match connection.channel.write(&encode_answer(number, Status::OK.0, &info), []) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let key = connection.key;
+                self.close(key)
+            }
+        }
     }
 
     fn info(&self) -> Info {
@@ -318,8 +366,15 @@ impl<C: NetworkCard> Server<C> {
         match session.turn(&mut self.card, &self.port)? {
             Ok(more) => {
                 self.card.tell();
+                if more {
+                    return Ok(true);
+                }
                 // A last look after interrupts are on: what came before may have none.
-                Ok(more || self.card.be_loud().map_err(|broken| broken.to_string())?)
+                let more = self.card.be_loud().map_err(|broken| broken.to_string())?;
+                if self.looks {
+                    self.look_at_link()?;
+                }
+                Ok(more)
             }
             Err(ending) => {
                 if let Ending::Fault(fault) = ending {

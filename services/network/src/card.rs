@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 use siphasher::sip::SipHasher13;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State;
-use smoltcp::socket::{dhcpv4, tcp, udp};
+use smoltcp::socket::{tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
@@ -102,6 +102,8 @@ pub(crate) struct Card {
     pub counts: Counts,
     /// Changes with the addresses and the routes.
     pub version: u32,
+    /// Whether there is a link.
+    pub online: bool,
     pub half_open: HalfOpen,
     pub time_wait: TimeWait,
     /// Without it, the card has IPv4 only.
@@ -223,6 +225,7 @@ impl<W: DataSockets> Stack<W> {
             mac,
             counts: Counts::default(),
             version: self.card.as_ref().map_or(0, |card| card.version.wrapping_add(1)),
+            online: true,
             half_open: HalfOpen::default(),
             time_wait: TimeWait::default(),
             v6: None,
@@ -230,12 +233,9 @@ impl<W: DataSockets> Stack<W> {
             in_line: InLine::default(),
             asking: HashSet::default(),
         });
+        self.dhcp_waits = None;
         match addressing {
-            Addressing::Dhcp => {
-                let mut packets = Packets::new(dhcpv4::Socket::new(), Side::Card);
-                packets.set_timer(Some(self.now), DHCP, &mut self.timers);
-                self.packets.insert(DHCP, packets);
-            }
+            Addressing::Dhcp => self.ask_dhcp(),
             Addressing::Static { address, gateway, name_servers } => {
                 self.set_address(Some(*address), *gateway);
                 self.set_name_servers(name_servers);
@@ -269,6 +269,7 @@ impl<W: DataSockets> Stack<W> {
         let server = |index: usize| self.name_servers.get(index).copied();
         Ok(CardState {
             mac: card.mac.0,
+            online: card.online,
             mtu: (card.link.wire.mtu() - ETHERNET_HEADER) as u16,
             address: self.card_network(),
             gateway,
@@ -285,6 +286,7 @@ impl<W: DataSockets> Stack<W> {
     /// must be called again.
     pub fn set_room(&mut self, frames: usize) -> bool {
         let Some(card) = &mut self.card else { return false };
+        let frames = if card.online { frames } else { 0 };
         card.link.wire.set_room(frames);
         let due = frames >= ipv6::ROOM && card.v6.as_mut().is_some_and(|v6| std::mem::take(&mut v6.starved));
         self.call_in() || due
@@ -329,23 +331,6 @@ impl<W: DataSockets> Stack<W> {
         if now.is_some() && now != before {
             self.report_again();
         }
-    }
-
-    /// The turn of the DHCP client: takes what the servers have said.
-    pub(crate) fn pump_dhcp(&mut self) {
-        let Some(packets) = self.packets.get_mut(&DHCP) else { return };
-        let set = match packets.socket::<dhcpv4::Socket<'static>>().poll() {
-            None => None,
-            Some(dhcpv4::Event::Deconfigured) => Some((None, None, Vec::new())),
-            Some(dhcpv4::Event::Configured(config)) => {
-                Some((Some(config.address), config.router, config.dns_servers.iter().copied().collect()))
-            }
-        };
-        if let Some((address, gateway, servers)) = set {
-            self.set_address(address, gateway);
-            self.set_name_servers(&servers);
-        }
-        self.send_packets(DHCP);
     }
 
     /// Handles one frame of the card. Returns whether there was one.
@@ -667,7 +652,7 @@ impl<W: DataSockets> Stack<W> {
     /// Gives a datagram to the smoltcp socket of a datagram socket. That only sends: datagrams that come in need none.
     ///
     /// # Errors
-    /// `Invalid`: it is too long. `NoMemory`: [`SENDS`] datagrams wait.
+    /// `Invalid`: it is too long. `NoMemory`: [`SENDS`] datagrams wait. `Unreachable`: there is no link.
     pub(crate) fn send_over_card(
         &mut self,
         id: Id,
@@ -675,6 +660,9 @@ impl<W: DataSockets> Stack<W> {
         to: SocketAddr,
         data: &[u8],
     ) -> Result<(), Error> {
+        if !self.is_online() {
+            return Err(Error::Unreachable);
+        }
         let longest = self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS));
         let socket = self.sockets.get(&id).ok_or(Error::Invalid)?;
         if data.len() > longest.saturating_sub(if to.is_ipv6() { V6_MORE } else { 0 }) {

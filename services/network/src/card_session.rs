@@ -34,6 +34,8 @@ const FEW: usize = 64;
 const ALMOST_NONE: usize = 16;
 /// Time between an end of the driver and the next connection.
 const AGAIN: Duration = Duration::from_millis(50);
+/// Time between a change of the link and the question for the next one: a link that changes all the time costs no more.
+const CHANGES: Duration = Duration::from_millis(100);
 
 static ROOT: LazyLock<Unowned<'static, Vmar>> = LazyLock::new(zx::startup::vmar_root_self);
 
@@ -80,12 +82,18 @@ struct Open {
     awaits_rx: bool,
     /// A packet is requested for free buffers.
     awaits_tx: bool,
+    /// Whether there is a link.
+    online: bool,
+    /// The driver is asked for the next change of the link then. `None`: it was asked.
+    asks_at: Option<Instant>,
 }
 
 /// What the driver said.
 pub enum News {
     /// There is a session with this card.
     Card(Info),
+    /// Whether the card has a link.
+    Link(bool),
     /// Nothing that matters.
     Nothing,
 }
@@ -103,17 +111,26 @@ impl CardSession {
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Ended(at) => Some(at),
+            State::Open(Open { asks_at, .. }) => asks_at,
             _ => None,
         }
     }
 
-    /// Makes the next connection when its time has come.
+    /// Makes the next connection, or asks for the next change of the link, when the time has come.
     pub fn tick(&mut self, now: Instant) {
-        if self.deadline().is_some_and(|at| at <= now) {
-            match zx::startup::connect(DRIVER) {
-                Ok(channel) => self.ask(channel, now),
-                Err(_) => self.end(now),
+        if self.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        if let State::Open(open) = &mut self.state {
+            open.asks_at = None;
+            if open.channel.write(&Request::WatchStatus.to_bytes(3), []).is_err() {
+                self.end(now);
             }
+            return;
+        }
+        match zx::startup::connect(DRIVER) {
+            Ok(channel) => self.ask(channel, now),
+            Err(_) => self.end(now),
         }
     }
 
@@ -137,7 +154,7 @@ impl CardSession {
     /// The driver has answered, or has ended.
     pub fn message(&mut self, now: Instant) -> News {
         let state = std::mem::replace(&mut self.state, State::Ended(now + AGAIN));
-        match self.next(state) {
+        match self.next(state, now) {
             Ok((state, news)) => {
                 self.state = state;
                 news
@@ -150,7 +167,7 @@ impl CardSession {
         }
     }
 
-    fn next(&self, state: State) -> zx::Result<(State, News)> {
+    fn next(&self, state: State, now: Instant) -> zx::Result<(State, News)> {
         let mut bytes = [0; ANSWER];
         let mut handles = [const { None }; OPEN_HANDLES];
         let channel = match &state {
@@ -176,8 +193,14 @@ impl CardSession {
                 Ok((State::Opening(channel, info, memory), News::Nothing))
             }
             (State::Opening(channel, info, memory), [Some(rx), Some(tx)]) => {
-                let open = Open::new(channel, rx.into(), tx.into(), memory, &info)?;
+                let open = Open::new(channel, rx.into(), tx.into(), memory, &info, now)?;
                 Ok((State::Open(open), News::Card(info)))
+            }
+            // It answers only when it is asked.
+            (State::Open(mut open), [None, None]) if open.asks_at.is_none() => {
+                open.asks_at = Some(now + CHANGES);
+                open.online = info.online;
+                Ok((State::Open(open), News::Link(info.online)))
             }
             _ => Err(Status::IO_DATA_INTEGRITY),
         }
@@ -223,12 +246,13 @@ impl CardSession {
     /// Sends the stack's frames. Returns how many were sent, and how many more there is room for.
     pub fn send(&mut self, wire: &mut Wire, now: Instant) -> (usize, usize) {
         let State::Open(open) = &mut self.state else {
-            // They are lost, as on a wire that is not there.
-            while let Some(frame) = wire.take() {
-                wire.keep(frame);
-            }
+            lose(wire);
             return (0, 0);
         };
+        if !open.online {
+            lose(wire);
+            return (0, 0);
+        }
         match open.send(wire, &self.port) {
             Ok(sent) => (sent, open.free.len()),
             Err(_) => {
@@ -253,15 +277,41 @@ impl CardSession {
     }
 }
 
+/// Frames to send are lost, as on a wire that is not there.
+fn lose(wire: &mut Wire) {
+    while let Some(frame) = wire.take() {
+        wire.keep(frame);
+    }
+}
+
 impl Open {
-    fn new(channel: Channel, rx: Fifo, tx: Fifo, memory: Memory, info: &Info) -> zx::Result<Open> {
+    fn new(
+        channel: Channel,
+        rx: Fifo,
+        tx: Fifo,
+        memory: Memory,
+        info: &Info,
+        now: Instant,
+    ) -> zx::Result<Open> {
         let (receive, count) = (memory.receive, memory.count);
         let longest = info.max_frame_length as usize;
         let given = Owned::new(count);
         let free = (receive..count).rev().collect();
         let returns = Vec::new();
-        let mut open =
-            Open { channel, rx, tx, memory, longest, free, returns, given, awaits_rx: false, awaits_tx: false };
+        let mut open = Open {
+            channel,
+            rx,
+            tx,
+            memory,
+            longest,
+            free,
+            returns,
+            given,
+            awaits_rx: false,
+            awaits_tx: false,
+            online: info.online,
+            asks_at: Some(now),
+        };
         for number in 0..receive {
             open.describe(number, BUFFER)?;
         }

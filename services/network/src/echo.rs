@@ -64,6 +64,9 @@ impl<W: DataSockets> Stack<W> {
 
     /// Gives a request to the smoltcp socket of an echo socket. That only sends: answers that come in need none.
     fn send_echo_over_card(&mut self, id: Id, to: IpAddr, message: &[u8]) -> Result<(), Error> {
+        if !self.is_online() {
+            return Err(Error::Unreachable);
+        }
         let longest = self.card.as_ref().map_or(0, |card| card.link.wire.mtu().saturating_sub(HEADERS));
         let choices = &self.sockets.get(&id).ok_or(Error::Invalid)?.choices;
         let (hops, more) = if to.is_ipv6() { (choices.hops, V6_MORE) } else { (choices.ttl, 0) };

@@ -120,6 +120,15 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
+    /// The link has come again: routers and switches may be others.
+    pub(crate) fn ask_routers(&mut self) {
+        if let Some(Card { v6: Some(v6), .. }) = &mut self.card {
+            v6.autoconf.ask_again(self.now);
+            v6.listener.tell_again(self.now);
+            v6.changed();
+        }
+    }
+
     /// Whether the card has all IPv6 addresses that it gets soon, or gets none.
     pub fn ipv6_is_settled(&self) -> bool {
         let v6 = self.card.as_ref().and_then(|card| card.v6.as_ref());

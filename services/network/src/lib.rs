@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod card;
+mod carrier;
 mod choices;
 mod datagrams;
 mod echo;

@@ -123,12 +123,12 @@ impl<W: DataSockets> Stack<W> {
     /// Begins to look up a name. [`Stack::looked_up`] tells the result.
     ///
     /// # Errors
-    /// `NoNameServer`: there is none. `TooMany`, `NoName`.
+    /// `NoNameServer`: there is none, or no link. `TooMany`, `NoName`.
     pub fn look_up(&mut self, name: Name<'_>) -> Result<LookupId, Error> {
         if self.lookups.waiting.len() >= LOOKUPS {
             return Err(Error::TooMany);
         }
-        if self.name_servers.is_empty() && self.name_servers_v6().is_empty() {
+        if !self.is_online() || self.name_servers.is_empty() && self.name_servers_v6().is_empty() {
             return Err(Error::NoNameServer);
         }
         // Addresses that cannot be reached are of no use.
@@ -163,6 +163,14 @@ impl<W: DataSockets> Stack<W> {
             lookup.queries.into_iter().for_each(|(query, _)| dns.cancel_query(query));
         }
         self.end_stream_of(id);
+    }
+
+    /// No name server can be asked: [`Stack::looked_up`] tells that to all who wait.
+    pub(crate) fn end_lookups(&mut self) {
+        let Some(packets) = self.packets.get_mut(&DNS) else { return };
+        let dns = packets.socket::<dns::Socket<'static>>();
+        let queries = self.lookups.waiting.values_mut().flat_map(|lookup| lookup.queries.drain(..));
+        queries.for_each(|(query, _)| dns.cancel_query(query));
     }
 
     /// The results of lookups that have ended.

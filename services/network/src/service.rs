@@ -299,13 +299,16 @@ impl Service {
     fn own_packet(&mut self, number: u64) -> Result<(), Status> {
         match (number, &mut self.card) {
             (0, _) => return self.init_event(),
-            (card_session::CHANNEL, Some(card)) => {
-                if let News::Card(info) = card.message(now()) {
+            (card_session::CHANNEL, Some(card)) => match card.message(now()) {
+                News::Card(info) => {
                     self.stack.attach(info.mac, info.max_frame_length as usize, &self.addressing);
                     self.stack.enable_ipv6(&self.ipv6);
+                    self.stack.set_online(info.online);
                     self.frames = true;
                 }
-            }
+                News::Link(online) => self.stack.set_online(online),
+                News::Nothing => {}
+            },
             (card_session::RX, Some(card)) => {
                 card.may_receive();
                 self.frames = true;

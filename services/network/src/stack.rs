@@ -76,6 +76,8 @@ pub struct Stack<W: DataSockets> {
     pub(crate) local: Link,
     /// The network card's interface.
     pub(crate) card: Option<Card>,
+    /// DHCP servers are asked anew after a link has come: until then the address from before stays.
+    pub(crate) dhcp_waits: Option<Instant>,
     /// The name servers, and what was asked.
     pub(crate) name_servers: Vec<Ipv4Addr>,
     pub(crate) lookups: Lookups,
@@ -129,6 +131,7 @@ impl<W: DataSockets> Stack<W> {
             world,
             local: Link { interface, wire },
             card: None,
+            dhcp_waits: None,
             name_servers: Vec::new(),
             lookups: Lookups::default(),
             packets: Numbered::default(),

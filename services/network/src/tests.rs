@@ -1,6 +1,7 @@
 //! Tests of the stack, with correct and incorrect clients.
 
 mod card;
+mod carrier;
 mod checksum;
 mod dhcp;
 mod echo;

@@ -5,6 +5,7 @@
 //! - `echo`: it sends back what it gets;
 //! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
 //! - `killed`: how often it has done so;
+//! - `links`: how often it has seen that the card had no link; the first time it begins to look;
 //! - `look-up NAME`: the host's addresses;
 //! - `fetch ADDRESS N`: as a client it asks the server at this address for N bytes and sends it as many;
 //! - `datagrams PORT`: from then on it sends back what datagrams it gets at this port, over IPv6 and IPv4;
@@ -12,6 +13,7 @@
 //! - `exit N`: it ends.
 #![forbid(unsafe_code)]
 
+mod links;
 mod rules;
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -47,6 +49,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
                 writeln!(to, "killing")?;
             }
             Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
+            Some("links") => writeln!(to, "{}", links::lost())?,
             Some("look-up") => writeln!(to, "{}", look_up(line["look-up".len()..].trim()))?,
             Some("fetch") => {
                 let fetched = fetch(words.get(1).copied().unwrap_or_default(), number(2));

@@ -92,7 +92,7 @@ impl Behind {
         })?;
         let netdev = format!("stream,server=off,addr.type=unix,addr.path={}", near.display());
         let capture = capture.map(Path::to_path_buf);
-        let network = Network { model: Model::default(), netdev, mac: None, capture };
+        let network = Network { model: Model::default(), netdev, mac: None, capture, monitor: None };
         Ok(Behind { network, port, _user: UserNetwork::start(&far, "")?, _folder: folder })
     }
 }

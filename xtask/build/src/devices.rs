@@ -49,6 +49,8 @@ pub struct Network {
     pub mac: Option<String>,
     /// A file for all frames, in the format of tcpdump.
     pub capture: Option<PathBuf>,
+    /// A socket at which QEMU listens for commands about it (QMP).
+    pub monitor: Option<PathBuf>,
 }
 
 /// The models of network cards that have a driver.

@@ -120,7 +120,7 @@ pub fn boot(ui: &Ui, paths: &Paths, mut built: Built, args: &RunArgs) -> Result<
     }
     if let Some(Net::Card { netdev, model }) = &args.net {
         let (netdev, capture) = (netdev.clone(), args.pcap.clone());
-        devices.network = Some(Network { netdev, model: *model, mac: None, capture });
+        devices.network = Some(Network { netdev, model: *model, mac: None, capture, monitor: None });
     }
     if devices.network.is_none() && args.pcap.is_some() {
         bail!("--pcap: the machine has no network card; `--net user` gives it one");

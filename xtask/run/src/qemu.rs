@@ -256,6 +256,10 @@ impl Machine<'_> {
             if network.capture.is_some() {
                 command.args(["-object", "filter-dump,id=capture,netdev=net,file=capture.pcap"]);
             }
+            if let Some(socket) = &network.monitor {
+                let listens = format!("socket,id=cable,server=on,wait=off,path={}", socket.display());
+                command.args(["-chardev", &listens, "-mon", "chardev=cable,mode=control"]);
+            }
         }
         if self.has_monitor() {
             command.args(["-chardev", "pipe,id=monitor,path=monitor", "-mon", "chardev=monitor,mode=control"]);

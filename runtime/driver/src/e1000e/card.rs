@@ -125,6 +125,8 @@ impl NetworkCard for Card {
     }
 
     fn online(&self) -> bool {
+        // Before the look: a later change is a cause again.
+        self.set(ICR, CAUSES_OF_LINK);
         let status = self.get(STATUS);
         status != NOTHING && status & STATUS_LU != 0
     }
@@ -184,9 +186,10 @@ impl NetworkCard for Card {
     }
 
     fn be_loud(&mut self, rings: &Rings<Ring<Dma>>, sends_much: bool) -> Result<bool, Broken> {
-        // Causes from before are of frames that the last look below finds.
-        self.set(ICR, u32::MAX);
-        self.set(IMS, if sends_much { CAUSE_RXQ0 | CAUSE_TXQ0 } else { CAUSE_RXQ0 });
+        // Causes from before are of frames that the last look below finds. Those of the link stay until that is looked at.
+        self.set(ICR, !CAUSES_OF_LINK);
+        let causes = CAUSE_RXQ0 | CAUSES_OF_LINK;
+        self.set(IMS, if sends_much { causes | CAUSE_TXQ0 } else { causes });
         self.is_quiet = false;
         // The answer comes after both writes have reached the card, and after what the card wrote before them.
         if self.get(STATUS) == NOTHING {

@@ -42,6 +42,8 @@ pub const IMC: usize = 0x00d8;
 /// Causes: frames came in, frames were sent.
 pub const CAUSE_RXQ0: u32 = 1 << 20;
 pub const CAUSE_TXQ0: u32 = 1 << 22;
+/// Causes: the link changed, and one of those without a message of their own.
+pub const CAUSES_OF_LINK: u32 = 1 << 2 | 1 << 24;
 /// Causes that a message clears by itself: none here, as this driver clears them when it has looked.
 pub const EIAC: usize = 0x00dc;
 /// Which message a cause sends.

@@ -190,7 +190,12 @@ struct Interrupting {
     inner: PciTransport,
     /// The common configuration structure of the virtio specification.
     common: NonNull<u8>,
+    /// The message for changes of the device's configuration.
+    config_vector: u16,
 }
+
+/// No message.
+const NO_VECTOR: u16 = 0xffff;
 
 /// How often the driver looks whether a device has stopped.
 const RESET_LOOKS: u32 = 10_000_000;
@@ -221,8 +226,7 @@ impl Interrupting {
 
 impl Transport for Interrupting {
     fn queue_set(&mut self, queue: u16, size: u32, table: PhysAddr, driver: PhysAddr, device: PhysAddr) {
-        // No interrupt for configuration changes.
-        self.write(MSIX_CONFIG, 0xffff);
+        self.write(MSIX_CONFIG, self.config_vector);
         self.write(QUEUE_SELECT, queue);
         self.write(QUEUE_MSIX_VECTOR, 0);
         self.inner.queue_set(queue, size, table, driver, device);
@@ -293,7 +297,7 @@ fn open(config: impl Config, windows: Vec<Window>, bti: &Bti) -> Result<Interrup
     let common = common_config(&config).ok_or("it has no common configuration in a window")?;
     let mut root = PciRoot::new(Registers { config, written: [None; 6] });
     let inner = PciTransport::new::<Memory, _>(&mut root, function).map_err(|error| error.to_string())?;
-    let mut transport = Interrupting { inner, common };
+    let mut transport = Interrupting { inner, common, config_vector: NO_VECTOR };
     transport.reset()?;
     bti.release_quarantine().map_err(step("the memory of an earlier driver"))?;
     Ok(transport)

@@ -48,6 +48,8 @@ impl Card {
         if features & VERSION_1 == 0 || features & MAC == 0 {
             return Err("the card is too old, or has no hardware address".to_string());
         }
+        // When the link changes, there is the same message as for frames.
+        transport.config_vector = 0;
         let mac = transport.read_config_space(0).map_err(|error| error.to_string())?;
         let bti = bti.duplicate(zx::Rights::SAME_RIGHTS).map_err(|status| std::format!("the BTI: {status}"))?;
         Ok(Card { transport, bti, mac, has_status: features & STATUS != 0 })

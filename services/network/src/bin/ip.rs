@@ -12,7 +12,8 @@ fn lines(card: &CardState) -> Vec<String> {
         Some((address, prefix)) => format!("{address}/{prefix}"),
         None => "no address yet".to_owned(),
     };
-    let mut lines = vec![format!("net0  {address}, hardware address {}, MTU {}", mac.join(":"), card.mtu)];
+    let link = if card.online { "" } else { ", no link" };
+    let mut lines = vec![format!("net0  {address}, hardware address {}, MTU {}{link}", mac.join(":"), card.mtu)];
     let v6: Vec<String> = card.v6.addresses.iter().flatten().map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
     if !v6.is_empty() {
         lines.push(format!("      {}", v6.join(", ")));
@@ -79,6 +80,7 @@ mod tests {
         let ip = |last: u8| std::net::Ipv4Addr::new(192, 0, 2, last);
         let card = CardState {
             mac: [0x52, 0x54, 0, 0x12, 0x34, 0x56],
+            online: true,
             mtu: 1500,
             address: Some((ip(15), 24)),
             gateway: Some(ip(2)),
@@ -95,7 +97,8 @@ mod tests {
              name servers 192.0.2.3, 192.0.2.4\n      frames: 5 received, 6 sent, 7 ignored; 8 without room"
         );
         let v6 = |text: &str| text.parse().unwrap();
-        let mut card = card;
+        let mut card = CardState { online: false, ..card };
+        assert_eq!(lines(&card)[0], "net0  192.0.2.15/24, hardware address 52:54:00:12:34:56, MTU 1500, no link");
         card.v6.addresses[..2].copy_from_slice(&[Some((v6("fe80::1"), 64)), Some((v6("2001:db8::5"), 64))]);
         (card.v6.gateway, card.v6.name_servers[0]) = (Some(v6("fe80::2")), Some(v6("2001:db8::3")));
         assert_eq!(

@@ -115,6 +115,13 @@ impl Autoconf {
         }
     }
 
+    /// The link has come again: routers are asked again.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        if self.listens {
+            self.asks = Some((SOLICITATIONS, now));
+        }
+    }
+
     /// Does what is due. The caller has room to send.
     pub(crate) fn tend(&mut self, now: Instant) -> Todo {
         let mut todo = Todo::default();

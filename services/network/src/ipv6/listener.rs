@@ -42,6 +42,12 @@ impl Listener {
         self.groups = groups;
     }
 
+    /// The link has come again, perhaps to another switch: all groups are told again.
+    pub(crate) fn tell_again(&mut self, now: Instant) {
+        self.changes = self.groups.iter().map(|group| (Record::Joins, *group, TIMES)).collect();
+        self.change_at = (!self.changes.is_empty()).then_some(now);
+    }
+
     /// A router asks for the members of a group, or of all. `random` determines when it gets an answer.
     pub(crate) fn asked(&mut self, group: Option<Ipv6Addr>, within: Duration, random: u64, now: Instant) {
         if group.is_some_and(|group| !self.groups.contains(&group)) || self.groups.is_empty() {

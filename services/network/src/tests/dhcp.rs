@@ -166,6 +166,60 @@ fn a_lease_is_got_renewed_and_lost() {
     assert_eq!(machine.stack.card_network(), Some((Ipv4Addr::new(192, 0, 2, 51), 24)));
 }
 
+/// The type of what the client asks for, without the frames to neighbours.
+fn kinds(machine: &mut Machine) -> Vec<DhcpMessageType> {
+    asked(machine).into_iter().map(|(kind, _)| kind).collect()
+}
+
+#[test]
+fn a_link_that_comes_again_leads_to_another_network() {
+    let mut machine = machine();
+    serve(&mut machine, &good());
+    machine.stack.set_online(false);
+    machine.pass(Duration::from_secs(5));
+    assert_eq!(kinds(&mut machine), []);
+    machine.stack.set_online(true);
+    machine.stack.set_room(1000);
+    // The address stays meanwhile.
+    assert_eq!(kinds(&mut machine), [DhcpMessageType::Discover]);
+    assert_eq!(machine.stack.card_network(), Some((GIVEN, 24)));
+    machine.pass(Duration::from_secs(11));
+    let other = Says { address: Ipv4Addr::new(192, 0, 2, 51), ..good() };
+    serve(&mut machine, &other);
+    assert_eq!(machine.stack.card_network(), Some((other.address, 24)));
+    // It stays no longer than a minute when no server answers.
+    machine.stack.set_online(false);
+    machine.stack.set_online(true);
+    for seconds in [0, 15, 15, 15] {
+        machine.pass(Duration::from_secs(seconds));
+        machine.stack.set_room(1000);
+        machine.settle();
+        assert_eq!(machine.stack.card_network(), Some((other.address, 24)));
+    }
+    machine.pass(Duration::from_secs(30));
+    machine.stack.set_room(1000);
+    machine.settle();
+    assert_eq!(machine.stack.card_network(), None);
+    machine.pass(Duration::from_secs(30));
+    serve(&mut machine, &good());
+    assert_eq!(machine.stack.card_network(), Some((GIVEN, 24)));
+}
+
+/// A driver that says that the link comes and goes all the time.
+#[test]
+fn a_link_that_flutters() {
+    let mut machine = machine();
+    serve(&mut machine, &good());
+    for _ in 0..1000 {
+        machine.stack.set_online(false);
+        machine.stack.set_online(true);
+        machine.stack.set_online(true);
+    }
+    machine.stack.set_room(1000);
+    assert_eq!(kinds(&mut machine), [DhcpMessageType::Discover]);
+    assert_eq!(machine.stack.card_network(), Some((GIVEN, 24)));
+}
+
 #[test]
 fn a_server_that_refuses() {
     let mut machine = machine();

@@ -1,7 +1,8 @@
 //! A machine with a network card, and the program `network-peer` in it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,9 @@ pub enum Back {
 /// A machine that serves at a port of the host's.
 pub struct Machine {
     port: u16,
+    /// A file with its frames, and the socket of its QEMU's monitor.
+    frames: PathBuf,
+    monitor: PathBuf,
     /// It has ended, so waiting for it is of no use.
     over: Arc<AtomicBool>,
 }
@@ -46,7 +50,7 @@ pub fn capture<'a>(context: &'a Context<'_>, args: &[&str]) -> Result<Capture<'a
 
 /// A card with this behind it.
 pub fn network(model: Model, netdev: String, capture: Option<PathBuf>) -> Network {
-    Network { netdev, model, mac: None, capture }
+    Network { netdev, model, mac: None, capture, monitor: None }
 }
 
 /// The digest of a transfer's bytes.
@@ -108,7 +112,11 @@ impl Machine {
             }
         };
         let over = Arc::new(AtomicBool::new(false));
-        let machine = Machine { port, over: over.clone() };
+        let monitor = folder.path().join("monitor");
+        if let Some(network) = &mut capture.devices.network {
+            network.monitor = Some(monitor.clone());
+        }
+        let machine = Machine { port, frames: frames.clone(), monitor, over: over.clone() };
         let result = thread::scope(|scope| {
             let runs = scope.spawn(|| {
                 let outcome = output(&capture, 0);
@@ -138,6 +146,31 @@ impl Machine {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(stream)
+    }
+
+    /// Pulls the cable of its card, or puts it in again.
+    pub fn cable(&self, is_in: bool) -> Result<()> {
+        let mut monitor = UnixStream::connect(&self.monitor).context("cannot reach QEMU's monitor")?;
+        monitor.set_read_timeout(Some(PATIENCE))?;
+        let link = format!(r#"{{"execute":"set_link","arguments":{{"name":"net","up":{is_in}}}}}"#);
+        writeln!(monitor, r#"{{"execute":"qmp_capabilities"}}"#)?;
+        writeln!(monitor, "{link}")?;
+        // Both are answered in order, behind its greeting.
+        let answers = BufReader::new(monitor).lines().map_while(Result::ok);
+        let answers: Vec<String> = answers.filter(|line| !line.contains("\"QMP\"")).take(2).collect();
+        if answers.len() != 2 || answers.iter().any(|answer| !answer.contains("\"return\"")) {
+            bail!("QEMU's monitor says {answers:?}");
+        }
+        Ok(())
+    }
+
+    /// Number of frames so far in which the machine asked for an IPv4 address (DHCP's DISCOVER) or for routers of IPv6.
+    pub fn questions(&self) -> Result<[usize; 2]> {
+        let frames = fs::read(&self.frames).context("cannot read the machine's frames")?;
+        let count = |part: &[u8]| frames.windows(part.len()).filter(|window| *window == part).count();
+        // DHCP's magic cookie and the first option; ICMPv6's next header, hop limit, and all routers as the receiver.
+        let all_routers = [&[0xff, 2][..], &[0; 13], &[2, 133, 0]].concat();
+        Ok([count(&[99, 130, 83, 99, 53, 1, 1]), count(&all_routers)])
     }
 
     /// Waits until the server answers. QEMU takes connections for it before that.

@@ -6,6 +6,7 @@
 mod example;
 mod frames;
 mod ipv6;
+mod link;
 mod machine;
 mod rules;
 mod tools;
@@ -43,6 +44,8 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, "virtio-net")),
         Test::one("network.e1000e", e1000e),
         Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, "e1000e")),
+        Test::one("network.link", |context| link::cable(context, Model::VirtioNetPci)),
+        Test::one("network.link-e1000e", |context| link::cable(context, Model::E1000e)),
         Test::one("network.bad-wire", bad_wire),
         Test::one("network.streams", streams),
         Test::one("network.hostile-frames", |context| hostile_frames(context, Model::VirtioNetPci)),
