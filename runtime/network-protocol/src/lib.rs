@@ -141,6 +141,9 @@ pub enum Request<'a> {
         /// The interface's address. 0.0.0.0 means the card.
         interface: Ipv4Addr,
     },
+    /// The machine ends. Closes all sockets, and returns when what was written before is sent and acknowledged, or after two
+    /// seconds. Over the channel of `init` (1), and no other.
+    Settle,
 }
 
 macro_rules! numbered {

@@ -144,6 +144,7 @@ impl<'a> Request<'a> {
             Request::Card => 13,
             Request::Information => 14,
             Request::Group { .. } => 15,
+            Request::Settle => 16,
         }
     }
 
@@ -177,7 +178,7 @@ impl<'a> Request<'a> {
             }
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
             Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
-            Request::Card | Request::Information => {}
+            Request::Card | Request::Information | Request::Settle => {}
         }
         message
     }
@@ -225,6 +226,7 @@ impl<'a> Request<'a> {
             11 => Request::Prepare(reader.address()?),
             13 => Request::Card,
             14 => Request::Information,
+            16 => Request::Settle,
             15 => {
                 let join = match reader.word()? {
                     0 => false,

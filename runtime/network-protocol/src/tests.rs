@@ -26,6 +26,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
             .prop_map(|(v4, kind)| Request::Open(if v4 { Family::V4 } else { Family::V6 }, kind)),
         Just(Request::Clone),
         Just(Request::Card),
+        Just(Request::Settle),
         Just(Request::Information),
         any::<(bool, core::net::Ipv4Addr, core::net::Ipv4Addr)>().prop_map(|(join, group, interface)| Request::Group {
             join,

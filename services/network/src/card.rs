@@ -255,6 +255,11 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
+    /// Number of frames that went out.
+    pub fn frames_sent(&self) -> u64 {
+        self.card.as_ref().map_or(0, |card| card.counts.sent)
+    }
+
     /// The card's state.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod carrier;
 mod choices;
 mod datagrams;
 mod echo;
+mod ending;
 pub mod frames;
 pub mod groups;
 mod half_open;

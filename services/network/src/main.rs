@@ -7,6 +7,8 @@ mod card_session;
 mod data_sockets;
 #[cfg(target_os = "fuchsia")]
 mod service;
+#[cfg(target_os = "fuchsia")]
+mod settling;
 
 #[cfg(target_os = "fuchsia")]
 fn main() {

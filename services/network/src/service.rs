@@ -23,6 +23,7 @@ use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals
 
 use crate::card_session::{self, CardSession, News};
 use crate::data_sockets::{CONTROL, READABLE, SERVICE, Sockets, WRITABLE, key};
+use crate::settling::Settling;
 
 /// Maximum number of client connections, in total and per program.
 const CLIENTS_MAX: u64 = 1024;
@@ -128,6 +129,8 @@ struct Service {
     /// IPv6, and for the card's state.
     settles_v6: Option<MonotonicInstant>,
     early_v6: Vec<(u64, u32, Request<'static>, Handles)>,
+    /// The machine ends, and `init` waits until everything is sent.
+    settling: Option<Settling>,
     /// There may be more frames of the card's.
     frames: bool,
     quiet: Quiet,
@@ -169,6 +172,7 @@ pub fn run() -> Result<(), String> {
         early: Vec::new(),
         settles_v6: card.as_ref().filter(|_| !ipv6.off).map(|_| MonotonicInstant::after(SETTLE)),
         early_v6: Vec::new(),
+        settling: None,
         card,
         addressing,
         ipv6,
@@ -232,7 +236,8 @@ impl Service {
             deadline = self.move_frames();
             self.settle();
             self.tell_lookups();
-            for at in [self.settles, self.settles_v6].into_iter().flatten() {
+            let ends = self.tell_settled();
+            for at in [self.settles, self.settles_v6, ends].into_iter().flatten() {
                 deadline = deadline.min(at);
             }
             if !self.fair_queue.is_empty() || self.frames {
@@ -385,7 +390,8 @@ impl Service {
     /// disconnected, as one that has closed its channel.
     fn control(&mut self, number: u64) {
         let Some(control) = self.controls.get(&number) else { return };
-        if self.settles.is_some() && matches!(control.holder, ChannelRole::Client) {
+        let is_init = control.program == Program::INIT;
+        if self.settles.is_some() && matches!(control.holder, ChannelRole::Client) && !is_init {
             self.early.push((control.program, number));
             return;
         }
@@ -443,6 +449,11 @@ impl Service {
                 Err(error) => control.end.write(Reply::encode(transaction, Err(error)).as_bytes(), []),
             };
         }
+        if let (Program::INIT, ChannelRole::Client, Some(Request::Settle)) = (control.program, control.holder, request) {
+            self.stack.close_all();
+            self.settling = Some(Settling::new((number, transaction), self.stack.frames_sent()));
+            return Ok(());
+        }
         let waits = match request {
             Some(Request::Open(Family::V6, kind)) => Some(Request::Open(Family::V6, kind)),
             Some(Request::Card) => Some(Request::Card),
@@ -489,6 +500,22 @@ impl Service {
                 self.cut(number);
             }
         }
+    }
+
+    /// Answers `init` once everything is sent, or after some time. Returns when that will be at the latest.
+    fn tell_settled(&mut self) -> Option<MonotonicInstant> {
+        let settling = self.settling.as_mut()?;
+        let (has_unsent, sent) = (self.stack.has_unsent(), self.stack.frames_sent());
+        if !settling.is_over(has_unsent, sent) {
+            return Some(settling.until());
+        }
+        let (number, transaction) = settling.asked;
+        self.settling = None;
+        if let Some(control) = self.controls.get(&number) {
+            // `init` ends the machine, with an answer or without.
+            let _ = control.end.write(Reply::encode(transaction, Ok(Reply::Done)).as_bytes(), []);
+        }
+        None
     }
 
     fn answer(&mut self, control: &Control, request: Request<'_>, handles: Handles) -> Answer {

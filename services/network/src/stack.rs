@@ -337,9 +337,12 @@ impl<W: DataSockets> Stack<W> {
             Request::Group { join, group, interface } => self.set_group(id, join, group, interface).map(done),
             Request::Information => self.information(id).map(Reply::Information),
             Request::Prepare(address) => self.prepare(id, address).map(done),
-            Request::Open(..) | Request::Clone | Request::Accept | Request::Lookup(_) | Request::Card => {
-                Err(Error::Malformed)
-            }
+            Request::Open(..)
+            | Request::Clone
+            | Request::Accept
+            | Request::Lookup(_)
+            | Request::Card
+            | Request::Settle => Err(Error::Malformed),
         }
     }
 

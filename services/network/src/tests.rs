@@ -5,6 +5,7 @@ mod carrier;
 mod checksum;
 mod dhcp;
 mod echo;
+mod ending;
 mod forged;
 mod groups;
 mod ipv6;

@@ -200,6 +200,10 @@ fn main() -> io::Result<()> {
             println!("{}", fetch(address, len.parse().map_err(io::Error::other)?)?);
             Ok(())
         }
+        ["send", address, len] => {
+            let mut stream = TcpStream::connect(address)?;
+            bytes(len.parse().map_err(io::Error::other)?).try_for_each(|part| stream.write_all(&part))
+        }
         ["datagrams", address, count] => datagrams(address, count.parse().map_err(io::Error::other)?),
         ["rules", server] => rules::all(server),
         ["one", server] => {
@@ -211,7 +215,7 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         _ => Err(io::Error::other(
-            "usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | datagrams ADDRESS COUNT | rules ADDRESS | sockets",
+            "usage: network-peer serve ADDRESS | fetch ADDRESS BYTES | send ADDRESS BYTES | datagrams ADDRESS COUNT | rules ADDRESS | sockets",
         )),
     }
 }

@@ -316,7 +316,8 @@ impl Services {
             return Ok(None);
         }
         if let Some(mount) = name.strip_prefix(RUNNING).filter(|_| matches!(access.may, ConnectScope::All)) {
-            let service = self.mounted(mount).filter(|service| self.known[*service].running.is_some());
+            let named = || self.known.iter().position(|known| known.service.name == mount);
+            let service = self.mounted(mount).or_else(named).filter(|service| self.known[*service].running.is_some());
             return Ok(service.map(|service| Request { service, words: String::new(), handles }));
         }
         if name.starts_with('/') && !matches!(access.may, ConnectScope::Service(_)) {

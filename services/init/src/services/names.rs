@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use zx::{Channel, Handle, Job, MonotonicInstant, Port, Rights, Status};
 
-/// Prefix of a mounted file system's path: connect to it only if it runs.
+/// Prefix of a service's name or of a mounted file system's path: connect to it only if it runs.
 pub const RUNNING: &str = "running:";
 /// Maximum time for the file systems to write their data when the system ends.
 const SETTLING: Duration = Duration::from_secs(30);
+/// Maximum time for the network: more than the service lets its peers have.
+const NETWORK: Duration = Duration::from_secs(5);
 /// Key of the packet for new programs.
 pub const NEW: u64 = 0;
 
@@ -58,16 +60,31 @@ impl Names {
         self.private.write_handles(name.as_bytes(), handles)
     }
 
-    /// Makes everything durable that was written to running file systems, because the system is about to end: the last
-    /// close by a program may not have reached its file system yet. Returns error messages.
+    /// Has everything sent that was written to connections over the network, and makes everything durable that was written
+    /// to running file systems, because the system is about to end: the last close by a program may not have reached its
+    /// service yet. Returns error messages.
     pub fn settle(&self) -> Vec<String> {
+        let network = match self.settle_network() {
+            // Without the service there are no connections.
+            Ok(()) | Err(Status::PEER_CLOSED) => None,
+            Err(status) => Some(format!("what was written to the network last may be lost: {status}")),
+        };
         let deadline = MonotonicInstant::after(SETTLING.into());
         let failed = |mount: &String| match self.settle_one(mount, deadline) {
             // A file system that does not run has nothing to write.
             Ok(()) | Err(Status::PEER_CLOSED) => None,
             Err(status) => Some(format!("what was written to {mount} last may be lost: {status}")),
         };
-        self.mounts.iter().filter_map(failed).collect()
+        network.into_iter().chain(self.mounts.iter().filter_map(failed)).collect()
+    }
+
+    fn settle_network(&self) -> zx::Result<()> {
+        let (ours, theirs) = Channel::create()?;
+        let name = format!("{RUNNING}{}", network_protocol::SERVICE);
+        self.private.write_handles(name.as_bytes(), [theirs.into_handle()])?;
+        let request = network_protocol::Request::Settle.encode(0);
+        let (deadline, mut answer) = (MonotonicInstant::after(NETWORK.into()), [0; network_protocol::LONGEST]);
+        ours.call(deadline, request.as_bytes(), [], &mut answer, &mut []).map(drop)
     }
 
     fn settle_one(&self, mount: &str, deadline: MonotonicInstant) -> zx::Result<()> {

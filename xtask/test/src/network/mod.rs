@@ -35,6 +35,7 @@ pub fn tests() -> Vec<Test> {
         Test::one("network.service-dies", service_dies),
         Test::one("network.host-to-system", host_to_system),
         Test::one("network.system-to-host", system_to_host),
+        Test::one("network.last-bytes", last_bytes),
         Test::one("network.interfaces", interfaces),
         Test::one("network.ping", ping),
         Test::one("network.options", options),
@@ -224,6 +225,22 @@ fn transfers(context: &Context<'_>, here: &str, there: &str) -> Result<()> {
     let sum = digest_of(LEN)?;
     expect("standard output", &stdout.as_str(), &format!("{server} {sum} {sum}\n").as_str())?;
     expect("the bytes from the machine", &served.join()??, &sum)
+}
+
+/// A program ends right after its last write, and the machine with it: the host gets all bytes, and their end.
+fn last_bytes(context: &Context<'_>) -> Result<()> {
+    // Fewer than the data socket and the connection's buffer hold, so no write waits.
+    const LEN: usize = 300_000;
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on the host")?;
+    let server = format!("10.0.2.2:{}", listener.local_addr()?.port());
+    let served = Watcher::none().start("server", move || -> Result<String> {
+        let (mut stream, _) = listener.accept()?;
+        let sum = network_tests::digest(&mut stream, LEN)?;
+        expect("what comes behind the last byte", &stream.read(&mut [0])?, &0)?;
+        Ok(sum)
+    })?;
+    client(context, &["send", &server, &LEN.to_string()])?;
+    expect("the bytes from the machine", &served.join()??, &digest_of(LEN)?)
 }
 
 /// Sends datagrams back, from a port of the host's that it returns.
