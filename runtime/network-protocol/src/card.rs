@@ -2,10 +2,10 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Limit on the name servers.
-const NAME_SERVERS: usize = 3;
-/// Limit on the IPv6 addresses.
-const ADDRESSES_V6: usize = 6;
+/// Maximum number of name servers, of IPv4 and of IPv6.
+pub const NAME_SERVERS: usize = 3;
+/// Maximum number of IPv6 addresses: the link-local one, and others.
+pub const ADDRESSES_V6: usize = 6;
 /// Bytes of the part of a state for IPv4, and of an IPv6 address.
 const V4: usize = 64;
 const IP: usize = 16;

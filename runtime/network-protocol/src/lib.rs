@@ -39,7 +39,7 @@ mod name;
 #[cfg(test)]
 mod tests;
 
-pub use card::{CardState, CardStateV6};
+pub use card::{ADDRESSES_V6, CardState, CardStateV6, NAME_SERVERS};
 pub use information::{Information, tcp_state};
 pub use message::{Message, Reply, canonical, decode_header, encode_header, mapped};
 pub use name::{ADDRESSES, Addresses, NAME_MAX, Name};

@@ -16,7 +16,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cid
 use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
-use crate::ipv6::{self, V6};
+use crate::ipv6::{self, FAR_SEGMENT, V6};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Sent, Side};
 use crate::ports::{Ends, Id};
@@ -155,17 +155,24 @@ impl Card {
         (hasher.finish() as i32).wrapping_add(clock as i32)
     }
 
-    /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets.
-    fn offer(&self, choices: &Choices, peer: IpAddr) -> Offer {
+    /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets. `limit` is that of
+    /// segments to this peer.
+    fn offer(&self, choices: &Choices, peer: IpAddr, limit: Option<u16>) -> Offer {
         let headers = SEGMENT_HEADERS + if peer.is_ipv6() { V6_MORE } else { 0 };
         let longest = self.link.wire.mtu().saturating_sub(headers) as u16;
-        let longest = self.segment_limit(peer).map_or(longest, |limit| limit.min(longest));
+        let longest = limit.map_or(longest, |limit| limit.min(longest));
         let bits = u32::BITS - choices.receive_buffer.leading_zeros();
         Offer {
             window: u16::try_from(choices.receive_buffer).unwrap_or(u16::MAX),
             max_segment: choices.max_segment.map_or(longest, |limit| limit.min(longest)),
             scale: bits.saturating_sub(u16::BITS) as u8,
         }
+    }
+
+    /// Whether this side says so of a listener with these choices, to a peer of this network or of another: meanwhile a
+    /// router may have advertised the peer's network as this one, or no longer.
+    fn has_offered(&self, offer: &Offer, choices: &Choices, peer: IpAddr) -> bool {
+        [None, Some(FAR_SEGMENT)].iter().any(|limit| self.offer(choices, peer, *limit) == *offer)
     }
 
     /// Repeats answers to connection requests.
@@ -473,7 +480,7 @@ impl<W: DataSockets> Stack<W> {
         // Without room the peer will repeat its request.
         if queue.has_room() {
             let our_seq = card.initial_number(to, from, self.now);
-            let ours = Ours { mac: card.mac, offer: card.offer(choices, from.ip()) };
+            let ours = Ours { mac: card.mac, offer: card.offer(choices, from.ip(), card.segment_limit(from.ip())) };
             let answer = card.half_open.syn(&syn, ours, our_seq, self.now);
             card.link.wire.send(answer.write());
         } else {
@@ -491,7 +498,7 @@ impl<W: DataSockets> Stack<W> {
         let listener = self.ports.listener(segment.to).and_then(|id| self.sockets.get(&id))?;
         let card = self.card.as_mut()?;
         // Another listener, with other buffers, has taken the place of the one that was asked.
-        if card.offer(&listener.choices, segment.from.ip()) != offer {
+        if !card.has_offered(&offer, &listener.choices, segment.from.ip()) {
             card.half_open.remove(segment);
             return None;
         }

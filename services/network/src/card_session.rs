@@ -285,14 +285,7 @@ fn lose(wire: &mut Wire) {
 }
 
 impl Open {
-    fn new(
-        channel: Channel,
-        rx: Fifo,
-        tx: Fifo,
-        memory: Memory,
-        info: &Info,
-        now: Instant,
-    ) -> zx::Result<Open> {
+    fn new(channel: Channel, rx: Fifo, tx: Fifo, memory: Memory, info: &Info, now: Instant) -> zx::Result<Open> {
         let (receive, count) = (memory.receive, memory.count);
         let longest = info.max_frame_length as usize;
         let given = Owned::new(count);

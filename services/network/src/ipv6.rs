@@ -7,7 +7,7 @@ mod messages;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
-use network_protocol::CardStateV6;
+use network_protocol::{ADDRESSES_V6, CardStateV6};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{IpCidr, Ipv6Cidr};
 
@@ -50,7 +50,7 @@ impl Plan {
             "address" if text.contains(':') => {
                 let (address, len) = text.split_once('/').ok_or_else(wrong)?;
                 let len = len.parse().ok().filter(|len| *len <= 128).ok_or_else(wrong)?;
-                if self.addresses.len() + 1 >= autoconf::ADDRESSES {
+                if self.addresses.len() + 1 >= ADDRESSES_V6 {
                     return Err(format!("`{argument}` is one address too many"));
                 }
                 self.addresses.push((ip(address)?, len));
@@ -64,7 +64,7 @@ impl Plan {
 }
 
 /// The frames that may be due at once: for each address a question, two reports of groups, a question for routers.
-pub(crate) const ROOM: usize = autoconf::ADDRESSES + 3;
+pub(crate) const ROOM: usize = ADDRESSES_V6 + 3;
 
 /// The card's IPv6.
 #[derive(Debug)]

@@ -85,7 +85,7 @@ enum Step {
 /// time that it was drained, it had one packet.
 #[derive(Default)]
 struct Quiet {
-    is: bool,
+    had_one: bool,
     /// Packets that were taken alone since then.
     alone: usize,
 }
@@ -94,11 +94,11 @@ impl Quiet {
     /// Whether one packet is enough now.
     fn takes_one(&mut self) -> bool {
         self.alone += 1;
-        self.is && self.alone < ALONE
+        self.had_one && self.alone < ALONE
     }
 
     fn drained(&mut self, packets: usize) {
-        *self = Quiet { is: packets <= 1, alone: 0 };
+        *self = Quiet { had_one: packets <= 1, alone: 0 };
     }
 }
 
@@ -449,7 +449,8 @@ impl Service {
                 Err(error) => control.end.write(Reply::encode(transaction, Err(error)).as_bytes(), []),
             };
         }
-        if let (Program::INIT, ChannelRole::Client, Some(Request::Settle)) = (control.program, control.holder, request) {
+        if let (Program::INIT, ChannelRole::Client, Some(Request::Settle)) = (control.program, control.holder, request)
+        {
             self.stack.close_all();
             self.settling = Some(Settling::new((number, transaction), self.stack.frames_sent()));
             return Ok(());

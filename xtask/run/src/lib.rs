@@ -126,7 +126,7 @@ pub fn boot(ui: &Ui, paths: &Paths, mut built: Built, args: &RunArgs) -> Result<
         bail!("--pcap: the machine has no network card; `--net user` gives it one");
     }
     if let (Some(access), Some(program)) = (&args.net_rule, args.program.first()) {
-        rules::set(&mut built.services, &name_in_rules(Path::new(program)), access.clone()).context("--net-rule")?;
+        rules::set(&mut built.services, &place_in_image(Path::new(program)).1, access.clone()).context("--net-rule")?;
     }
     let mut image = Image::new(&built, false, &devices)?;
     image.add_installed(&args.programs)?;
@@ -402,9 +402,8 @@ fn check_name(paths: &Paths, name: &str) -> Result<()> {
 /// Adds the program to the image; returns its path there as programs see it. A path below [`BIN`] is a program that is
 /// there already, whatever files the host has.
 fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String> {
-    let built_in = program.strip_prefix(BIN);
-    let Some(file) = (built_in.is_err() && is_path(program)).then(|| elf::read(program)).transpose()? else {
-        let name = built_in.unwrap_or(program).display().to_string();
+    let (is_file, name) = place_in_image(program);
+    let Some(file) = is_file.then(|| elf::read(program)).transpose()? else {
         if !image.has(&format!("bin/{name}")) {
             let names: Vec<&str> = image.names("bin").collect();
             let text = format!("{name}: no such program; built in are {}", names.join(", "));
@@ -413,19 +412,20 @@ fn add_program(image: &mut Image, program: &Path, memory: u64) -> Result<String>
         return Ok(format!("{BIN}/{name}"));
     };
     check_program(program, &file, |library| image.has(&format!("lib/{library}")), memory)?;
-    let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy().into_owned());
-    // A separate folder, because the name may be that of a built-in program.
-    let path = format!("run/{name}");
-    image.add(&path, file.bytes)?;
-    Ok(format!("/boot/{path}"))
+    image.add(&name, file.bytes)?;
+    Ok(format!("/boot/{name}"))
 }
 
-/// The name of a program in rules: [`add_program`] gives it that place in the image.
-fn name_in_rules(program: &Path) -> String {
+/// Whether a program is a file of the host's, and its name, by which rules know it: that in the image's `bin`, or `run/NAME`.
+fn place_in_image(program: &Path) -> (bool, String) {
     match program.strip_prefix(BIN) {
-        Ok(built_in) => built_in.display().to_string(),
-        Err(_) if !is_path(program) => program.display().to_string(),
-        Err(_) => format!("run/{}", program.file_name().unwrap_or_default().to_string_lossy()),
+        Ok(built_in) => (false, built_in.display().to_string()),
+        Err(_) if !is_path(program) => (false, program.display().to_string()),
+        // A separate folder, because the name may be that of a built-in program.
+        Err(_) => {
+            let name = program.file_name().map_or("program".into(), |name| name.to_string_lossy());
+            (true, format!("run/{name}"))
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use network_tools::{Arguments, visible};
 use ureq::http::Response;
@@ -44,20 +45,52 @@ fn head<T>(response: &Response<T>) -> String {
     lines
 }
 
+/// Where a redirection leads. `None`: it is none.
+fn location<T>(response: &Response<T>) -> Option<&str> {
+    let is_one = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    response.headers().get("location").filter(|_| is_one)?.to_str().ok()
+}
+
+/// The URL that a redirection from this one means (RFC 3986, 5.2, without the dots of paths).
+fn moved(from: &str, to: &str) -> Result<String, String> {
+    let path_at = from.find("://").map_or(0, |at| at + 3);
+    let path_at = from[path_at..].find(['/', '?', '#']).map_or(from.len(), |at| path_at + at);
+    let (server, path) = from.split_at(path_at);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let is_absolute = to.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':'));
+    match to.as_bytes() {
+        _ if is_absolute && to.contains("://") => url(to),
+        _ if is_absolute => Err(format!("{to}: not supported; use http://")),
+        [b'/', b'/', ..] => Ok(format!("http:{to}")),
+        [b'/', ..] => Ok(format!("{server}{to}")),
+        [] | [b'?' | b'#', ..] => Ok(format!("{server}{path}{to}")),
+        _ => Ok(format!("{server}{}/{to}", path.rsplit_once('/').map_or("", |(folder, _)| folder))),
+    }
+}
+
+/// The last answer, after redirections. Their contents are not read: they may have no end.
 fn ask(arguments: &Arguments) -> Result<Response<Body>, Failure> {
     let [word] = arguments.words.as_slice() else { return Err(USAGE.into()) };
-    let url = url(word)?;
+    let mut url = url(word)?;
+    // The head of a redirection is what the user wants to see.
     let only_head = arguments.has('I');
     let agent: Agent = Agent::config_builder()
         .http_status_as_error(false)
-        // The head of a redirection is what the user wants to see.
-        .max_redirects(if only_head { 0 } else { REDIRECTIONS })
-        .max_redirects_will_error(!only_head)
-        .timeout_global(arguments.seconds('m')?)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .build()
         .into();
-    let request = if only_head { agent.head(&url) } else { agent.get(&url) };
-    Ok(request.call()?)
+    let end = arguments.seconds('m')?.map(|seconds| Instant::now() + seconds);
+    for _ in 0..=REDIRECTIONS {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let request = if only_head { agent.head(&url) } else { agent.get(&url) };
+        let response = request.config().timeout_global(left).build().call()?;
+        match location(&response) {
+            Some(to) if !only_head => url = moved(&url, to)?,
+            _ => return Ok(response),
+        }
+    }
+    Err(format!("more than {REDIRECTIONS} redirections").into())
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -138,6 +171,42 @@ mod tests {
         assert_eq!(url("10.0.2.2:80/a").as_deref(), Ok("http://10.0.2.2:80/a"));
         assert_eq!(url("HTTP://host/").as_deref(), Ok("HTTP://host/"));
         assert!(url("https://host/").unwrap_err().contains("use http://"));
+    }
+
+    #[test]
+    fn redirections() {
+        let from = "http://host:80/a/b?c/d";
+        for (to, is) in [
+            ("http://other/x", "http://other/x"),
+            ("//other/x", "http://other/x"),
+            ("/x:y?z", "http://host:80/x:y?z"),
+            ("x", "http://host:80/a/x"),
+            ("?x", "http://host:80/a/b?x"),
+            ("", "http://host:80/a/b"),
+        ] {
+            assert_eq!(moved(from, to).as_deref(), Ok(is), "{to}");
+        }
+        assert_eq!(moved("http://host", "x").as_deref(), Ok("http://host/x"));
+        assert_eq!(moved("http://host?x", "/").as_deref(), Ok("http://host/"));
+        assert!(moved(from, "https://host/").unwrap_err().contains("use http://"));
+        assert!(moved(from, "file:///x").is_err());
+        assert!(moved(from, "data:x").is_err());
+    }
+
+    /// Nobody reads it to its end.
+    #[test]
+    fn a_redirection_without_end() {
+        let elsewhere = server(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi".to_vec()]);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let endless = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            write!(stream, "HTTP/1.1 302 Found\r\nLocation: http://{elsewhere}/\r\n\r\n").unwrap();
+            while stream.write_all(&[b'x'; 1000]).is_ok() {}
+        });
+        let Ok(mut response) = ask(&arguments(&[&address.to_string()])) else { panic!("no answer") };
+        assert_eq!(response.body_mut().read_to_string().unwrap(), "hi");
+        endless.join().unwrap();
     }
 
     #[test]

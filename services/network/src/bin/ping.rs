@@ -187,7 +187,12 @@ mod here {
             let again = data.duplicate_handle(Rights::SAME_RIGHTS).map_err(step)?;
             let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
             let handles = [theirs.into_handle(), far.into_handle(), again];
-            call(&service, Request::Open(family, Kind::Echo), handles)?;
+            call(&service, Request::Open(family, Kind::Echo), handles).map_err(|why| {
+                match service.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant(0)) {
+                    Ok(_) => "Network is down: a rule of the system forbids it, or its service has ended".to_owned(),
+                    Err(_) => why,
+                }
+            })?;
             call(&control, Request::Connect { to, wait: true }, [])?;
             Ok(Echoes { control, data })
         }

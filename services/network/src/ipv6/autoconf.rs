@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 use std::ops::Range;
 
-use network_protocol::is_link_local;
+use network_protocol::{ADDRESSES_V6, NAME_SERVERS, is_link_local};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::EthernetAddress;
 
@@ -19,12 +19,8 @@ use super::Plan;
 use super::messages::{Advertisement, Lifetime, Prefix};
 use crate::card::is_usable;
 
-/// Maximum number of addresses: the link-local one, and others.
-pub(crate) const ADDRESSES: usize = 6;
 /// Maximum number of default routers.
 const ROUTERS: usize = 4;
-/// Maximum number of name servers.
-const SERVERS: usize = 3;
 /// How long an answer to the question for an address may take.
 const PROBE: Duration = Duration::from_secs(1);
 /// Time between two questions for routers, and their number.
@@ -102,10 +98,10 @@ impl Autoconf {
         let own = plan.addresses.iter().map(|(ip, len)| forever(*ip, *len));
         let listens = plan.addresses.is_empty();
         let routers: Vec<_> = plan.gateway.into_iter().map(|ip| (ip, None)).collect();
-        let servers: Vec<_> = plan.name_servers.iter().take(SERVERS).map(|ip| (*ip, None)).collect();
+        let servers: Vec<_> = plan.name_servers.iter().take(NAME_SERVERS).map(|ip| (*ip, None)).collect();
         Autoconf {
             identifier,
-            addresses: [forever(local, 64)].into_iter().chain(own).take(ADDRESSES).collect(),
+            addresses: [forever(local, 64)].into_iter().chain(own).take(ADDRESSES_V6).collect(),
             configured: [routers.len(), servers.len()],
             routers,
             servers,
@@ -190,7 +186,7 @@ impl Autoconf {
             changed |= self.add_prefix(prefix, now);
         }
         for (server, lifetime) in told.name_servers.iter().filter(|(server, _)| is_usable((*server).into())) {
-            changed |= update(&mut self.servers, servers..SERVERS, *server, *lifetime, now);
+            changed |= update(&mut self.servers, servers..NAME_SERVERS, *server, *lifetime, now);
         }
         changed
     }
@@ -219,7 +215,7 @@ impl Autoconf {
             };
             return changed;
         }
-        if self.addresses.len() < ADDRESSES && prefix.valid != Some(Duration::ZERO) {
+        if self.addresses.len() < ADDRESSES_V6 && prefix.valid != Some(Duration::ZERO) {
             self.addresses.push(Address {
                 ip,
                 len: prefix.len,

@@ -500,6 +500,27 @@ fn a_flood_of_requests() {
     }
 }
 
+/// Between its request and its acknowledgement, a router says that the peer's network is this one.
+#[test]
+fn a_peer_that_becomes_near() {
+    let mut ethernet = routed();
+    let listener = ethernet.machines[0].open(Family::V6, Kind::Stream);
+    ethernet.machines[0].ask(listener, Request::Bind(at(Ipv6Addr::UNSPECIFIED, PORT))).unwrap();
+    ethernet.machines[0].ask(listener, Request::Listen(8)).unwrap();
+    let (from, to) = (SocketAddr::new(FAR.into(), 1000), SocketAddr::new(global(1).into(), PORT));
+    let answer = ethernet.put(syn(from, to, 5).write())[0];
+    assert_eq!(answer.options.max_segment, Some(FAR_SEGMENT));
+    let network = Ipv6Addr::from_bits(FAR.to_bits() >> 64 << 64);
+    put(&mut ethernet, icmp(ROUTER, ALL, 255, &[], &router(1800, &[&prefix(network, 0xc0, 7200, 3600)])));
+    ethernet.pass(Duration::from_secs(2));
+    let near = SocketAddr::new(Ipv6Addr::from_bits(FAR.to_bits() + 1).into(), 1000);
+    let answers = ethernet.put(syn(near, to, 5).write());
+    assert_eq!(answers.last().unwrap().options.max_segment, Some(1440));
+    let ack = Segment { seq: 6, ack: Some(answer.seq + 1), control: TcpControl::None, ..syn(from, to, 5) };
+    ethernet.put(ack.write());
+    assert!(ethernet.machines[0].stack.accept(listener).is_ok());
+}
+
 #[test]
 fn addresses_as_configured() {
     let plan = |arguments: &[&str]| {

@@ -3,17 +3,15 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use super::machine::{self, Back, Machine, digest_of};
-use super::{LEN, client, line, send_back, serve_one, transfers};
+use super::{LEN, client, line, run_ping, send_back, serve_one, transfers};
 use crate::drivers::output;
 use crate::{Context, expect, expect_part};
 use xtask_build::devices::Model;
 use xtask_common::threads::Watcher;
-use xtask_run::Capture;
 use xtask_run::qemu::runtime_folder;
 
 /// The link-local address that a machine has by QEMU's usual hardware address.
@@ -21,12 +19,7 @@ const LOCAL: &str = "fe80::5054:ff:fe12:3456";
 
 /// Addresses, echoes, connections and datagrams.
 pub fn user_network(context: &Context<'_>) -> Result<()> {
-    let ping = |args: &[&str], code: i64| {
-        let mut capture = Capture::new(context.built()?, Path::new("ping"));
-        capture.args = args.iter().map(ToString::to_string).collect();
-        capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
-        output(&capture, code)
-    };
+    let ping = |args: &[&str], code: i64| run_ping(context, args, code);
     for host in ["fec0::2", "fe80::2%net0", &format!("{LOCAL}%2")] {
         let (stdout, _) = ping(&["-c", "2", "-s", "1000", host], 0)?;
         let ip = host.split('%').next().unwrap_or_default();

@@ -53,6 +53,11 @@ pub fn network(model: Model, netdev: String, capture: Option<PathBuf>) -> Networ
     Network { netdev, model, mac: None, capture, monitor: None }
 }
 
+/// A card with QEMU's user network behind it.
+pub fn user_network(model: Model) -> Network {
+    network(model, "user".into(), None)
+}
+
 /// The digest of a transfer's bytes.
 pub fn digest_of(len: usize) -> Result<String> {
     let bytes: Vec<u8> = network_tests::bytes(len).flatten().collect();

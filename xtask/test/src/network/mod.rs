@@ -105,7 +105,7 @@ fn host_to_system(context: &Context<'_>) -> Result<()> {
 /// Runs the program as a client of a server on the host, which it reaches at 10.0.2.2.
 fn client(context: &Context<'_>, args: &[&str]) -> Result<String> {
     let mut capture = machine::capture(context, args)?;
-    capture.devices.network = Some(machine::network(Model::VirtioNetPci, "user".into(), None));
+    capture.devices.network = Some(machine::user_network(Model::VirtioNetPci));
     Ok(super::drivers::output(&capture, 0)?.0)
 }
 
@@ -119,7 +119,7 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
                 fe80::5054:ff:fe12:3456/64, fec0::5054:ff:fe12:3456/64\n      gateway 10.0.2.2, fe80::2\n      \
                 name servers 10.0.2.3";
     for model in Model::ALL {
-        capture.devices.network = Some(machine::network(model, "user".into(), None));
+        capture.devices.network = Some(machine::user_network(model));
         let (stdout, _) = super::drivers::output(&capture, 0)?;
         expect_part(model.name(), &stdout, &format!("{lo}{card}"))?;
     }
@@ -127,20 +127,23 @@ fn interfaces(context: &Context<'_>) -> Result<()> {
     let program = crate::c::program(context, "headers")?;
     let mut capture = Capture::new(context.built()?, &program);
     capture.args = vec!["interfaces_".to_owned()];
-    capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+    capture.devices.network = Some(machine::user_network(Model::default()));
     let (stdout, _) = super::drivers::output(&capture, 0)?;
     let passed = "test interfaces_of_the_loopback ... ok\nthere is a card\ntest interfaces_of_the_card ... ok\n";
     expect("by C's functions", &stdout.as_str(), &passed)
 }
 
+/// Runs the program `ping` behind QEMU's user network; returns its output.
+fn run_ping(context: &Context<'_>, args: &[&str], code: i64) -> Result<(String, String)> {
+    let mut capture = Capture::new(context.built()?, Path::new("ping"));
+    capture.args = args.iter().map(ToString::to_string).collect();
+    capture.devices.network = Some(machine::user_network(Model::default()));
+    super::drivers::output(&capture, code)
+}
+
 /// The program `ping`: the loopback, QEMU's gateway, a host that is not there.
 fn ping(context: &Context<'_>) -> Result<()> {
-    let run = |args: &[&str], code: i64| {
-        let mut capture = Capture::new(context.built()?, Path::new("ping"));
-        capture.args = args.iter().map(ToString::to_string).collect();
-        capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
-        Ok::<_, anyhow::Error>(super::drivers::output(&capture, code)?.0)
-    };
+    let run = |args: &[&str], code: i64| Ok::<_, anyhow::Error>(run_ping(context, args, code)?.0);
     for (host, size, bytes) in [("127.0.0.1", "56", 64), ("::1", "0", 8), ("10.0.2.2", "1000", 1008)] {
         let stdout = run(&["-c", "3", "-s", size, host], 0)?;
         for sequence in 1..=3 {
@@ -174,7 +177,7 @@ fn options(context: &Context<'_>) -> Result<()> {
     let mut capture = Capture::new(context.built()?, &program);
     capture.args = vec!["card_".to_owned()];
     capture.variables = vec![("ECHO_PORT".to_owned(), port.to_string())];
-    capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+    capture.devices.network = Some(machine::user_network(Model::default()));
     let (stdout, _) = super::drivers::output(&capture, 0)?;
     expect("standard output", &stdout.as_str(), &"there is a server\ntest card_tcp_options ... ok\n")
 }

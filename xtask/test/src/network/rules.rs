@@ -17,7 +17,7 @@ fn run(context: &Context<'_>, rules: &[(&str, &str)], args: &[&str]) -> Result<S
     let mut capture = Capture::new(&built, std::path::Path::new("network-peer"));
     capture.tests = true;
     capture.args = args.iter().map(ToString::to_string).collect();
-    capture.devices.network = Some(machine::network(Model::default(), "user".into(), None));
+    capture.devices.network = Some(machine::user_network(Model::default()));
     Ok(crate::drivers::output(&capture, 0)?.0)
 }
 
@@ -54,6 +54,12 @@ pub fn all_or_none(context: &Context<'_>) -> Result<()> {
         let stdout = run(context, rules, &["sockets"])?;
         expect(&format!("with {rules:?}"), &stdout.as_str(), &says)?;
     }
+    let mut built = context.built()?.clone();
+    rules::set(&mut built.services, "ping", rules::parse("none").map_err(|why| anyhow!(why))?)?;
+    let mut capture = Capture::new(&built, std::path::Path::new("ping"));
+    capture.args = vec!["127.0.0.1".to_owned()];
+    let says = "ping: Network is down: a rule of the system forbids it, or its service has ended\n";
+    expect("ping", &crate::drivers::output(&capture, 2)?.1.as_str(), &says)?;
     // By the tool's option, for a program that is a file.
     let programs = &context.built_with_tests()?.test_programs;
     let (_, file) = programs.iter().find(|(name, _)| name == "network-peer").context("there is no such program")?;
