@@ -8,6 +8,7 @@ mod echo;
 mod ending;
 mod forged;
 mod groups;
+mod idle;
 mod ipv6;
 mod lookup_stream;
 mod losses;

@@ -6,6 +6,7 @@
 //! - `kill NAME N MS`: it kills the service with that name N times, after as many milliseconds each;
 //! - `killed`: how often it has done so;
 //! - `links`: how often it has seen that the card had no link; the first time it begins to look;
+//! - `memory NAME`: the bytes of memory that only the service with that name uses;
 //! - `look-up NAME`: the host's addresses;
 //! - `fetch ADDRESS N`: as a client it asks the server at this address for N bytes and sends it as many;
 //! - `datagrams PORT`: from then on it sends back what datagrams it gets at this port, over IPv6 and IPv4;
@@ -15,11 +16,11 @@
 
 mod links;
 mod rules;
+mod tasks;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -27,9 +28,6 @@ use network_tests::{bytes, digest};
 
 /// The port of groups.
 const GROUP_PORT: u16 = 7000;
-
-/// How often a service was killed.
-static KILLED: AtomicUsize = AtomicUsize::new(0);
 
 fn serve(stream: TcpStream) -> io::Result<()> {
     let mut from = BufReader::with_capacity(64 << 10, stream.try_clone()?);
@@ -45,11 +43,12 @@ fn serve(stream: TcpStream) -> io::Result<()> {
             Some("kill") => {
                 let name = words.get(1).copied().unwrap_or_default().to_owned();
                 let (times, pause) = (number(2), number(3));
-                thread::spawn(move || kill(&name, times, pause));
+                thread::spawn(move || tasks::kill(&name, times, pause));
                 writeln!(to, "killing")?;
             }
-            Some("killed") => writeln!(to, "{}", KILLED.load(Ordering::Relaxed))?,
+            Some("killed") => writeln!(to, "{}", tasks::killed())?,
             Some("links") => writeln!(to, "{}", links::lost())?,
+            Some("memory") => writeln!(to, "{}", tasks::memory(words.get(1).copied().unwrap_or_default()))?,
             Some("look-up") => writeln!(to, "{}", look_up(line["look-up".len()..].trim()))?,
             Some("fetch") => {
                 let fetched = fetch(words.get(1).copied().unwrap_or_default(), number(2));
@@ -100,45 +99,6 @@ fn group(ip: &str) -> io::Result<String> {
     }
     Ok("nobody".into())
 }
-
-/// Kills a service again and again.
-#[cfg(target_os = "fuchsia")]
-fn kill(name: &str, times: usize, pause: usize) {
-    use zx::{AsHandleRef, Handle, Job, Process, Rights};
-
-    /// Type of the start handle (`PA_USER0`) for the job of all tasks.
-    const TASKS: u32 = 0xf0;
-
-    fn find(job: &Job, name: &str) -> Option<Process> {
-        let mut koids = [0; 64];
-        let processes = job.processes(&mut koids).ok()?.actual;
-        let found = koids[..processes.min(64)].iter().find_map(|koid| {
-            let process = Process::from(job.get_child(*koid, Rights::SAME_RIGHTS).ok()?);
-            let its = process.get_name().ok()?;
-            its.split(|byte| *byte == 0).next().is_some_and(|its| its == name.as_bytes()).then_some(process)
-        });
-        let jobs = job.children(&mut koids).ok()?.actual;
-        let child = |koid: &u64| job.get_child(*koid, Rights::SAME_RIGHTS).map(Job::from);
-        found.or_else(|| koids[..jobs.min(64)].iter().find_map(|koid| find(&child(koid).ok()?, name)))
-    }
-
-    let Some(all) = zx::startup::take(TASKS, 0).map(|handle: Handle| Job::from(handle)) else {
-        println!("this program may not look at all tasks");
-        return;
-    };
-    while KILLED.load(Ordering::Relaxed) < times {
-        thread::sleep(Duration::from_millis(pause as u64));
-        if let Some(process) = find(&all, name)
-            && process.kill().is_ok()
-        {
-            KILLED.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    println!("killed {name} {times} times");
-}
-
-#[cfg(not(target_os = "fuchsia"))]
-fn kill(_name: &str, _times: usize, _pause: usize) {}
 
 /// Sends datagrams back to their senders.
 fn send_back(socket: &UdpSocket) {

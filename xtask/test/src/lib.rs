@@ -330,7 +330,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         bench::tests(),
         c::tests(),
         drivers::tests(),
-        network::tests(),
+        network::tests(args),
         instances::tests(),
         native::tests(),
         files::tests(),

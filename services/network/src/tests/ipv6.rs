@@ -364,6 +364,20 @@ fn an_advertisement_is_about_its_target() {
     assert_eq!((&sent[0][..6], sent[0][20], &sent[0][38..54]), (&[2, 0, 0, 0, 0, 9][..], 17, &global(3).octets()[..]));
 }
 
+/// As docs/network.md says.
+#[test]
+fn an_advertisement_that_nobody_asked_for_counts() {
+    let mut ethernet = routed();
+    let said = [&[136, 0, 0, 0, 0x20, 0, 0, 0][..], &global(3).octets(), &[2, 1, 2, 0, 0, 0, 0, 9]].concat();
+    assert!(put(&mut ethernet, icmp(local(3), ALL, 255, &[], &said)).is_empty());
+    let machine = &mut ethernet.machines[0];
+    let id = machine.open(Family::V6, Kind::Datagram);
+    machine.write(id, &datagram(at(global(3), 7), 5));
+    let sent = sent(machine);
+    assert_eq!(sent.len(), 1);
+    assert_eq!((&sent[0][..6], sent[0][20]), (&[2, 0, 0, 0, 0, 9][..], 17));
+}
+
 #[test]
 fn a_question_that_cannot_be_sent_waits() {
     let mut ethernet = Ethernet::new();

@@ -6,6 +6,9 @@ const HEADERS: usize = ETHERNET + IP + UDP;
 /// Number of TCP in IPv4's header.
 const TCP_NUMBER: u8 = 6;
 
+/// Number of ICMPv6 in IPv6's header.
+const ICMPV6: u8 = 58;
+
 /// The type of questions for IPv6 addresses.
 const AAAA: u8 = 28;
 
@@ -15,8 +18,8 @@ const GROUPS: [u8; 3] = [1, 0, 0x5e];
 const GROUP: u8 = 239;
 const MEMBER: u8 = 99;
 
-/// The first byte of the addresses of machines that are not there.
-const NOBODY: u8 = 198;
+/// The first byte of the addresses of machines that are not there, and the second one of their identifiers in IPv6.
+pub const NOBODY: u8 = 198;
 
 /// A connection request to port 7 of the machine that `like` is for, from a machine that is not there. `None`: `like` is
 /// no frame with TCP.
@@ -38,7 +41,44 @@ pub fn request(like: &[u8], sender: u64) -> Option<Vec<u8>> {
 
 /// Whether this frame is for a machine that is not there, in whose name there was a request.
 pub fn is_for_nobody(frame: &[u8]) -> bool {
-    frame.get(12..14) == Some(&[8, 0]) && frame.get(ETHERNET + 16) == Some(&NOBODY)
+    match frame.get(12..14) {
+        Some([8, 0]) => frame.get(ETHERNET + 16) == Some(&NOBODY),
+        Some([0x86, 0xdd]) => frame.get(ETHERNET + 32..ETHERNET + 34) == Some(&[0, NOBODY]),
+        _ => false,
+    }
+}
+
+/// A connection request over IPv6 to port 7 of the machine that `like` is for, and a neighbour's question for that machine,
+/// both from machines that are not there. `None`: `like` is no frame with TCP.
+pub fn requests_v6(like: &[u8], sender: u64) -> Option<[Vec<u8>; 2]> {
+    if like.get(ETHERNET + 9) != Some(&TCP_NUMBER) {
+        return None;
+    }
+    let mac: [u8; 6] = *like.first_chunk()?;
+    let [a, b, c, d, e, f] = mac;
+    let own = |prefix: [u8; 2]| [&prefix[..], &[0; 6], &[a ^ 2, b, c, 0xff, 0xfe, d, e, f]].concat();
+    let random = sender.to_be_bytes();
+    // Of the same network, and of another one.
+    let prefix =
+        if sender.is_multiple_of(2) { [0xfe, 0xc0, 0, 0, 0, 0, 0, 0] } else { [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0] };
+    let from = [&prefix[..], &[0, NOBODY], &random[..6]].concat();
+    let segment =
+        [&[random[6] | 4, random[7], 0, 7], &random[..4], &[0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]].concat();
+    let request = frame_v6(like.get(..12)?, (TCP_NUMBER, 64, 16), &from, &own([0xfe, 0xc0]), segment);
+    let from = [&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, NOBODY][..], &random[..6]].concat();
+    let target = own([0xfe, 0x80]);
+    // With the hardware address of the one that asks.
+    let question = [&[135, 0, 0, 0, 0, 0, 0, 0][..], &target, &[1, 1], like.get(6..12)?].concat();
+    Some([request, frame_v6(like.get(..12)?, (ICMPV6, 255, 2), &from, &target, question)])
+}
+
+/// A frame with an IPv6 packet. `is` has the payload's protocol, the hop limit, and where the payload has its sum.
+fn frame_v6(macs: &[u8], is: (u8, u8, usize), from: &[u8], to: &[u8], mut payload: Vec<u8>) -> Vec<u8> {
+    let (protocol, hops, sum_at) = is;
+    let len = (payload.len() as u16).to_be_bytes();
+    let check = sum(&[from, to, &len, &[0, protocol], &payload]);
+    payload[sum_at..sum_at + 2].copy_from_slice(&check);
+    [macs, &[0x86, 0xdd, 0x60, 0, 0, 0, len[0], len[1], protocol, hops], from, to, &payload].concat()
 }
 
 /// Whether this is a question for a name.

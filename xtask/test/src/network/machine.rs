@@ -86,14 +86,29 @@ impl Machine {
     /// The same with another card.
     ///
     /// # Errors
-    /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
+    /// As of [`Machine::run_in`].
     pub fn run_with(
         context: &Context<'_>,
         model: Model,
         back: Back,
         act: impl FnOnce(&Machine) -> Result<()>,
     ) -> Result<(String, String)> {
+        Machine::run_in(context, 512 << 20, model, back, act)
+    }
+
+    /// The same with this much memory in bytes.
+    ///
+    /// # Errors
+    /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
+    pub fn run_in(
+        context: &Context<'_>,
+        memory: u64,
+        model: Model,
+        back: Back,
+        act: impl FnOnce(&Machine) -> Result<()>,
+    ) -> Result<(String, String)> {
         let mut capture = capture(context, &["serve", "[::]:7"])?;
+        capture.memory = memory;
         let folder = qemu::runtime_folder()?;
         let frames = folder.path().join("frames.pcap");
         let port = free_port()?;
@@ -171,11 +186,15 @@ impl Machine {
 
     /// Number of frames so far in which the machine asked for an IPv4 address (DHCP's DISCOVER) or for routers of IPv6.
     pub fn questions(&self) -> Result<[usize; 2]> {
-        let frames = fs::read(&self.frames).context("cannot read the machine's frames")?;
-        let count = |part: &[u8]| frames.windows(part.len()).filter(|window| *window == part).count();
         // DHCP's magic cookie and the first option; ICMPv6's next header, hop limit, and all routers as the receiver.
         let all_routers = [&[0xff, 2][..], &[0; 13], &[2, 133, 0]].concat();
-        Ok([count(&[99, 130, 83, 99, 53, 1, 1]), count(&all_routers)])
+        Ok([self.frames_with(&[99, 130, 83, 99, 53, 1, 1])?, self.frames_with(&all_routers)?])
+    }
+
+    /// How often these bytes are in its frames so far.
+    pub fn frames_with(&self, part: &[u8]) -> Result<usize> {
+        let frames = fs::read(&self.frames).context("cannot read the machine's frames")?;
+        Ok(frames.windows(part.len()).filter(|window| *window == part).count())
     }
 
     /// Waits until the server answers. QEMU takes connections for it before that.

@@ -24,6 +24,8 @@ pub struct Faults {
     pub changed: u64,
     /// Connection requests in the name of others that come before each frame to the machine.
     pub requests: usize,
+    /// The same over IPv6, and as many questions of neighbours.
+    pub requests_v6: usize,
     /// Questions for names are answered here, and not by QEMU: [`frames::answers`] says how.
     pub names: bool,
     /// A member of each multicast group answers in it: [`frames::answer_in_group`] says what.
@@ -137,7 +139,7 @@ fn from_machine(mut from: UnixStream, to: &End, back: &End, faults: Faults) -> s
             back.put(&answer)?;
         }
         // Nobody is there to answer.
-        if faults.requests > 0 && frames::is_for_nobody(&frame) {
+        if faults.requests + faults.requests_v6 > 0 && frames::is_for_nobody(&frame) {
             continue;
         }
         pass(frame, to, faults, &mut random, &mut late)?;
@@ -160,6 +162,12 @@ fn to_machine(mut from: UnixStream, to: &End, faults: Faults) -> std::io::Result
             let sender = random.next();
             if let Some(request) = frames::request(&frame, sender) {
                 to.put(&request)?;
+            }
+        }
+        for _ in 0..faults.requests_v6 {
+            let sender = random.next();
+            if let Some(requests) = frames::requests_v6(&frame, sender) {
+                requests.iter().try_for_each(|request| to.put(request))?;
             }
         }
         pass(frame, to, faults, &mut random, &mut late)?;
