@@ -59,7 +59,7 @@ fn flood(context: &Context<'_>, faults: Faults, act: impl FnOnce(&Machine) -> Re
         let mut control = machine.connect()?;
         let mut memory = || -> Result<u64> {
             writeln!(control, "memory network")?;
-            Ok(line(&control)?.parse().context("no number")?)
+            line(&control)?.parse().context("no number")
         };
         let before = memory()?;
         act(machine)?;
