@@ -111,7 +111,7 @@ pub(crate) struct Card {
     /// Determines initial sequence numbers.
     secret: [u8; 16],
     /// Sockets that have something to send, and the card has no room.
-    in_line: InLine,
+    pub in_line: InLine,
     /// Sockets that wait for the answer of a neighbour.
     asking: HashSet<Id, FxBuildHasher>,
 }

@@ -1,7 +1,7 @@
 //! The card's link: whether the cable is in, and what is asked anew when it is in again, as it may lead to another network.
 //!
-//! While there is no link, the card has no room for frames, so connections wait, and their timers with them. What has no
-//! receiver that waits for it is lost, as on Linux: datagrams and echo requests. Addresses and routes stay.
+//! While there is no link, the card has no room for frames, so connections wait. What has no receiver that waits for it is
+//! lost, as on Linux: datagrams and echo requests. Addresses and routes stay.
 
 use smoltcp::socket::dhcpv4;
 use smoltcp::time::Duration;
@@ -14,6 +14,9 @@ use crate::stack::{DataSockets, Stack};
 /// How long the address from before stays when no DHCP server answers: a switch may take 50 seconds before it passes
 /// frames on.
 const KEPT: Duration = Duration::from_secs(60);
+
+/// How often a connection that waits for a link looks whether its time is over.
+pub(crate) const LIMITS: Duration = Duration::from_secs(30);
 
 impl<W: DataSockets> Stack<W> {
     /// The card's link has come or gone, or is as before.
@@ -29,6 +32,9 @@ impl<W: DataSockets> Stack<W> {
                 self.touch(id);
             }
             self.end_lookups();
+            // Their limits of time go on.
+            let waiting: Vec<Id> = self.card.iter().flat_map(|card| card.in_line.all()).collect();
+            waiting.into_iter().for_each(|id| self.touch_packets(id));
             return;
         }
         // Neighbours may be others, also those of datagrams.

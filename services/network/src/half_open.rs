@@ -11,6 +11,7 @@
 //!    there are too many.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, TcpControl};
@@ -18,7 +19,7 @@ use smoltcp::wire::{EthernetAddress, TcpControl};
 use crate::segments::{Options, Segment, Short};
 
 /// Maximum number of half-open connections. A record takes 76 bytes, with IPv6 as with IPv4. With the table by addresses
-/// and two entries in the queues of repetitions they take 3 MiB: the table doubles with one record more.
+/// and two entries in the queues of repetitions they take 3 MiB.
 pub const MOST: usize = 14_336;
 /// Times between an answer, its repetitions, and the end of the record.
 const REPEATS: [Duration; 4] =
@@ -46,7 +47,10 @@ struct Record {
 /// All half-open connections.
 #[derive(Debug, Default)]
 pub struct HalfOpen {
-    numbers: HashMap<Key, Number>,
+    /// By the hash of their addresses: the table has twice the places that it uses. Nobody outside can tell two addresses
+    /// with the same hash.
+    numbers: HashMap<u64, Number>,
+    hasher: RandomState,
     /// In the order of their arrival, with gaps where a record is gone. The first one has the number `first`.
     records: VecDeque<Option<Record>>,
     first: Number,
@@ -95,7 +99,7 @@ impl HalfOpen {
             offer: ours.offer,
         };
         let number = self.first.wrapping_add(self.records.len() as Number);
-        self.numbers.insert(record.key, number);
+        self.numbers.insert(self.hasher.hash_one(record.key), number);
         self.records.push_back(Some(record));
         self.repeats[0].push_back((now + REPEATS[0], number));
         while self.records.len() > MOST {
@@ -110,7 +114,7 @@ impl HalfOpen {
 
     /// The segment's connection is half-open.
     pub fn has(&self, segment: &Segment) -> bool {
-        self.numbers.contains_key(&segment.ends())
+        self.record(segment).is_some()
     }
 
     /// Step 3, first part: whether the segment acknowledges our answer. Returns the SYN of step 1, our sequence
@@ -138,8 +142,10 @@ impl HalfOpen {
 
     /// Step 4: the connection has a socket, or its peer has reset it.
     pub fn remove(&mut self, segment: &Segment) {
-        if let Some(number) = self.numbers.get(&segment.ends()).copied() {
-            self.forget(number);
+        if self.record(segment).is_some()
+            && let Some(number) = self.numbers.get(&self.hasher.hash_one(segment.ends()))
+        {
+            self.forget(*number);
         }
     }
 
@@ -188,8 +194,10 @@ impl HalfOpen {
 
     /// The record of a segment's connection.
     fn record(&self, segment: &Segment) -> Option<&Record> {
-        let number = self.numbers.get(&segment.ends())?;
-        self.records.get(number.wrapping_sub(self.first) as usize)?.as_ref()
+        let key = segment.ends();
+        let number = self.numbers.get(&self.hasher.hash_one(key))?;
+        let record = self.records.get(number.wrapping_sub(self.first) as usize)?.as_ref();
+        record.filter(|record| record.key == key)
     }
 
     /// A record goes, and with it the gaps at the beginning.
@@ -197,7 +205,10 @@ impl HalfOpen {
         if let Some(place) = self.records.get_mut(number.wrapping_sub(self.first) as usize)
             && let Some(record) = place.take()
         {
-            self.numbers.remove(&record.key);
+            let hash = self.hasher.hash_one(record.key);
+            if self.numbers.get(&hash) == Some(&number) {
+                self.numbers.remove(&hash);
+            }
         }
         while let Some(None) = self.records.front() {
             self.records.pop_front();
@@ -229,12 +240,12 @@ fn answer(record: &Record, mac: EthernetAddress) -> Segment {
 mod tests {
     use super::*;
 
-    /// The bound of [`MOST`] in memory: the table has a power of two of places of which seven eighths are used, with a
-    /// byte more for each, and a queue at most twice the room that it needs.
+    /// The bound of [`MOST`] in memory: the table has a power of two of places of which seven eighths can be used, with a
+    /// byte more for each, and twice as many because records come and go. A queue has at most twice the room that it needs.
     #[test]
     fn records_take_three_megabytes() {
-        let places = (MOST * 8 / 7).next_power_of_two();
-        let table = places * (size_of::<(Key, Number)>() + 1);
+        let places = 2 * (MOST * 8 / 7).next_power_of_two();
+        let table = places * (size_of::<(u64, Number)>() + 1);
         let queues = MOST.next_power_of_two() * size_of::<Option<Record>>()
             + (2 * MOST).next_power_of_two() * size_of::<(Instant, Number)>();
         assert!(size_of::<Record>() <= 76, "{}", size_of::<Record>());

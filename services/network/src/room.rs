@@ -34,6 +34,11 @@ impl InLine {
         }
     }
 
+    /// All in line.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Id> {
+        self.line.values().copied()
+    }
+
     /// Takes the first. It keeps its place until it leaves.
     pub(crate) fn next(&mut self) -> Option<Id> {
         self.line.pop_first().map(|(_, id)| id)

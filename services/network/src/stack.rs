@@ -18,6 +18,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
 use crate::card::{Card, DHCP};
+use crate::carrier::LIMITS;
 use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
 use crate::groups::{Groups, MEMBERSHIPS, MEMBERSHIPS_OF_PROGRAM};
@@ -595,6 +596,9 @@ impl<W: DataSockets> Stack<W> {
         let closed = packets.is_closed();
         if let (Side::Card, Some(card)) = (packets.side, &mut self.card) {
             card.has_sent(id, sent);
+            if sent.wants_room && !card.online {
+                packets.set_timer(Some(self.now + LIMITS), id, &mut self.timers);
+            }
         }
         if sent.more || closed {
             self.touch(id);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-use network_protocol::{Error, Family, Kind, Name, Request};
+use network_protocol::{Choice, Error, Family, Kind, Name, Reply, Request};
 use smoltcp::time::Duration;
 
 use super::card::{Ethernet, PORT, datagram, ip};
@@ -43,6 +43,36 @@ fn without_a_link_nothing_is_due() {
         ethernet.machines[0].pass(Duration::from_secs(60));
     }
     assert!(ethernet.machines[0].settle().is_none_or(|at| at > ethernet.machines[0].now()));
+}
+
+#[test]
+fn an_attempt_to_connect_waits_two_minutes_for_a_link() {
+    let mut ethernet = Ethernet::new();
+    let listener = ethernet.listener(1);
+    for wait in [60, 121] {
+        ethernet.machines[1].stack.set_online(false);
+        let client = ethernet.machines[1].open(Family::V4, Kind::Stream);
+        let to = SocketAddrV4::new(ip(1), PORT).into();
+        assert_eq!(ethernet.machines[1].ask(client, Request::Connect { to, wait: true }), Err(Error::InProgress));
+        for _ in 0..wait {
+            ethernet.pass(Duration::from_secs(1));
+        }
+        // As long as the next look takes.
+        if wait > 120 {
+            ethernet.pass(crate::carrier::LIMITS);
+        }
+        let failed = ethernet.machines[1].signals(client) & network_protocol::ERROR;
+        ethernet.machines[1].stack.set_online(true);
+        ethernet.settle();
+        if wait > 120 {
+            assert_ne!(failed, 0);
+            let error = ethernet.machines[1].ask(client, Request::Get(Choice::Error));
+            assert_eq!(error, Ok(Reply::Value(Error::TimedOut as u32)));
+        } else {
+            assert_eq!(failed, 0);
+            assert!(ethernet.machines[0].stack.accept(listener).is_ok());
+        }
+    }
 }
 
 #[test]
