@@ -8,7 +8,7 @@ use abi::{Signals, Status};
 
 use crate::containers::growth::Grows;
 use crate::containers::slab::Key;
-use crate::core::account::{QueueCharge, STEP};
+use crate::core::account::{QueueCharge, SPARE, STEP};
 use crate::core::noun::{Noun, ObjectOps, Peer, Variant, peered};
 use crate::core::object::Id;
 use crate::ipc::ring_buffer::{HasRingBuffer, RingBuffer};
@@ -22,6 +22,11 @@ const LARGE: usize = 4096;
 
 /// Bytes that a datagram takes beside its queue entry and its content: the rounding of the heap.
 const DATAGRAM: usize = 32;
+/// Step in bytes by which the charge for datagrams grows, as far as their bytes are counted already. So a burst changes
+/// few accounts.
+const DATAGRAM_STEP: u64 = 8 * STEP;
+/// Bytes by which the charge for datagrams that wait may be too high. With none, it is [`SPARE`].
+const DATAGRAM_SPARE: u64 = 2 * DATAGRAM_STEP;
 /// Capacity that an empty datagram queue keeps.
 const MIN_DATAGRAMS: usize = 16;
 
@@ -38,6 +43,15 @@ impl Inbox {
         match self {
             Inbox::Stream(bytes) => bytes.len(),
             Inbox::Datagrams { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Bytes by which its charge may be too high.
+    fn spare(&self) -> u64 {
+        match self {
+            Inbox::Stream(_) => STEP,
+            Inbox::Datagrams { queue, .. } if queue.is_empty() => SPARE,
+            Inbox::Datagrams { .. } => DATAGRAM_SPARE,
         }
     }
 
@@ -83,7 +97,7 @@ pub struct Socket {
     /// The peer's koid, also after the peer is closed.
     pub peer_koid: u64,
     inbox: Inbox,
-    /// Bytes that the end is charged for its received data: at most [`STEP`] more than that takes.
+    /// Bytes that the end is charged for its received data: at most [`Inbox::spare`] more than that takes.
     paid: u64,
     /// What is counted against quotas for it.
     pub(crate) counted: QueueCharge,
@@ -158,6 +172,13 @@ impl Socket {
             Inbox::Stream(bytes) => bytes.len(),
             Inbox::Datagrams { queue, .. } => queue.front().map_or(0, Vec::len),
         }
+    }
+
+    /// Whether its peer's inbox has room for its write threshold before or after a change of that inbox, but not both.
+    fn crosses_threshold(&self, held_before: usize, held_after: usize) -> bool {
+        let [before, after] =
+            [held_before, held_after].map(|held| CAPACITY.saturating_sub(held) >= self.write_threshold);
+        before != after
     }
 
     /// Whether it is a datagram socket.
@@ -274,7 +295,18 @@ impl<M: Machine> Kernel<M> {
             self.socket_shrink(peer, false);
             return Err(status);
         }
-        self.socket_update_signals(end, peer);
+        let (writer, reader) = (self.objects.get(end)?, self.objects.get(peer)?);
+        let held = reader.inbox.len();
+        let is_quiet = (len > 0 || datagram)
+            && reader.read_threshold == 0
+            && held < CAPACITY
+            && !writer.crosses_threshold(held - len, held);
+        if is_quiet {
+            let change = self.objects.any_mut(peer.object())?.change_signals(Signals::NONE, Signals::SOCKET_READABLE);
+            self.notify_change(peer.object(), change);
+        } else {
+            self.socket_update_signals(end, peer);
+        }
         Ok(())
     }
 
@@ -288,7 +320,12 @@ impl<M: Machine> Kernel<M> {
             if !counted.is_enough(bytes, 0) {
                 self.objects.get_mut(end)?.counted = self.count_queue(end.object(), counted, bytes, 0)?;
             }
-            let paid = self.charge_queue(end.object(), missing)?;
+            let socket = self.objects.get(end)?;
+            let step = match socket.inbox {
+                Inbox::Stream(_) => STEP,
+                Inbox::Datagrams { .. } => DATAGRAM_STEP.min(socket.counted.beyond(socket.paid)).max(STEP),
+            };
+            let paid = self.charge_queue_by(end.object(), missing, step)?;
             self.objects.get_mut(end)?.paid += paid;
         }
         match self.objects.get_mut(end)?.ring() {
@@ -363,7 +400,7 @@ impl<M: Machine> Kernel<M> {
             large = left == 0 && bytes.capacity() > LARGE;
         }
         socket.inbox.shrink();
-        let too_much = socket.paid > socket.inbox.cost() + STEP;
+        let too_much = socket.paid > socket.inbox.cost() + socket.inbox.spare();
         let (peer, plain) = (socket.peer, socket.read_threshold == 0);
         let watched = socket.peer_has_threshold || held == CAPACITY;
         if plain && left == 0 && !has_datagram(&socket.inbox) {
@@ -374,7 +411,10 @@ impl<M: Machine> Kernel<M> {
         }
         match peer {
             Some(peer) if !plain || watched => {
-                self.socket_update_signals(peer, end);
+                let crosses = held == CAPACITY || self.objects.get(peer)?.crosses_threshold(held, left);
+                if !plain || crosses {
+                    self.socket_update_signals(peer, end);
+                }
             }
             None if !plain => self.socket_update_reader(end),
             _ => {}

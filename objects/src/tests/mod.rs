@@ -22,6 +22,7 @@ use crate::task::process::Process;
 use crate::task::thread::Thread;
 
 mod bounded_calls;
+mod datagrams;
 mod exception;
 mod many_waiters;
 mod model;

@@ -38,6 +38,11 @@ impl QueueCharge {
         bytes <= self.bytes && messages <= self.places
     }
 
+    /// Bytes that are counted beyond these.
+    pub(crate) fn beyond(&self, bytes: u64) -> u64 {
+        self.bytes.saturating_sub(bytes)
+    }
+
     /// Whether the counts are much higher than needed for `bytes` in `messages` messages.
     #[inline(always)]
     pub(crate) fn is_too_much(&self, bytes: u64, messages: u64) -> bool {
@@ -55,8 +60,16 @@ impl<M: Machine> Kernel<M> {
     /// # Errors
     /// `NO_MEMORY`.
     pub(crate) fn charge_queue(&mut self, id: ObjectId, missing: u64) -> Result<u64, Status> {
+        self.charge_queue_by(id, missing, STEP)
+    }
+
+    /// The same with steps of this size.
+    ///
+    /// # Errors
+    /// `NO_MEMORY`.
+    pub(crate) fn charge_queue_by(&mut self, id: ObjectId, missing: u64, step: u64) -> Result<u64, Status> {
         // Where a step exceeds the limit, the exact amount may fit.
-        let step = missing.max(STEP);
+        let step = missing.max(step);
         let more = if self.may_charge(id, step).is_ok() { step } else { missing };
         self.may_charge(id, more)?;
         self.charge(id, more);
