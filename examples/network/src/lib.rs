@@ -1,9 +1,10 @@
 //! Code shared by the tests of the network.
 #![forbid(unsafe_code)]
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A timeout that only a hung operation exceeds.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -62,5 +63,17 @@ pub fn read_pattern(from: &mut impl Read) -> std::io::Result<u64> {
         pattern(done, &mut expected[..count]);
         assert!(buffer[..count] == expected[..count], "other bytes than were sent, from byte {done} on");
         done += count as u64;
+    }
+}
+
+/// Sends datagrams until an error says that nobody receives them.
+pub fn sends_until_refused(socket: &UdpSocket) {
+    let start = Instant::now();
+    loop {
+        match socket.send(b"anybody?") {
+            Ok(_) => assert!(start.elapsed() < LONG, "the error does not come"),
+            Err(error) => return assert_eq!(error.kind(), ErrorKind::ConnectionRefused),
+        }
+        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -19,6 +19,7 @@ use crate::c::{
     EDESTADDRREQ, EHOSTUNREACH, EINPROGRESS, EINVAL, EISCONN, EMFILE, EMSGSIZE, ENETDOWN, ENETUNREACH, ENOMEM,
     ENOPROTOOPT, ENOTCONN, EOPNOTSUPP, EPIPE, ETIMEDOUT, Errno, Result,
 };
+use crate::errors::Errors;
 use crate::object::wait_until;
 use crate::services;
 
@@ -92,12 +93,15 @@ pub struct Network {
     pub state: AtomicU32,
     /// Destination of the last datagram that the service has approved (7).
     prepared: Lock<Option<SocketAddr>>,
+    /// Its errors, if it carries datagrams.
+    errors: Errors,
 }
 
 /// The service's answer, with its handles.
 type Answer<const M: usize> = (core::result::Result<Reply, Error>, [Option<Handle>; M]);
 
-fn call<const N: usize, const M: usize>(
+/// Sends a request, and waits for the answer.
+pub fn call<const N: usize, const M: usize>(
     channel: &Channel,
     request: Request<'_>,
     handles: [Handle; N],
@@ -195,7 +199,7 @@ impl Network {
     }
 
     fn new(control: Channel, data: Socket, kind: Kind, state: u32) -> Network {
-        Network { control, data, kind, state: AtomicU32::new(state), prepared: Lock::new(None) }
+        Network { control, data, kind, state: AtomicU32::new(state), prepared: Lock::new(None), errors: Errors::new() }
     }
 
     /// Makes a socket from the two handles of [`Network::to_handles`] in another process, in the same order.
@@ -479,8 +483,10 @@ impl Network {
                     return Ok((received.len(), from));
                 }
                 Err(Status::SHOULD_WAIT) => {
-                    self.wait_for_more(until)?;
-                    if let Some(error) = self.lost() {
+                    let seen = self.wait_for_more(until)?;
+                    if seen.contains(ERROR)
+                        && let Some(error) = self.lost()
+                    {
                         return Err(error);
                     }
                 }
@@ -542,7 +548,9 @@ impl Network {
             }
             None if self.state()? != OPEN => return Err(EDESTADDRREQ),
             None => {
-                if let Some(error) = self.lost() {
+                if self.errors.may_be_new(&self.control)
+                    && let Some(error) = self.lost()
+                {
                     return Err(error);
                 }
             }

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn __libc_extensions_init(
             }
             PA_VMO_BOOTFS => {
                 if let Some(image) = duplicate(*place).map(Vmo::from)
-                    && let Some(root) = Unowned::<Vmar>::from_raw(zx_vmar_root_self())
+                    && let Some(root) = vmar_root()
                 {
                     // Without a valid image, there are no files below `/boot`.
                     let _ = namespace::set_boot(&root, image);
@@ -225,4 +225,9 @@ pub fn transfer_fd(fd: c_int) -> Result<Vec<Handle>, Status> {
 /// The handle of an object that needs only one.
 fn only(handles: Vec<Handle>) -> Result<Handle, Status> {
     <[Handle; 1]>::try_from(handles).map(|[handle]| handle).map_err(|_| Status::NOT_SUPPORTED)
+}
+
+/// The address space of this process.
+pub fn vmar_root() -> Option<Unowned<'static, Vmar>> {
+    Unowned::from_raw(zx_vmar_root_self())
 }

@@ -26,6 +26,10 @@
 //! 9. **Close.** A socket exists until its last control channel is closed, for whatever reason.
 //! 10. **Look up.** A client sends [`Request::Lookup`] over a client's channel of its own (1). The service asks the
 //!     network's name servers and answers when they have answered, or have not for some seconds.
+//! 11. **Count errors.** A process that sends datagrams to a connected peer wants to know before each whether there is
+//!     an error, and would have to ask the kernel. Instead it sends [`Request::CountErrors`] with a VMO of its own. After
+//!     each [`ERROR`] on this socket, the service adds one to the VMO's first word. A process can use one VMO for all
+//!     its sockets. A socket has one at most; its other processes look at the signal.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -144,6 +148,8 @@ pub enum Request<'a> {
     /// The machine ends. Closes all sockets, and returns when what was written before is sent and acknowledged, or after two
     /// seconds. Over the channel of `init` (1), and no other.
     Settle,
+    /// Counts the errors of a datagram socket (11). Carries the VMO.
+    CountErrors,
 }
 
 macro_rules! numbered {

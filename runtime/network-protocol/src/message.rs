@@ -145,6 +145,7 @@ impl<'a> Request<'a> {
             Request::Information => 14,
             Request::Group { .. } => 15,
             Request::Settle => 16,
+            Request::CountErrors => 17,
         }
     }
 
@@ -178,7 +179,7 @@ impl<'a> Request<'a> {
             }
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
             Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
-            Request::Card | Request::Information | Request::Settle => {}
+            Request::Card | Request::Information | Request::Settle | Request::CountErrors => {}
         }
         message
     }
@@ -236,6 +237,7 @@ impl<'a> Request<'a> {
                 let (group, interface) = (Ipv4Addr::from_bits(reader.word()?), Ipv4Addr::from_bits(reader.word()?));
                 Request::Group { join, group, interface }
             }
+            17 => Request::CountErrors,
             12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };

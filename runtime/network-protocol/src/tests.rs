@@ -28,6 +28,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
         Just(Request::Card),
         Just(Request::Settle),
         Just(Request::Information),
+        Just(Request::CountErrors),
         any::<(bool, core::net::Ipv4Addr, core::net::Ipv4Addr)>().prop_map(|(join, group, interface)| Request::Group {
             join,
             group,

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use network::ports::Id;
 use network::socket::{End, ReadOutcome, WriteOutcome};
 use network::stack::DataSockets;
-use network_protocol::{DATAGRAM_MAX, Error, HEADER, Kind};
-use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status};
+use network_protocol::{DATAGRAM_MAX, ERROR, Error, HEADER, Kind};
+use zx::{AsHandleRef, Handle, Info, Port, Rights, Signals, Socket, Status, Vmo};
 
 /// The kinds of packets on the service's port, in the two lowest bits of their keys. The other bits are a number.
 /// The service itself: number 0 is for an event from `init`, the others are the card's.
@@ -44,6 +44,8 @@ pub struct DataEnd {
     /// the client has gone.
     theirs: Socket,
     port: Rc<Port>,
+    /// Where the client wants the errors to be counted. It can do there what it likes: nobody else reads it.
+    errors: Option<Vmo>,
 }
 
 /// The rights that the service needs on both ends of a data socket.
@@ -89,7 +91,7 @@ impl DataSockets for Sockets {
 
     fn other(&mut self, id: Id, end: &DataEnd) -> Result<DataEnd, Error> {
         let again = |socket: &Socket| socket.duplicate(Rights::SAME_RIGHTS).map_err(|_| Error::NoMemory);
-        Ok(DataEnd { id, ours: again(&end.theirs)?, theirs: again(&end.ours)?, port: self.0.clone() })
+        Ok(DataEnd { id, ours: again(&end.theirs)?, theirs: again(&end.ours)?, port: self.0.clone(), errors: None })
     }
 }
 
@@ -100,7 +102,7 @@ impl Sockets {
             let room = (HEADER + DATAGRAM_MAX).to_ne_bytes();
             theirs.set_property(abi::ZX_PROP_SOCKET_TX_THRESHOLD, &room).map_err(|_| Error::NoMemory)?;
         }
-        Ok(DataEnd { id, ours, theirs, port: self.0.clone() })
+        Ok(DataEnd { id, ours, theirs, port: self.0.clone(), errors: None })
     }
 }
 
@@ -108,6 +110,19 @@ impl DataEnd {
     /// A handle for the client.
     pub fn for_client(&self) -> Result<Handle, Error> {
         self.theirs.duplicate_handle(RIGHTS).map_err(|_| Error::NoMemory)
+    }
+
+    /// Protocol step 11.
+    ///
+    /// # Errors
+    /// `Malformed`: it is no VMO for this. `Already`: the errors are counted in another one.
+    pub fn count_errors(&mut self, count: Handle) -> Result<(), Error> {
+        if self.errors.is_some() {
+            return Err(Error::Already);
+        }
+        let rights = Rights::READ | Rights::WRITE;
+        self.errors = Some(service::memory(count, rights).map_err(|_| Error::Malformed)?);
+        Ok(())
     }
 
     fn watch(&self, kind: u64, signals: Signals) {
@@ -144,6 +159,12 @@ impl End for DataEnd {
 
     fn tell(&mut self, clear: u32, set: u32) {
         let _ = self.theirs.signal(Signals::from_bits_retain(clear), Signals::from_bits_retain(set));
+        if let Some(errors) = self.errors.as_ref().filter(|_| set & ERROR != 0) {
+            // After the signal: who sees the count looks for it. A client whose VMO cannot be written harms itself.
+            let mut count = [0; 4];
+            let _ = errors.read(&mut count, 0);
+            let _ = errors.write(&u32::from_ne_bytes(count).wrapping_add(1).to_ne_bytes(), 0);
+        }
     }
 
     fn unread(&self) -> usize {

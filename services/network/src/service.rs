@@ -542,6 +542,10 @@ impl Service {
                 let data = self.stack.end(id).ok_or(Error::Invalid)?.for_client()?;
                 Ok((Reply::Address(peer), Some(data)))
             }
+            (ChannelRole::Socket(id), Request::CountErrors, [Some(count), None, None]) => {
+                self.stack.datagram_end(id)?.count_errors(count)?;
+                Ok((Reply::Done, None))
+            }
             (ChannelRole::Socket(id), request, [None, None, None]) => Ok((self.stack.request(id, request)?, None)),
             _ => Err(Error::Malformed),
         }

@@ -180,6 +180,15 @@ impl<W: DataSockets> Stack<W> {
         self.packets.insert(id, packets);
     }
 
+    /// The service's end of a datagram socket's data socket, to count the errors there (protocol step 11).
+    ///
+    /// # Errors
+    /// `Invalid`: it is not a datagram socket.
+    pub fn datagram_end(&mut self, id: Id) -> Result<&mut W::End, Error> {
+        let socket = self.sockets.get_mut(&id).filter(|socket| socket.kind != Kind::Stream);
+        socket.map(|socket| &mut socket.end).ok_or(Error::Invalid)
+    }
+
     /// The service's end of a socket's data socket.
     pub fn end(&self, id: Id) -> Option<&W::End> {
         self.sockets.get(&id).map(|socket| &socket.end)
@@ -338,9 +347,11 @@ impl<W: DataSockets> Stack<W> {
             Request::Group { join, group, interface } => self.set_group(id, join, group, interface).map(done),
             Request::Information => self.information(id).map(Reply::Information),
             Request::Prepare(address) => self.prepare(id, address).map(done),
+            // These carry handles, or are for a client's channel.
             Request::Open(..)
             | Request::Clone
             | Request::Accept
+            | Request::CountErrors
             | Request::Lookup(_)
             | Request::Card
             | Request::Settle => Err(Error::Malformed),

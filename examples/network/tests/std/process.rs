@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -58,6 +58,31 @@ fn listens() {
         BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
         stream.write_all(line.to_uppercase().as_bytes()).unwrap();
     }
+}
+
+#[test]
+#[ignore = "a part of other tests"]
+fn sends_to_nobody() {
+    use std::os::fd::AsFd;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+    (0..3).for_each(|_| network_example::sends_until_refused(&socket.try_clone().unwrap().into()));
+}
+
+/// Both processes learn of errors of a socket that they share.
+#[test]
+fn errors_of_a_shared_socket() {
+    use std::os::fd::OwnedFd;
+    let gone = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(gone).unwrap();
+    network_example::sends_until_refused(&socket);
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "process::sends_to_nobody", "--ignored", "--nocapture", "--test-threads=1"])
+        .stdin(Stdio::from(OwnedFd::from(socket.try_clone().unwrap())))
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    network_example::sends_until_refused(&socket);
 }
 
 #[test]

@@ -107,6 +107,24 @@ fn nobody_is_there() {
     assert!(matches!(b.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
 }
 
+/// Each socket learns once of each of its errors, and of no other's, whichever was first.
+#[test]
+fn sending_to_nobody() {
+    let gone = socket().local_addr().unwrap();
+    let [a, b, other] = [socket(), socket(), socket()];
+    let there = socket();
+    other.connect(there.local_addr().unwrap()).unwrap();
+    for socket in [&a, &b] {
+        socket.connect(gone).unwrap();
+    }
+    for _ in 0..3 {
+        network_example::sends_until_refused(&a);
+        network_example::sends_until_refused(&b);
+        other.send(b"somebody").unwrap();
+        assert_eq!(there.recv(&mut [0; 16]).unwrap(), 8);
+    }
+}
+
 #[test]
 fn timeouts() {
     let a = socket();

@@ -12,8 +12,8 @@ mod fuchsia {
     use conformance::Program;
     use conformance::check::{Case, Failure, Outcome, ensure, equal};
     use hostile::attack::{Attacker, BEGUN, ended, goes_on};
-    use network_protocol::{DATAGRAM_MAX, Error, Family, Kind, LONGEST, Reply, Request, encode_header};
-    use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Rights, Socket, Status};
+    use network_protocol::{Choice, DATAGRAM_MAX, Error, Family, Kind, LONGEST, Reply, Request, encode_header};
+    use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Rights, Socket, Status, Vmo};
 
     const NAME: &str = "network";
     /// How long one answer may take.
@@ -166,6 +166,48 @@ mod fuchsia {
         Ok(())
     }
 
+    /// What is no memory, or cannot be written, instead of the memory for the count of errors; and memory that goes away.
+    fn wrong_counts() -> Outcome {
+        let mut before = Before::new()?;
+        let client = zx::startup::connect(NAME)?;
+        let (stream, _data) = open(&client, Kind::Stream)?.map_err(|error| format!("{error:?}"))?;
+        let (control, data) = open(&client, Kind::Datagram)?.map_err(|error| format!("{error:?}"))?;
+        let count = |control: &Channel, vmo: Handle| call(control, Request::CountErrors, vec![vmo]);
+        let vmo = Vmo::create(4096, abi::ZX_VMO_RESIZABLE)?;
+        let again = |rights| vmo.duplicate_handle(rights);
+        equal(count(&stream, again(Rights::SAME_RIGHTS)?)?, Err(Error::Invalid))?;
+        equal(count(&control, Event::create()?.into_handle())?, Err(Error::Malformed))?;
+        equal(count(&control, again(Rights::READ | Rights::TRANSFER | Rights::INSPECT)?)?, Err(Error::Malformed))?;
+        equal(call(&control, Request::CountErrors, vec![])?, Err(Error::Malformed))?;
+        equal(count(&control, again(Rights::SAME_RIGHTS)?)?, Ok(Reply::Done))?;
+        equal(count(&control, again(Rights::SAME_RIGHTS)?)?, Err(Error::Already))?;
+        // The errors are counted, as long as there is memory.
+        let to = (Ipv4Addr::LOCALHOST, 9).into();
+        equal(call(&control, Request::Connect { to, wait: true }, vec![])?, Ok(Reply::Done))?;
+        let fails = || -> Outcome {
+            data.write(&[&encode_header(None)[..], &[1]].concat())?;
+            // After the answer, what was written before was sent.
+            let request = Request::Set(Choice::Broadcast, 1);
+            equal(call(&control, request, vec![])?, Ok(Reply::Done))?;
+            let refused = Ok(Reply::Value(Error::Refused as u32));
+            equal(call(&control, Request::Get(Choice::Error), vec![])?, refused)
+        };
+        let counted = || {
+            let mut count = [0; 4];
+            vmo.read(&mut count, 0).map(|()| u32::from_ne_bytes(count))
+        };
+        for number in 1..4 {
+            fails()?;
+            equal(counted()?, number)?;
+        }
+        vmo.write(&u32::MAX.to_ne_bytes(), 0)?;
+        fails()?;
+        equal(counted()?, 0)?;
+        vmo.set_size(0)?;
+        fails()?;
+        before.is_there()
+    }
+
     /// A thousand sockets that send without end to a port where nothing listens.
     fn busy_child() -> Outcome {
         let client = zx::startup::connect(NAME)?;
@@ -259,6 +301,7 @@ mod fuchsia {
                 Case::new("network.full_queues", full_queues),
                 Case::new("network.longest_datagrams", longest_datagrams),
                 Case::new("network.unread", unread),
+                Case::new("network.wrong_counts", wrong_counts),
                 Case::new("network.wrong_sockets", wrong_sockets),
             ]
         };

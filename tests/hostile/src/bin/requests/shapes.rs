@@ -293,7 +293,7 @@ fn socket(dice: &mut Dice) -> Request {
     use network_protocol::Request as Asks;
     let groups = [[239, 1, 2, 3], [224, 0, 0, 1], [255, 255, 255, 255], [10, 0, 0, 1]].map(Ipv4Addr::from);
     let interfaces = [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(10, 0, 2, 15)];
-    let asks = match dice.below(17) {
+    let asks = match dice.below(18) {
         0 => Asks::Clone,
         1 | 2 => Asks::Bind(address(dice)),
         3 | 4 => Asks::Connect { to: address(dice), wait: dice.one_in(2) },
@@ -305,6 +305,7 @@ fn socket(dice: &mut Dice) -> Request {
         11 => Asks::Get(dice.pick(Choice::ALL)),
         12 => Asks::Prepare(address(dice)),
         13 => Asks::Information,
+        16 => Asks::CountErrors,
         14 | 15 => Asks::Group { join: !dice.one_in(3), group: dice.pick(&groups), interface: dice.pick(&interfaces) },
         _ => Asks::Open(Family::V4, Kind::Stream),
     };
