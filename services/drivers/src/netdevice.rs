@@ -510,8 +510,8 @@ impl Queue {
         if self.done.is_empty() {
             return Ok(());
         }
-        let bytes: Vec<u8> = self.done.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let written = self.fifo.write(ELEMENT, &bytes);
+        let bytes: Vec<[u8; ELEMENT]> = self.done.iter().map(|number| number.to_le_bytes()).collect();
+        let written = self.fifo.write(ELEMENT, bytes.as_flattened());
         let all = written.is_ok_and(|count| count == self.done.len());
         self.done.clear();
         if all { Ok(()) } else { Err(Ending::Gone) }

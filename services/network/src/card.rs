@@ -13,7 +13,7 @@ use smoltcp::socket::{tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cidr, TcpControl};
 
-use crate::datagrams::HEADERS;
+use crate::datagrams::{self, HEADERS};
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
 use crate::ipv6::{self, FAR_SEGMENT, V6};
@@ -114,6 +114,18 @@ pub(crate) struct Card {
     pub in_line: InLine,
     /// Sockets that wait for the answer of a neighbour.
     asking: HashSet<Id, FxBuildHasher>,
+}
+
+/// Where a datagram that came in over IPv4 went, and so do others like it. Until then: bindings count as changes of
+/// [`Ports`](crate::ports::Ports), addresses as versions of the card; options, peers and rules change by requests only,
+/// which forget this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    from: SocketAddr,
+    to: SocketAddr,
+    receiver: Id,
+    bindings: u64,
+    version: u32,
 }
 
 impl Card {
@@ -349,8 +361,20 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn receive_from_card(&mut self) -> bool {
         let Some(card) = &mut self.card else { return false };
         let Some(frame) = card.link.wire.next() else { return false };
-        let seen = frames::look_ethernet(frame, card.mac);
         card.counts.received += 1;
+        let plain = datagrams::read(frame, card.mac);
+        if let Some((from, to, data)) = &plain
+            && let Some(receiver) = self.who_heard(*from, *to)
+        {
+            self.deliver_to(receiver, *from, data.clone());
+            return true;
+        }
+        let Some(card) = &mut self.card else { return false };
+        let Some(frame) = card.link.wire.next() else { return false };
+        let seen = match plain {
+            Some((from, to, data)) => Frame::Datagram { from, to, data },
+            None => frames::look_ethernet_by_smoltcp(frame, card.mac),
+        };
         let of = match &seen {
             Frame::Foreign => {
                 self.ignore_frame();
@@ -606,7 +630,25 @@ impl<W: DataSockets> Stack<W> {
             }
             return !to_all;
         };
-        let Some(card) = &mut self.card else { return false };
+        let (bindings, version) = (self.ports.changes(), self.card.as_ref().map_or(0, |card| card.version));
+        self.heard = (from.is_ipv4() && to.is_ipv4()).then_some(Heard { from, to, receiver, bindings, version });
+        self.deliver_to(receiver, from, data);
+        false
+    }
+
+    /// The receiver of the last datagram that went this way, if no other can be now.
+    fn who_heard(&self, from: SocketAddr, to: SocketAddr) -> Option<Id> {
+        let (heard, card) = (self.heard.as_ref()?, self.card.as_ref()?);
+        let is_same = heard.from == from
+            && heard.to == to
+            && heard.bindings == self.ports.changes()
+            && heard.version == card.version;
+        is_same.then_some(heard.receiver)
+    }
+
+    /// Gives a datagram of the card's next frame to this socket, and drops the frame.
+    fn deliver_to(&mut self, receiver: Id, from: SocketAddr, data: std::ops::Range<usize>) {
+        let Some(card) = &mut self.card else { return };
         if let Some(Socket { end, family, .. }) = self.sockets.get_mut(&receiver)
             && let Some(frame) = card.link.wire.next_mut()
             // The frame's headers are longer than ours, which takes their place.
@@ -620,7 +662,6 @@ impl<W: DataSockets> Stack<W> {
             }
         }
         card.link.wire.lose();
-        false
     }
 
     /// Where packets to an address go. `None`: nowhere.

@@ -2,6 +2,7 @@
 //!
 //! When the driver has ended, this connects to the next one. Frames in flight are lost, and TCP sends them again.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -10,7 +11,7 @@ use netdevice::{
     ANSWER, DATA_LENGTH_AT, DESCRIPTOR, Descriptor, ELEMENT, FRAME_ETHERNET, Info, OPEN_HANDLES, Owned, Request,
     decode_answer,
 };
-use network::wire::Wire;
+use network::wire::{Outlet, Wire};
 use smoltcp::time::{Duration, Instant};
 use zx::{AsHandleRef, Channel, Fifo, Mapping, Port, Signals, Status, Unowned, Vmar, Vmo};
 
@@ -25,6 +26,8 @@ pub const TX: u64 = 3;
 
 /// Bytes of a buffer. It divides a page.
 const BUFFER: usize = 2048;
+/// The shortest limit of frames that the stack can work with: a packet of IPv6 (1,280 bytes) and the Ethernet header.
+const LEAST: usize = 1294;
 /// Numbers that are read from a FIFO at a time.
 const BATCH: usize = 64;
 /// Buffers to receive that are given back at a time.
@@ -69,11 +72,11 @@ struct Open {
     channel: Channel,
     rx: Fifo,
     tx: Fifo,
-    memory: Memory,
+    memory: Rc<Memory>,
     /// Bytes of a frame at most.
     longest: usize,
-    /// Buffers to send that are free.
-    free: Vec<u16>,
+    /// Buffers to send.
+    outgoing: Rc<RefCell<Outgoing>>,
     /// Buffers to receive that the driver gets back next.
     returns: Vec<u16>,
     /// The driver's descriptors.
@@ -86,6 +89,47 @@ struct Open {
     online: bool,
     /// The driver is asked for the next change of the link then. `None`: it was asked.
     asks_at: Option<Instant>,
+}
+
+/// The buffers to send of a session.
+struct Outgoing {
+    memory: Rc<Memory>,
+    /// Those that are free.
+    free: Vec<u16>,
+    /// Those that the driver gets next, in order.
+    filled: Vec<u16>,
+}
+
+/// The way of frames to these buffers. After the session, what still goes there is lost, as on a wire that is not there.
+struct ToBuffers(Rc<RefCell<Outgoing>>);
+
+impl Outlet for ToBuffers {
+    fn put(&mut self, frame: &[u8]) -> bool {
+        self.0.borrow_mut().put(frame)
+    }
+}
+
+impl Outgoing {
+    /// Empties the buffers that the driver has not got yet.
+    fn lose(&mut self) {
+        self.free.append(&mut self.filled);
+    }
+
+    /// Copies a frame to a free buffer. Returns false if there is none.
+    fn put(&mut self, frame: &[u8]) -> bool {
+        let Outgoing { memory, free, filled } = self;
+        let Some(number) = free.last().copied().filter(|_| frame.len() <= BUFFER) else { return false };
+        let (buffer, descriptor) = (usize::from(number) * BUFFER, usize::from(number) * DESCRIPTOR);
+        let Some(len) = memory.descriptors.word(descriptor + DATA_LENGTH_AT) else { return false };
+        if memory.frames.write(buffer, frame).is_err() {
+            return false;
+        }
+        // The rest of the descriptor stays as it is.
+        len.store((frame.len() as u32).to_le(), Ordering::Relaxed);
+        free.pop();
+        filled.push(number);
+        true
+    }
 }
 
 /// What the driver said.
@@ -211,7 +255,7 @@ impl CardSession {
         // While the driver fills some buffers, frames lie in the others.
         let receive = 2 * info.rx_depth.min(256);
         let count = receive + info.tx_depth.min(256);
-        if receive == 0 || count == receive || (info.max_frame_length as usize) > BUFFER {
+        if receive == 0 || count == receive || !(LEAST..=BUFFER).contains(&(info.max_frame_length as usize)) {
             return Err(Status::NOT_SUPPORTED);
         }
         let of_frames = usize::from(count) * BUFFER;
@@ -251,14 +295,23 @@ impl CardSession {
         };
         if !open.online {
             lose(wire);
+            open.outgoing.borrow_mut().lose();
             return (0, 0);
         }
         match open.send(wire, &self.port) {
-            Ok(sent) => (sent, open.free.len()),
+            Ok(sent) => (sent, open.outgoing.borrow().free.len()),
             Err(_) => {
                 self.end(now);
                 (0, 0)
             }
+        }
+    }
+
+    /// Where frames of the session go out without waiting.
+    pub fn outlet(&self) -> Option<Box<dyn Outlet>> {
+        match &self.state {
+            State::Open(open) => Some(Box::new(ToBuffers(open.outgoing.clone()))),
+            _ => None,
         }
     }
 
@@ -289,7 +342,8 @@ impl Open {
         let (receive, count) = (memory.receive, memory.count);
         let longest = info.max_frame_length as usize;
         let given = Owned::new(count);
-        let free = (receive..count).rev().collect();
+        let (free, filled, memory) = ((receive..count).rev().collect(), Vec::new(), Rc::new(memory));
+        let outgoing = Rc::new(RefCell::new(Outgoing { memory: memory.clone(), free, filled }));
         let returns = Vec::new();
         let mut open = Open {
             channel,
@@ -297,7 +351,7 @@ impl Open {
             tx,
             memory,
             longest,
-            free,
+            outgoing,
             returns,
             given,
             awaits_rx: false,
@@ -305,7 +359,7 @@ impl Open {
             online: info.online,
             asks_at: Some(now),
         };
-        for number in 0..receive {
+        for number in 0..count {
             open.describe(number, BUFFER)?;
         }
         let numbers: Vec<u16> = (0..receive).collect();
@@ -328,11 +382,12 @@ impl Open {
         if numbers.is_empty() {
             return Ok(());
         }
+        let mut bytes = Vec::with_capacity(numbers.len());
         for number in numbers {
             self.given.take(*number).map_err(|_| Status::BAD_STATE)?;
+            bytes.push(number.to_le_bytes());
         }
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let written = fifo(self).write(ELEMENT, &bytes)?;
+        let written = fifo(self).write(ELEMENT, bytes.as_flattened())?;
         if written == numbers.len() { Ok(()) } else { Err(Status::BAD_STATE) }
     }
 
@@ -383,28 +438,27 @@ impl Open {
 
     /// Step 4.
     fn send(&mut self, wire: &mut Wire, port: &Port) -> zx::Result<usize> {
-        let mut numbers = Vec::new();
+        let outgoing = self.outgoing.clone();
+        let mut outgoing = outgoing.borrow_mut();
         while let Some(frame) = wire.take() {
-            if let Some(number) = self.free.pop() {
-                self.memory.frames.write(usize::from(number) * BUFFER, &frame)?;
-                self.describe(number, frame.len())?;
-                numbers.push(number);
-            }
+            outgoing.put(&frame);
             wire.keep(frame);
         }
-        self.give(&numbers, |open| &open.tx)?;
-        while self.free.len() < FEW {
+        self.give(&outgoing.filled, |open| &open.tx)?;
+        let sent = outgoing.filled.len();
+        outgoing.filled.clear();
+        while outgoing.free.len() < FEW {
             let freed = self.take(|open| &open.tx)?;
             if freed.is_empty() {
                 break;
             }
-            self.free.extend(freed);
+            outgoing.free.extend(freed);
         }
-        if self.free.len() < ALMOST_NONE && !self.awaits_tx {
+        if outgoing.free.len() < ALMOST_NONE && !self.awaits_tx {
             let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
             self.tx.wait_async(port, key(TX, SERVICE), signals, 0)?;
             self.awaits_tx = true;
         }
-        Ok(numbers.len())
+        Ok(sent)
     }
 }

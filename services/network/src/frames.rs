@@ -15,8 +15,6 @@ use smoltcp::wire::{
     IpProtocol, IpVersion, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket, UdpRepr,
 };
 
-use crate::datagrams;
-
 /// What a frame means to the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -131,15 +129,7 @@ pub fn look(frame: &[u8]) -> Frame {
     if frame.is_empty() { Frame::Other } else { inside(frame, 0, true).unwrap_or(Frame::Other) }
 }
 
-/// Parses a card's Ethernet frame.
-pub fn look_ethernet(frame: &[u8], mac: EthernetAddress) -> Frame {
-    if let Some((from, to, data)) = datagrams::read(frame, mac) {
-        return Frame::Datagram { from, to, data };
-    }
-    look_ethernet_by_smoltcp(frame, mac)
-}
-
-/// The same for all frames, with smoltcp's parsers.
+/// Parses a card's Ethernet frame, with smoltcp's parsers. Plain datagrams need none of it (`datagrams.rs`).
 pub(crate) fn look_ethernet_by_smoltcp(frame: &[u8], mac: EthernetAddress) -> Frame {
     let Ok(ethernet) = EthernetFrame::new_checked(frame) else { return Frame::Foreign };
     let to = ethernet.dst_addr();

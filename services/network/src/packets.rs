@@ -87,7 +87,14 @@ impl Packets {
 
     /// Gives smoltcp the next frame, for this socket.
     pub(crate) fn receive(&mut self, link: &mut Link, now: Instant) {
+        let is_checked = link.wire.is_checked();
+        if is_checked {
+            link.interface.set_tcp_checked(true);
+        }
         link.interface.poll_ingress_single(now, &mut link.wire, &mut self.set);
+        if is_checked {
+            link.interface.set_tcp_checked(false);
+        }
     }
 
     /// Sends frames, and sets the socket's timer.

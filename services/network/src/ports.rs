@@ -82,18 +82,25 @@ pub struct Ports {
     /// The hash is not secret: a program's ports are far fewer than what many equal hashes would take.
     bindings: HashMap<(Kind, u16), Vec<Binding>, FxBuildHasher>,
     random: ChaCha20Rng,
+    /// Number of changes of the bindings.
+    changes: u64,
 }
 
 impl Ports {
     /// Without bindings; `random` determines the ephemeral ports.
     pub fn new(random: ChaCha20Rng) -> Ports {
-        Ports { bindings: HashMap::default(), random }
+        Ports { bindings: HashMap::default(), random, changes: 0 }
     }
 
     /// Whether there are none.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty()
+    }
+
+    /// Number of changes of the bindings.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// A number that nobody can predict.
@@ -135,6 +142,7 @@ impl Ports {
             return Err(Error::AddressInUse);
         }
         here.push(binding);
+        self.changes += 1;
         Ok(port)
     }
 
@@ -155,6 +163,7 @@ impl Ports {
 
     /// Removes a socket's binding.
     pub fn free(&mut self, kind: Kind, id: Id, port: u16) {
+        self.changes += 1;
         if let Some(here) = self.bindings.get_mut(&(kind, port)) {
             here.retain(|binding| binding.id != id);
             if here.is_empty() {

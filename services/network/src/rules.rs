@@ -25,6 +25,7 @@ fn allowed(is_allowed: bool) -> Result<(), Error> {
 impl<W: DataSockets> Stack<W> {
     /// Sets the rule of a socket that was just opened.
     pub fn set_rule(&mut self, id: Id, rule: ProgramRule) {
+        self.heard = None;
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.rule = rule;
         }

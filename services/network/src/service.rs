@@ -308,6 +308,9 @@ impl Service {
                 News::Card(info) => {
                     self.stack.attach(info.mac, info.max_frame_length as usize, &self.addressing);
                     self.stack.enable_ipv6(&self.ipv6);
+                    if let (Some(wire), Some(outlet)) = (self.stack.wire(), card.outlet()) {
+                        wire.set_outlet(outlet);
+                    }
                     self.stack.set_online(info.online);
                     self.frames = true;
                 }

@@ -17,7 +17,7 @@ use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
-use crate::card::{Card, DHCP};
+use crate::card::{Card, DHCP, Heard};
 use crate::carrier::LIMITS;
 use crate::datagrams::HEADERS;
 use crate::frames::{self, Frame};
@@ -99,6 +99,8 @@ pub struct Stack<W: DataSockets> {
     /// Connections without a client, oldest first.
     pub(crate) orphans: VecDeque<(Instant, Id)>,
     pub(crate) now: Instant,
+    /// The last datagram that came over the card.
+    pub(crate) heard: Option<Heard>,
     /// Buffer for a datagram with its header, and before it room for that of a frame.
     pub(crate) scratch: Vec<u8>,
     /// Connections between two clients bypass smoltcp.
@@ -145,6 +147,7 @@ impl<W: DataSockets> Stack<W> {
             asking: BTreeSet::new(),
             orphans: VecDeque::new(),
             now,
+            heard: None,
             scratch: vec![0; HEADERS + usize::from(u16::MAX)],
             direct,
             groups: Groups::default(),
@@ -329,6 +332,8 @@ impl<W: DataSockets> Stack<W> {
     /// The reason of the refusal.
     pub fn request(&mut self, id: Id, request: Request<'_>) -> Result<Reply, Error> {
         let done = |()| Reply::Done;
+        // The request may change who hears what.
+        self.heard = None;
         if matches!(request, Request::Connect { .. } | Request::Set(..) | Request::Group { .. }) {
             self.send_earlier(id);
         }

@@ -3,6 +3,7 @@
 mod card;
 mod carrier;
 mod checksum;
+mod costs;
 mod dhcp;
 mod echo;
 mod ending;

@@ -64,6 +64,9 @@ fn joined(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     }
     let mut all = Vec::new();
     while let Some(frame) = wire.next() {
+        if wire.is_checked() {
+            opened(frame);
+        }
         all.push(frame.to_vec());
         wire.lose();
     }
