@@ -516,7 +516,7 @@ impl<W: DataSockets> Stack<W> {
         self.report_groups();
         self.tend_ipv6();
         let mut steps = STEPS;
-        while self.round(&mut steps) {
+        while self.has_work() && self.round(&mut steps) || self.call_in() {
             if steps == 0 {
                 return Some(self.now);
             }
@@ -527,7 +527,13 @@ impl<W: DataSockets> Stack<W> {
         let answers = self.card.as_ref().and_then(|card| card.half_open.deadline());
         let (groups, lookups) = (self.groups.deadline(), self.lookups.deadline(self.now));
         let (streams, ipv6) = (self.lookups.streams.deadline(), self.ipv6_deadline());
-        [timers, orphans, asking, answers, groups, lookups, streams, ipv6].into_iter().flatten().min()
+        earliest([timers, orphans, asking, answers, groups, lookups, streams, ipv6])
+    }
+
+    /// Whether a round would do anything.
+    fn has_work(&self) -> bool {
+        let has_frames = |card: &Card| !card.link.wire.is_empty();
+        !self.fair_queue.is_empty() || !self.local.wire.is_empty() || self.card.as_ref().is_some_and(has_frames)
     }
 
     /// Queues a turn for each socket whose timer has fired.
@@ -665,6 +671,19 @@ impl<W: DataSockets> Stack<W> {
             _ => self.pump_flow(id),
         }
     }
+}
+
+/// The first of these times. A loop, because an iterator over options takes hundreds of instructions.
+fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+    let mut first: Option<Instant> = None;
+    for at in times {
+        if let Some(at) = at
+            && first.is_none_or(|first| at < first)
+        {
+            first = Some(at);
+        }
+    }
+    first
 }
 
 /// What becomes of a connection request.
