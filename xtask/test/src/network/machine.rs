@@ -86,29 +86,14 @@ impl Machine {
     /// The same with another card.
     ///
     /// # Errors
-    /// As of [`Machine::run_in`].
+    /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
     pub fn run_with(
         context: &Context<'_>,
         model: Model,
         back: Back,
         act: impl FnOnce(&Machine) -> Result<()>,
     ) -> Result<(String, String)> {
-        Machine::run_in(context, 512 << 20, model, back, act)
-    }
-
-    /// The same with this much memory in bytes.
-    ///
-    /// # Errors
-    /// It does not boot, it ends early, or `act` fails. The frames are kept then, in a file that the error names.
-    pub fn run_in(
-        context: &Context<'_>,
-        memory: u64,
-        model: Model,
-        back: Back,
-        act: impl FnOnce(&Machine) -> Result<()>,
-    ) -> Result<(String, String)> {
         let mut capture = capture(context, &["serve", "[::]:7"])?;
-        capture.memory = memory;
         let folder = qemu::runtime_folder()?;
         let frames = folder.path().join("frames.pcap");
         let port = free_port()?;
