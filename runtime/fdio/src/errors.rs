@@ -1,4 +1,5 @@
-//! How a socket of datagrams learns of errors before it sends, without a call (step 11 in the crate `network-protocol`).
+//! How a socket of datagrams learns of errors before it sends, without a call (step 11 in the crate
+//! `network-protocol`).
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -69,7 +70,8 @@ impl Errors {
     }
 }
 
-/// Asks the service to count the errors of a socket. `None`: it does not, because another process has asked, or it has ended.
+/// Asks the service to count the errors of a socket. `None`: it does not, because another process has asked, or it has
+/// ended.
 fn ask(control: &Channel) -> Option<Known> {
     let (vmo, count) = {
         let mut shared = COUNT.lock();

@@ -166,7 +166,8 @@ mod fuchsia {
         Ok(())
     }
 
-    /// What is no memory, or cannot be written, instead of the memory for the count of errors; and memory that goes away.
+    /// What is no memory, or cannot be written, instead of the memory for the count of errors; and memory that goes
+    /// away.
     fn wrong_counts() -> Outcome {
         let mut before = Before::new()?;
         let client = zx::startup::connect(NAME)?;
