@@ -291,6 +291,10 @@ impl Builder<'_> {
         let made = build.run(self.paths, self.ui)?;
         self.place(cargo::library(&made, "sync_archive", "a")?, "sysroot/lib/libsync.a")?;
         let fdio = library("building fdio", "fdio", "fdio", "libfdio.so")?;
+        let build = self.system_build("building librumpuser", PROGRAM_TARGET, "-p rumpuser");
+        let made = build.run(self.paths, self.ui)?;
+        let rumpuser = c::rumpuser::build(self.paths, cargo::library(&made, "rumpuser", "a")?)?;
+        self.place(&rumpuser, "sysroot/lib/librumpuser.a")?;
         Ok(vec![("lib/ld.so.1".into(), libc.clone()), ("lib/libc.so".into(), libc), ("lib/libfdio.so".into(), fdio)])
     }
 

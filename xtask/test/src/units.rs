@@ -12,12 +12,13 @@ use xtask_common::paths::Paths;
 use xtask_common::words::tail;
 
 /// Folders whose packages are built only for the system; the tests of all other packages run on the host.
-const NOT_ON_THE_HOST: [&str; 9] = [
+const NOT_ON_THE_HOST: [&str; 10] = [
     "component",
     "component/boot",
     "runtime/crt",
     "runtime/userboot",
     "runtime/fdio",
+    "guests/rump/rumpuser",
     "root",
     "sel4",
     "server/boot",

@@ -2,12 +2,13 @@
 //!
 //! Half of `libc.so` is our own (`runtime/libc/src`, in Rust). The other half is musl, which is part of the Python
 //! package `ziglang`: [`sources`] fetches it. [`headers`] assembles `sysroot/include` from musl's public headers, the
-//! generated headers of the system calls, and our own. [`library`] compiles and links it. [`front`] is clang with
-//! everything set.
+//! generated headers of the system calls, and our own. [`library`] compiles and links it. [`rumpuser`] is
+//! the library for rump kernels. [`front`] is clang with everything set.
 
 pub mod front;
 pub mod headers;
 pub mod library;
+pub mod rumpuser;
 pub mod sources;
 
 /// The target for C.
