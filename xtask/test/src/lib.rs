@@ -40,6 +40,7 @@ mod nouns;
 mod operations;
 mod packages;
 mod programs;
+mod rump;
 mod rust_tests;
 mod shell;
 mod units;
@@ -349,6 +350,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         fuzzing::tests(),
         packages::tests(paths)?,
         programs::tests(args),
+        rump::tests(args),
     ];
     if !args.cases.is_empty() && args.filter.as_deref() != Some("conformance") {
         return Err(anyhow::anyhow!("cases can be chosen of `conformance` only: `./hafnon test conformance channel.`"));

@@ -56,8 +56,8 @@ pub unsafe extern "C" fn rumpuser_init(revision: c_int, upcalls: *const Upcalls)
         console::say(&[" of the hypercalls, and this library has 17: build the kernel from sources with 17\n"]);
         return 1;
     }
-    if STARTED.swap(true, Ordering::Relaxed) {
-        console::say(&["rumpuser: a process can start one rump kernel once\n"]);
+    if STARTED.load(Ordering::Relaxed) {
+        console::say(&["rumpuser: a process starts one rump kernel, once\n"]);
         return 1;
     }
     if let Err(why) = crate::memory::start() {
@@ -66,6 +66,7 @@ pub unsafe extern "C" fn rumpuser_init(revision: c_int, upcalls: *const Upcalls)
     }
     // SAFETY: the caller's structure of this revision; no other thread reads the copy yet, see `Cell`.
     unsafe { *UPCALLS.0.get() = Some(upcalls.read()) };
+    STARTED.store(true, Ordering::Relaxed);
     0
 }
 
