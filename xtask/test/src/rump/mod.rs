@@ -156,11 +156,8 @@ fn links(context: &Context<'_>) -> Result<()> {
     let folder_of_programs = context.paths.out.join("rump");
     let source = folder_of_programs.join("links.c");
     let header = std::fs::read_to_string(folder(context).join("rumpuser.h")).context("cannot read rumpuser.h")?;
-    let names: Vec<&str> = header
-        .lines()
-        .filter_map(|line| line.split('(').next()?.split([' ', '*']).next_back())
-        .filter(|name| name.starts_with("rumpuser_"))
-        .collect();
+    let functions = header.lines().filter_map(|line| line.split_once('(')?.0.split([' ', '*']).next_back());
+    let names: Vec<&str> = functions.filter(|name| name.starts_with("rumpuser_")).collect();
     expect("functions of the interface", &names.len(), &60)?;
     context.built()?;
     std::fs::create_dir_all(&folder_of_programs).context("cannot make a folder for the rump kernel")?;
