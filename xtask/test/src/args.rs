@@ -45,7 +45,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cuts: Option<u64>,
     /// For `disk.`: run for hours to be sure: 3000 operations, and the machine killed 100 times. For `rump.hypercalls`:
-    /// an hour of contention.
+    /// 200 times as many rounds.
     #[arg(long)]
     pub all: bool,
     /// For `vproc.random`, `kernel.random` and `disk.`: the seed of all random numbers.

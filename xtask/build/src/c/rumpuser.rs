@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::front;
-use xtask_common::files::write_if_changed;
 use xtask_common::paths::Paths;
 
 /// Flags for the function in C. The kernel calls it on stacks of its own choice, so it is as plain as kernel code.
@@ -27,7 +26,8 @@ pub fn build(paths: &Paths, rust: &Path) -> Result<PathBuf> {
     clang.args(FLAGS.split_whitespace()).arg(format!("-ffile-prefix-map={}=", paths.workspace.display()));
     run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
     let archive = folder.join("librumpuser.a");
-    write_if_changed(&archive, &fs::read(rust).context("cannot read the archive of rumpuser")?)?;
+    // Two archives of Rust code define some functions twice, so only the interface is visible.
+    run(Command::new("objcopy").args(["-w", "--keep-global-symbol=rumpuser_*"]).arg(rust).arg(&archive))?;
     run(Command::new("ar").arg("rsD").arg(&archive).arg(&object))?;
     Ok(archive)
 }

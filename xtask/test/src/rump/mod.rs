@@ -16,7 +16,7 @@ use xtask_common::words::tail;
 use xtask_run::Capture;
 use xtask_run::session::{End, Outcome};
 
-/// Rounds of the cases with contention, and those of `--all`, which take about an hour.
+/// Rounds of the cases with contention, and those of `--all`.
 const ROUNDS: u32 = 100;
 const ALL_ROUNDS: u32 = 20_000;
 /// Time limit with `--all`.
