@@ -89,6 +89,12 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<std::ffi::OsString>,
     },
+    /// Links C programs with NetBSD's rump kernel, which the user brings as a prefix (docs/rump.md).
+    Rump {
+        /// What to do.
+        #[command(subcommand)]
+        what: RumpCommand,
+    },
     /// Runs a program that cargo built; for `cargo` to call.
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Runner {
@@ -145,6 +151,28 @@ pub enum Command {
     Doctor,
 }
 
+/// What to do with a rump kernel.
+#[derive(Debug, Subcommand)]
+pub enum RumpCommand {
+    /// Tells what a prefix is and which components it has; the exit code is 1 if no program can be linked with it.
+    Check {
+        /// The folder that buildrump.sh, rumprun's build or NetBSD's own build filled.
+        prefix: PathBuf,
+    },
+    /// Compiles and links C programs with a rump kernel: as `cc`, with the kernel's headers and the chosen components.
+    Cc {
+        /// The folder that buildrump.sh, rumprun's build or NetBSD's own build filled [default: $RUMP_PREFIX].
+        #[arg(long, value_name = "FOLDER")]
+        prefix: Option<PathBuf>,
+        /// Components by name; those that they need come with them. `check` lists the names.
+        #[arg(short = 'l', long, value_name = "NAMES", value_delimiter = ',')]
+        components: Vec<String>,
+        /// Sources, and further arguments of clang.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        args: Vec<std::ffi::OsString>,
+    },
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +190,18 @@ mod tests {
         assert_eq!((run.mem, run.verbose, run.timeout), (1 << 30, false, None));
         assert_eq!(run.program, ["hello", "-v", "--timeout", "x"]);
         assert!(Cli::try_parse_from(["hafnon", "run", "--colour", "hello"]).is_err());
+    }
+
+    #[test]
+    fn clangs_options_are_its_own() {
+        let words = ["hafnon", "rump", "cc", "--prefix", "p", "-l", "tmpfs,net", "-l", "inet", "a.c", "-o", "a", "-lm"];
+        let Command::Rump { what: RumpCommand::Cc { prefix, components, args } } =
+            Cli::try_parse_from(words).unwrap().command
+        else {
+            panic!("not `rump cc`")
+        };
+        assert_eq!((prefix, components.join(" ")), (Some("p".into()), "tmpfs net inet".into()));
+        assert_eq!(args, ["a.c", "-o", "a", "-lm"]);
     }
 
     #[test]

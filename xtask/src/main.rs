@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, RumpCommand};
 use xtask_build::elf::ProgramError;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
@@ -58,6 +58,10 @@ fn dispatch(cli: &Cli) -> Result<u8> {
         Command::Install { args } => xtask_run::install::install(&paths, args),
         Command::Uninstall { args } => xtask_run::install::uninstall(&paths, args),
         Command::Cc { args } => xtask_build::c::front::cc(&paths, args),
+        Command::Rump { what: RumpCommand::Check { prefix } } => xtask_build::rump::check(&paths, prefix),
+        Command::Rump { what: RumpCommand::Cc { prefix, components, args } } => {
+            xtask_build::rump::link::cc(&paths, prefix.as_deref(), components, args)
+        }
         Command::Runner { program, args } => xtask_run::cargo_command::runner(&paths, program.clone(), args.clone()),
         Command::Rustc { args } => xtask_run::compiler::compile(&paths, args),
         Command::Bench(args) => {

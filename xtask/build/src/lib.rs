@@ -17,6 +17,7 @@ pub mod devices;
 pub mod elf;
 pub mod image;
 pub mod kernel;
+pub mod rump;
 pub mod setup;
 pub mod system;
 mod unwinder;

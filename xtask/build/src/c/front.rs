@@ -30,8 +30,14 @@ const IN_LIBC: [&str; 6] = ["crypt", "dl", "m", "pthread", "rt", "util"];
 /// The system does not build, or clang cannot be started.
 pub fn cc(paths: &Paths, args: &[OsString]) -> Result<u8> {
     crate::build(paths, &Ui::new(false), BuildOptions::default())?;
-    let status = Command::new(CLANG).arg("--config").arg(config(paths)).args(args).status();
-    Ok(code(status.context("cannot start clang")?))
+    Ok(code(clang(paths).args(args).status().context("cannot start clang")?))
+}
+
+/// Clang with its configuration.
+pub fn clang(paths: &Paths) -> Command {
+    let mut clang = Command::new(CLANG);
+    clang.arg("--config").arg(config(paths));
+    clang
 }
 
 /// Clang's configuration file.
