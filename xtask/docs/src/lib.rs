@@ -1,10 +1,12 @@
 //! `docs`: pages that are generated from other files of the tree: the definitions of the system calls, the table of the
-//! support for Rust's `std`, the measured figures, the families of objects, and the rooms of the tree.
+//! support for Rust's `std`, the measured figures, the families of objects, the components of rump kernels, and the
+//! rooms of the tree.
 #![forbid(unsafe_code)]
 
 pub mod families;
 mod kernel_patches;
 mod rooms;
+mod rump;
 #[path = "../../../examples/std/src/table.rs"]
 mod std_table;
 pub mod trusted_base;
@@ -84,6 +86,9 @@ fn pages(paths: &Paths) -> Result<Vec<(&'static str, String)>> {
     pages.push(page.finish());
     let mut page = Page::read(paths, "docs/security.md")?;
     page.set("trusted-base", &trusted_base::part(paths, page.part("trusted-base")?)?)?;
+    pages.push(page.finish());
+    let mut page = Page::read(paths, "docs/rump.md")?;
+    page.set("components", &rump::part())?;
     pages.push(page.finish());
     Ok(pages)
 }

@@ -41,6 +41,7 @@ mod operations;
 mod packages;
 mod programs;
 mod rump;
+mod rump_tool;
 mod rust_tests;
 mod shell;
 mod units;
@@ -330,6 +331,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         boots::tests(),
         bench::tests(),
         c::tests(),
+        rump_tool::tests(),
         drivers::tests(),
         network::tests(args),
         instances::tests(),

@@ -1,9 +1,9 @@
 //! Links a program with a rump kernel, in three steps.
 //!
-//! 1. `ld -r` makes one object file of the chosen libraries, with all of their members: a component that nothing refers to
-//!    announces itself.
-//! 2. `objcopy` makes all names local but those that begin with `rump`: a prefix for rumprun defines `open` and its kin, which
-//!    would take the place of the C library's.
+//! 1. `ld -r` makes one object file of the chosen libraries, with all of their members: a component that nothing refers
+//!    to announces itself.
+//! 2. `objcopy` makes all names local but those that begin with `rump`: a prefix for rumprun defines `open` and its
+//!    kin, which would take the place of the C library's.
 //! 3. clang compiles and links the program with that object file and `librumpuser.a`.
 
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ pub fn cc(paths: &Paths, folder: Option<&Path>, components: &[String], args: &[O
     clang.args(include(&prefix, work.path())?).args(args);
     if links(args) {
         plan.notes().iter().for_each(|note| ui.note(note));
-        clang.arg(kernel(&prefix, &plan, work.path())?).args(["-lrumpuser", "-Wl,-z,nostart-stop-gc"]);
+        clang.arg(kernel(&prefix, &plan, work.path())?).args(["-lrumpuser", "-lzircon", "-Wl,-z,nostart-stop-gc"]);
     }
     Ok(code(clang.status().context("cannot start clang")?))
 }
@@ -68,8 +68,8 @@ fn include(prefix: &Prefix, folder: &Path) -> Result<Vec<OsString>> {
     }
     let alone = folder.join("include");
     fs::create_dir(&alone).context("cannot make a folder for headers")?;
-    let target = fs::canonicalize(headers.join("rump")).context("cannot find the prefix' headers")?;
-    symlink(&target, alone.join("rump")).context("cannot link the prefix' headers")?;
+    let target = fs::canonicalize(headers.join("rump")).context("cannot find the prefix's headers")?;
+    symlink(&target, alone.join("rump")).context("cannot link the prefix's headers")?;
     Ok(vec!["-I".into(), alone.into()])
 }
 
@@ -77,7 +77,10 @@ impl Plan {
     /// What a user should know before the program is linked.
     pub fn notes(&self) -> Vec<String> {
         let left = self.left_out.iter().map(|(library, member)| {
-            format!("lib{library}.a: {member} is left out, because it is compiled for the build host")
+            format!(
+                "lib{library}.a: {member} is left out, because it calls functions of the system that the prefix was \
+                 built for"
+            )
         });
         let unmet = self.unmet.iter().map(|(symbol, by)| {
             let by: Vec<&str> = by.iter().map(|library| super::components::name(library)).collect();
@@ -88,7 +91,10 @@ impl Plan {
 }
 
 /// Steps 1 and 2: the kernel as one object file.
-fn kernel(prefix: &Prefix, plan: &Plan, folder: &Path) -> Result<PathBuf> {
+///
+/// # Errors
+/// A library cannot be read, or a tool fails.
+pub fn kernel(prefix: &Prefix, plan: &Plan, folder: &Path) -> Result<PathBuf> {
     let (all, kernel) = (folder.join("all.o"), folder.join("kernel.o"));
     let mut ld = Command::new("ld");
     ld.arg("-r").arg("-o").arg(&all);

@@ -1,8 +1,8 @@
 //! Rump kernels: NetBSD's kernel parts as a library of a program.
 //!
-//! The user brings a *prefix*, the libraries that NetBSD's build makes; nothing of NetBSD is in this tree. [`objects`] reads
-//! their archives, [`prefix`] tells from them how the prefix was built, [`components`] knows the parts by short names, [`plan`]
-//! selects the object files, [`report`] prints what is found, and [`link`] carries a plan out.
+//! The user brings a *prefix*, the libraries that NetBSD's build makes; nothing of NetBSD is in this tree. [`objects`]
+//! reads their archives, [`prefix`] tells from them how the prefix was built, [`components`] knows the parts by short
+//! names, [`plan`] selects the object files, [`report`] prints what is found, and [`link`] carries a plan out.
 
 pub mod components;
 pub mod link;

@@ -1,5 +1,5 @@
-//! What an archive of object files says about itself: symbols, and the few sections and instructions that tell how it was
-//! built.
+//! What an archive of object files says about itself: symbols, and the few sections and instructions that tell how it
+//! was built.
 //!
 //! An archive comes from outside. Its sizes, counts and offsets are allegations: the crate `object` checks them against
 //! the file, and [`Budget`] bounds the work for files whose parts overlap.
@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use object::read::archive::ArchiveFile;
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind, elf};
+use object::{
+    Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind, SymbolIndex, elf,
+};
 
 /// Longest archive in bytes. The longest of NetBSD's has 40 MB, with debug information.
 pub const LONGEST: u64 = 512 << 20;
@@ -101,7 +103,7 @@ fn object(data: &[u8], budget: &mut Budget) -> Result<Object, String> {
     if header.e_machine.get(endian) != elf::EM_X86_64 || header.e_type.get(endian) != elf::ET_REL {
         return Err("no object file for x86-64".into());
     }
-    let mut object = Object::default();
+    let (mut object, mut init) = (Object::default(), None);
     for symbol in file.symbols() {
         // A symbol has 24 bytes in the file, so overlapping tables do not matter: there is one.
         let undefined = symbol.is_undefined();
@@ -112,6 +114,9 @@ fn object(data: &[u8], budget: &mut Budget) -> Result<Object, String> {
         if name.is_empty() {
             continue;
         }
+        if undefined && name == INIT {
+            init = Some(symbol.index());
+        }
         if undefined {
             object.wanted.insert(name)
         } else {
@@ -120,8 +125,8 @@ fn object(data: &[u8], budget: &mut Budget) -> Result<Object, String> {
     }
     for section in file.sections() {
         let name = section.name_bytes().map_err(|error| error.to_string())?;
-        // Looking at a section costs something even if it is empty.
-        budget.spend(16)?;
+        // Looking at a section costs something even if it is empty, and names may overlap.
+        budget.spend(name.len().saturating_add(16))?;
         match name {
             b".comment" => object.compiler = compiler(data_of(&section, budget)?),
             b"link_set_rump_components" => object.has_component_set = true,
@@ -132,8 +137,8 @@ fn object(data: &[u8], budget: &mut Budget) -> Result<Object, String> {
         if section.kind() == SectionKind::Text {
             let code = data_of(&section, budget)?;
             object.has_safe_stack |= uses_safe_stack(code);
-            if object.revision.is_none() && object.wanted.contains(INIT) {
-                object.revision = revision(&file, &section, code, budget)?;
+            if let (Some(init), None) = (init, object.revision) {
+                object.revision = revision(init, &section, code, budget)?;
             }
         }
     }
@@ -169,18 +174,16 @@ fn uses_safe_stack(code: &[u8]) -> bool {
 /// How far before a call its first argument is set.
 const BEFORE_A_CALL: usize = 64;
 
-/// The number in `edi` at the call of [`INIT`]: the last `mov edi, number` before the call.
+/// The number in `edi` at the call of the function `init`: the last `mov edi, number` before the call.
 fn revision(
-    file: &ElfFile64<'_, Endianness>,
+    init: SymbolIndex,
     section: &Section<'_, '_>,
     code: &[u8],
     budget: &mut Budget,
 ) -> Result<Option<u32>, String> {
     for (offset, relocation) in section.relocations() {
         budget.spend(8)?;
-        let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
-        let Ok(symbol) = file.symbol_by_index(symbol) else { continue };
-        if symbol.name_bytes().ok() != Some(INIT.as_bytes()) {
+        if relocation.target() != RelocationTarget::Symbol(init) {
             continue;
         }
         let Some(before) = usize::try_from(offset).ok().and_then(|end| code.get(..end)) else { continue };

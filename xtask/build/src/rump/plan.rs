@@ -1,5 +1,5 @@
-//! The plan of a link: which object files of which libraries, and which calls nothing answers. It is made of a prefix' facts
-//! alone, so tests make it of prefixes that nobody built.
+//! The plan of a link: which object files of which libraries, and which calls nothing answers. It is made of a prefix's
+//! facts alone, so tests make it of prefixes that nobody built.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Plan {
     pub whole: Vec<String>,
     /// Libraries of which only these object files are linked (their places in the library).
     pub parts: BTreeMap<String, Vec<usize>>,
-    /// Object files that are left out because they are compiled for the build host: library and member.
+    /// Object files that are left out because they call the system that the prefix was built for: library and member.
     pub left_out: Vec<(String, String)>,
     /// Calls that neither the kernel nor this system answers, with the libraries that make them.
     pub unmet: BTreeMap<String, BTreeSet<String>>,
@@ -27,7 +27,8 @@ fn is_from_outside(symbol: &str) -> bool {
         || matches!(symbol, "_GLOBAL_OFFSET_TABLE_" | "__stack_chk_fail" | "__tls_get_addr")
 }
 
-/// Whether an object file is compiled for the build host: it wants functions of a C library.
+/// Whether an object file belongs to the system that the prefix was built for: it wants functions of a C library
+/// or of a layer of rumprun's.
 pub fn is_of_host(object: &Object, defined: &BTreeMap<&str, BTreeSet<&str>>) -> bool {
     object.wanted.iter().any(|symbol| !is_from_outside(symbol) && !defined.contains_key(symbol.as_str()))
 }
@@ -99,10 +100,7 @@ fn usable(prefix: &Prefix, chosen: &BTreeSet<String>) -> Result<(), String> {
         .map(|library| format!("{} (lib{library}.a)", components::name(library)))
         .collect();
     if !missing.is_empty() {
-        return Err(format!(
-            "not in this prefix: {}; build it in the same place (docs/rump.md, \"Parts that are built one by one\")",
-            missing.join(", ")
-        ));
+        return Err(format!("not in this prefix: {}; docs/rump.md tells how its parts are built", missing.join(", ")));
     }
     for library in chosen {
         if let Some(fault) = &prefix.libraries[library].fault {
@@ -112,7 +110,7 @@ fn usable(prefix: &Prefix, chosen: &BTreeSet<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The chosen libraries without the build host's object files.
+/// The chosen libraries without the object files of another system.
 fn objects(prefix: &Prefix, chosen: &BTreeSet<String>, defined: &BTreeMap<&str, BTreeSet<&str>>) -> Plan {
     let mut plan = Plan::default();
     for library in chosen {

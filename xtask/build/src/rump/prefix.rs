@@ -14,7 +14,7 @@ pub const REVISION: u32 = 17;
 pub const BASE: &str = "rump";
 /// Where the libraries are below the folder that the user names: buildrump.sh, rumprun, NetBSD's own build, themselves.
 const FOLDERS: [&str; 5] = ["lib", "lib/rumprun-hw", "lib/rumprun-xen", "usr/lib", ""];
-/// Libraries of a prefix that are programs' or the build host's: no part of a rump kernel.
+/// Libraries of a prefix that are for programs or for the system that it was built for: no part of a rump kernel.
 const OF_THE_HOST: [&str; 4] = ["rumpuser", "rumpclient", "rumphijack", "rumpfs_intr"];
 /// Most libraries of a prefix.
 const LIBRARIES: usize = 1024;
@@ -201,8 +201,8 @@ impl Facts {
         match self.revision {
             Some(REVISION) => Ok(()),
             Some(other) => Err(format!(
-                "its hypercalls have revision {other}, and this system has revision {REVISION}: build the prefix from a \
-                 NetBSD of revision {REVISION} (docs/rump.md says which were tried)"
+                "its hypercalls have revision {other}, and this system has revision {REVISION}: build the prefix from \
+                 a NetBSD of revision {REVISION} (docs/rump.md says which were tried)"
             )),
             None => Err(format!(
                 "the revision of its hypercalls is in neither librump.a nor include/rump/rumpuser.h; this system has \

@@ -105,7 +105,7 @@ impl<'a> Components<'a> {
         }
         if !self.left_out.is_empty() {
             let names: Vec<&str> = self.left_out.iter().map(|(_, member)| member.as_str()).collect();
-            let why = "compiled for the build host, so they are not linked";
+            let why = "calls functions of the system that the prefix was built for";
             line(text, "left out", &format!("{}: {why}", names.join(" ")));
         }
         if !is_answered_known {

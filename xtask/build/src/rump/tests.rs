@@ -6,15 +6,16 @@ use std::path::Path;
 
 use object::write::{Object as File, Relocation, StandardSection, Symbol, SymbolSection};
 use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
+    Architecture, BinaryFormat, Endianness, Object as _, ObjectSymbol as _, RelocationFlags, SectionKind, SymbolFlags,
+    SymbolKind, SymbolScope, elf,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::objects;
 use super::plan::{Plan, Planner};
 use super::prefix::{self, Kind};
 use super::report::report;
+use super::{link, objects};
 
 /// A member of an archive that a test makes.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +98,8 @@ fn base(kind: Kind, revision: Option<u32>) -> Made {
     base
 }
 
-/// A prefix with the libraries that most tests want: base, vfs, tmpfs, the socket layer, and shmif with a part for the host.
+/// A prefix with the libraries that most tests want: base, vfs, tmpfs, the socket layer, and shmif with a part for
+/// another system.
 fn made(kind: Kind) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "rump", &[base(kind, Some(17))]);
@@ -250,6 +252,34 @@ fn a_symbol_of_the_kernel_must_be_defined() {
     assert!(why.contains("nothing in the prefix defines"), "{why}");
 }
 
+/// Global symbols that an object file defines.
+fn globals(file: &Path) -> BTreeSet<String> {
+    let bytes = fs::read(file).expect("an object file");
+    let file = object::File::parse(&*bytes).expect("an object file");
+    let symbols = file.symbols().filter(|symbol| symbol.is_global() && !symbol.is_undefined());
+    symbols.map(|symbol| symbol.name().expect("a name").to_string()).collect()
+}
+
+#[test]
+fn the_link_has_all_components_and_none_of_the_hosts_names() {
+    let folder = made(Kind::Constructors);
+    let prefix = prefix::read(folder.path()).expect("a prefix");
+    let plan = planned(folder.path(), &["tmpfs", "shmif"]).expect("a plan");
+    let work = tempfile::tempdir().expect("a folder");
+    let linked = globals(&link::kernel(&prefix, &plan, work.path()).expect("ld and objcopy"));
+    // Nothing refers to tmpfs. The part of shmif that calls another system is not there.
+    for (symbol, is_there) in
+        [("rump_init", true), ("rumpns_tmpfs", true), ("rumpns_shmif", true), ("rumpcomp_shmif_mmap", false)]
+    {
+        assert_eq!(linked.contains(symbol), is_there, "{symbol}: {linked:?}");
+    }
+    let folder = made(Kind::Rumprun);
+    let prefix = prefix::read(folder.path()).expect("a prefix");
+    let plan = planned(folder.path(), &[]).expect("a plan");
+    let linked = globals(&link::kernel(&prefix, &plan, work.path()).expect("ld and objcopy"));
+    assert_eq!(linked, ["rump_init", "rumpns_malloc"].map(String::from).into());
+}
+
 #[test]
 fn damaged_archives_are_refused() {
     let whole = archive(&[base(Kind::LinkSets, Some(17)), member("b.o", &["b"], &["a"])]);
@@ -277,7 +307,9 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_it_panic(damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)) {
+    fn no_damage_makes_it_panic(
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
         let mut object = base(Kind::Rumprun, Some(17));
         object.code = SAFE_STACK.to_vec();
         let mut bytes = archive(&[object, member("b.o", &["b"], &["a"])]);

@@ -1,0 +1,1 @@
+/* A part of the kernel that only has to be there. */
