@@ -120,7 +120,8 @@ impl BufferPool {
             if self.medium.len() < MOST_MEDIUM && self.medium.room_exact(MOST_MEDIUM - self.medium.len()).is_ok() {
                 self.medium.push(buffer);
             }
-        } else if buffer.capacity() <= HUGE && buffer.capacity() > self.large.capacity() {
+        } else if buffer.capacity() <= HUGE {
+            // The next long message is most likely of the same length.
             self.large = buffer;
         }
     }
@@ -170,7 +171,13 @@ mod tests {
                 assert!(buffers.take(1).unwrap().capacity() <= 1 + SLACK, "{first}, {then}, then 1");
             }
         }
+        // A longer one than all others does not stay for ever.
         let mut buffers = BufferPool::default();
+        for len in [HUGE, 16_384] {
+            let buffer = buffers.take(len).unwrap();
+            buffers.give(buffer);
+        }
+        assert_eq!(buffers.large.capacity(), 16_384);
         let list = buffers.take_list(64).unwrap();
         buffers.give_list(list);
         assert!(buffers.take_list(1).unwrap().capacity() <= 1 + LIST_SLACK);
