@@ -415,9 +415,6 @@ impl<M: Machine> Kernel<M> {
         let thread = self.objects.get_mut(id).ok()?;
         let machine = thread.machine.take();
         let (exceptions, end_reported) = (thread.exceptions.take(), thread.end_reported);
-        if thread.traced.is_some() {
-            self.trace_woken(id, None);
-        }
         self.abandon_wait(id);
         if was == ThreadState::Running && !end_reported {
             self.exception_killed(id);
@@ -738,6 +735,9 @@ impl<M: Machine> Kernel<M> {
 
     /// Ends a thread's wait, if any, without a result (3D).
     fn abandon_wait(&mut self, id: Id<Thread>) {
+        if self.objects.get(id).is_ok_and(|thread| thread.traced.is_some()) {
+            self.trace_woken(id, None);
+        }
         match self.take_wait(id) {
             Some(Wait::Signals { observers, .. }) => self.unobserve_all(observers),
             Some(Wait::Page(wait)) => self.page_wait_discard(wait.then),

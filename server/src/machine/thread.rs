@@ -43,7 +43,7 @@ use objects::machine::{Aspace, Frame, MachineThread, PAGE, Priority, ThreadKey};
 use sel4::Message;
 
 use super::Sel4;
-use super::arch::{fpu, of_program, seen_by_program};
+use super::arch::{answered, fpu, of_program, seen_by_program};
 use super::components::{ComponentSlots, NO_MEMORY};
 use super::memory::Memory;
 use super::memory::thread_objects::ThreadObjects;
@@ -352,9 +352,21 @@ impl Threads {
     }
 
     /// A thread's registers. For a thread that waits in a call, or whose fault was not answered, the instruction pointer
-    /// is at the instruction that will be repeated. For the thread whose call is being handled, it is at the
-    /// instruction after it; otherwise the kernel would make the call again when the registers are written back.
+    /// is at the instruction that will be repeated. For a thread whose call has ended while it was suspended (5B), they
+    /// are those behind the call.
     pub fn registers(&self, thread: MachineThread) -> Registers {
+        let mut registers = self.kept_registers(thread);
+        if let Some(result) = self.get(thread).and_then(|thread| thread.result) {
+            registers.skip_call();
+            answered(&mut registers, &done(result));
+        }
+        registers
+    }
+
+    /// A thread's registers as the kernel keeps them. For the thread whose call is being handled, the instruction pointer
+    /// is at the instruction after it; otherwise the kernel would make the call again when the registers are written
+    /// back.
+    fn kept_registers(&self, thread: MachineThread) -> Registers {
         let key = self.keys.get(thread.0 as usize).copied();
         let Some(thread) = self.get(thread) else { return Registers::default() };
         let mut registers = sys::read_registers(thread.tcb).unwrap_or_default();
@@ -364,10 +376,11 @@ impl Threads {
         seen_by_program(registers)
     }
 
-    /// Sets a stopped thread's registers. If it will continue elsewhere, the result of its call is dropped.
+    /// Sets a stopped thread's registers. If it will not repeat its call, that call's result is dropped: what a thread
+    /// continues with behind it is in its registers.
     pub fn set_registers(&mut self, thread: MachineThread, registers: &Registers) {
         self.answer_late();
-        let elsewhere = self.registers(thread).ip() != registers.ip();
+        let elsewhere = self.kept_registers(thread).ip() != registers.ip();
         if let Some(thread) = self.get_mut(thread) {
             if elsewhere {
                 thread.result = None;
@@ -422,7 +435,7 @@ impl Threads {
     /// Sets the thread pointer. The kernel sets registers only together, and the thread continues at the given address.
     pub fn set_pointer(&mut self, thread: MachineThread, base: u64) {
         self.answer_late();
-        let mut registers = self.registers(thread);
+        let mut registers = self.kept_registers(thread);
         registers.set_thread_pointer(base);
         if let Some(thread) = self.get(thread) {
             sys::write_registers(thread.tcb, false, &thread.of_program(&registers));

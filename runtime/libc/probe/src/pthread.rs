@@ -44,6 +44,8 @@ unsafe extern "C" {
     fn pthread_getname_np(thread: pthread_t, name: *mut c_char, size: usize) -> i32;
     pub safe fn pthread_detach(thread: pthread_t) -> i32;
     pub safe fn pthread_exit(result: usize) -> !;
+    pub safe fn pthread_cancel(thread: pthread_t) -> i32;
+    pub safe fn pthread_testcancel();
     pub safe fn pthread_self() -> pthread_t;
     pub safe fn pthread_equal(left: pthread_t, right: pthread_t) -> i32;
     /// The library keeps ownership of the handle.

@@ -8,6 +8,7 @@ use abi::{
 };
 use fxt::Phase;
 use fxt::read::{Event as Recorded, Reader, Record, Value};
+use libc_probe::pthread;
 use zx::{AsHandleRef, Event, Info, Job, MonotonicInstant, Resource, Signals, Vmo};
 
 use super::{cases, raw, root_resource, until_fast_enough};
@@ -21,6 +22,7 @@ cases! {
     "ktrace.read.arguments" => read_arguments,
     "ktrace.records.calls" => records_calls,
     "ktrace.records.blocking" => records_blocking,
+    "ktrace.records.abandoned" => records_abandoned,
     "ktrace.records.failing" => records_failing,
     "ktrace.records.lost_are_counted" => lost_are_counted,
     "ktrace.records.job_alone" => records_job_alone,
@@ -193,6 +195,34 @@ fn records_blocking() -> Outcome {
         // It must take time in one of the rounds.
         Ok(end.time - begin.time >= 2_000_000)
     })
+}
+
+/// A call that its thread abandons has an end without a result.
+fn records_abandoned() -> Outcome {
+    let running = Running::ours()?;
+    let thread = pthread::create(None, || {
+        let far = libc_probe::timespec { tv_sec: 1000, tv_nsec: 0 };
+        libc_probe::c11::thrd_sleep(&far, None);
+        0
+    })
+    .map_err(|error| format!("pthread_create gave {error}"))?;
+    let handle = pthread::pthread_get_zx_handle(thread);
+    let waits = zx::Unowned::<zx::Thread>::from_raw(handle).ok_or("the thread has no handle")?;
+    let koid = waits.basic_info()?.koid;
+    while waits.info()?.state != abi::ZX_THREAD_STATE_BLOCKED_SLEEPING {
+        zx::nanosleep(MonotonicInstant::after(zx::Duration::from_millis(1)))?;
+    }
+    equal(pthread::pthread_cancel(thread), 0)?;
+    equal(pthread::join(thread), Ok(usize::MAX))?;
+    let records = running.records()?;
+    let own = records.iter().filter_map(|record| match record {
+        Record::Event(event) if event.thread == koid => Some(event),
+        _ => None,
+    });
+    let mut after = own.skip_while(|event| (event.name.as_str(), event.phase) != ("nanosleep", Phase::Begin)).skip(1);
+    let end = after.next().ok_or("the call has no end")?;
+    equal((end.name.as_str(), end.phase), ("nanosleep", Phase::End))?;
+    equal(arg(end, "result"), vec![])
 }
 
 fn records_failing() -> Outcome {

@@ -691,8 +691,13 @@ fn read_in_a_call() -> Outcome {
     let registers: zx_thread_state_general_regs_t = waiter.thread().registers()?;
     let top = waiter.caller.address as u64 + 8184;
     ensure((top - 512..top).contains(&registers.rsp), &format!("{:#x} below {top:#x}", registers.rsp))?;
-    drop(token);
+    // As soon as the call is over, they are the registers behind it.
     waiter.first.signal(Signals::NONE, Signals::USER_0)?;
+    let over: zx_thread_state_general_regs_t = waiter.thread().registers()?;
+    equal((over.rip, over.rsp), (registers.rip + 2, registers.rsp))?;
+    // The thread has its result even if it gets the registers from before.
+    waiter.thread().set_registers(&registers)?;
+    drop(token);
     equal(waiter.caller.end(FIRST)?, 0)
 }
 

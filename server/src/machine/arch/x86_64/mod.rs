@@ -13,7 +13,7 @@ pub use counter::counter;
 pub use entropy::{generators, jitter};
 pub use messages::message_address;
 pub use registers::{
-    debug_from_words, debug_words, from_context, hidden_base, of_program, seen_by_program, user_context,
+    answered, debug_from_words, debug_words, from_context, hidden_base, of_program, seen_by_program, user_context,
     with_hidden_base,
 };
 pub use start::crash;

@@ -2,7 +2,7 @@
 
 use objects::arch::{DebugRegisters, Registers, UserRegisters};
 use objects::general_registers;
-use sel4::UserContext;
+use sel4::{Message, UserContext};
 
 /// From the kernel's format.
 pub fn from_context(c: UserContext) -> Registers {
@@ -25,6 +25,12 @@ pub fn of_program(registers: &Registers, buffer: u64) -> UserRegisters {
 /// Registers of a program's thread as the program knows them.
 pub fn seen_by_program(registers: Registers) -> Registers {
     Registers { gs_base: if sel4::KERNEL_KEEPS_GS { registers.gs_base } else { 0 }, ..registers }
+}
+
+/// Puts an answer of one word where the kernel puts it.
+pub fn answered(registers: &mut Registers, answer: &Message) {
+    registers.rsi = answer.info.word();
+    registers.r10 = answer.mr[0];
 }
 
 /// The base that some kernels do not report.
