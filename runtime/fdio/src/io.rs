@@ -246,6 +246,9 @@ pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
 /// `fcntl`. It is variadic in C; the third argument arrives in the same register.
 #[unsafe(no_mangle)]
 pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    if command == F_SETLKW {
+        c::cancellation_point();
+    }
     if command == F_GETFD {
         return c::int(table::close_on_exec(fd).map(|set| if set { FD_CLOEXEC as usize } else { 0 }));
     }

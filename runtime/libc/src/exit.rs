@@ -72,6 +72,8 @@ pub unsafe extern "C" fn __cxa_finalize(module: *mut c_void) {
 /// libraries, flushes open streams, and finalises libfdio.
 #[unsafe(no_mangle)]
 pub extern "C" fn exit(code: i32) -> ! {
+    // What runs from here may be a cancellation point, and other threads wait for the end of the process.
+    thread::cancel::never();
     if EXITER.load(Ordering::Relaxed) == thread::current() {
         _exit(code)
     }

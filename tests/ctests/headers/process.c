@@ -20,6 +20,8 @@ extern char **environ;
 extern const char *program;
 
 int without_code(void);
+int cancelled_exit(int code);
+int cancel_without_handles(void);
 
 static void *read_for_ever(void *unused)
 {
@@ -50,7 +52,11 @@ int child(int argc, char **argv)
 	if (!strcmp(argv[0], "without-code"))
 		return without_code();
 	if (!strcmp(argv[0], "sleep"))
-		return sleep(100);
+		return sleep(argc > 1 ? atoi(argv[1]) : 100);
+	if (!strcmp(argv[0], "cancel-without-handles"))
+		return cancel_without_handles();
+	if (!strcmp(argv[0], "cancelled-exit"))
+		return cancelled_exit(atoi(argv[1]));
 	if (!strcmp(argv[0], "raise"))
 		return raise(atoi(argv[1]));
 	if (!strcmp(argv[0], "print")) {
@@ -105,6 +111,13 @@ TEST(spawn_exit_codes)
 	CHECK(waitpid(pid, &status, WNOHANG) == 0 && !kill(pid, SIGKILL));
 	CHECK(waitpid(-1, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	CHECK(posix_spawn(&pid, "/boot/none", 0, 0, (char *const[]){ "none", 0 }, environ) == ENOENT);
+}
+
+TEST(cancel_of_exit)
+{
+	int status;
+	pid_t pid = start("cancelled-exit", "3", 0);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
 TEST(spawn_descriptors)

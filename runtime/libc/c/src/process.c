@@ -239,7 +239,7 @@ static int allowed(const posix_spawnattr_t *attributes)
 	return 0;
 }
 
-int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
+static int spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 {
 	if (!fdio_spawn_etc)
@@ -293,6 +293,16 @@ int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spaw
 	return error;
 }
 
+// No cancellation point: it opens and closes files, and the caller must learn of a child that runs.
+int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
+	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+{
+	unsigned old = __cancel_off();
+	int error = spawn(out, path, actions, attributes, argv, envp);
+	__cancel_on(old);
+	return error;
+}
+
 int posix_spawnp(pid_t *restrict out, const char *restrict file, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 {
@@ -320,6 +330,13 @@ int posix_spawnp(pid_t *restrict out, const char *restrict file, const posix_spa
 	return error;
 }
 
+static void end_child(void *pid)
+{
+	if (__c_kill_child(*(pid_t *)pid, 1))
+		waitpid(*(pid_t *)pid, 0, 0);
+}
+
+// A thread that is cancelled in it ends the child, which nothing else waits for.
 int system(const char *command)
 {
 	if (!command)
@@ -331,5 +348,9 @@ int system(const char *command)
 		errno = status;
 		return -1;
 	}
-	return waitpid(pid, &status, 0) < 0 ? -1 : status;
+	pthread_cleanup_push(end_child, &pid);
+	if (waitpid(pid, &status, 0) < 0)
+		status = -1;
+	pthread_cleanup_pop(0);
+	return status;
 }

@@ -317,6 +317,14 @@ impl Image {
         self.segment(vaddr, 1).is_some_and(|segment| segment.2 & PF_X != 0)
     }
 
+    /// The lowest address in memory, and the address behind the highest.
+    pub fn range(&self) -> (usize, usize) {
+        let segments = &self.segments[..self.count];
+        let start = segments.iter().map(|segment| segment.0).min().unwrap_or(0);
+        let end = segments.iter().map(|segment| segment.1).max().unwrap_or(0);
+        (start.wrapping_add(self.bias), end.wrapping_add(self.bias))
+    }
+
     /// Whether an address in memory is inside of this image.
     pub fn contains(&self, address: usize) -> bool {
         self.segment(address.wrapping_sub(self.bias), 1).is_some()

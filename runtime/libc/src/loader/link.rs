@@ -68,12 +68,25 @@ pub struct Modules {
     pub added: u64,
 }
 
-impl Modules {
-    /// Whether the code at an address is the system's: this library, libfdio or the vDSO. Their locks are not the
-    /// program's.
-    pub fn is_of_system(&self, address: usize) -> bool {
-        let module = self.list.iter().find(|module| module.mapped.image.contains(address));
-        module.is_some_and(|module| [OWN_NAME, VDSO_NAME, FDIO_NAME].contains(&module.name()))
+/// Whether code is the system's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    Vdso,
+    /// It is this library's or libfdio's, whose locks are not the program's.
+    Library,
+    Not,
+}
+
+/// The lowest address of each library of the system, and the address behind it. They stay mapped.
+static PLACES: [[AtomicUsize; 2]; 3] = [const { [const { AtomicUsize::new(0) }; 2] }; 3];
+
+/// Whose code is at an address. Takes no lock.
+pub fn system_at(address: usize) -> System {
+    let [start, end] = [0, 1].map(|of| move |place: &[AtomicUsize; 2]| place[of].load(Ordering::Relaxed));
+    match PLACES.iter().position(|place| (start(place)..end(place)).contains(&address)) {
+        Some(0) => System::Vdso,
+        Some(_) => System::Library,
+        None => System::Not,
     }
 }
 
@@ -153,6 +166,12 @@ fn name_of(name: &'static [u8]) -> &'static [u8] {
 
 /// Adds a module to the list.
 fn push(modules: &mut Modules, name: &'static [u8], mapped: Mapped, dynamic: Dynamic) -> usize {
+    let plain = name.strip_suffix(b"\0").unwrap_or(name);
+    if let Some(index) = [VDSO_NAME, OWN_NAME, FDIO_NAME].iter().position(|&system| system == plain) {
+        let (start, end) = mapped.image.range();
+        PLACES[index][0].store(start, Ordering::Relaxed);
+        PLACES[index][1].store(end, Ordering::Relaxed);
+    }
     modules.list.push(Module {
         name,
         mapped,

@@ -21,7 +21,9 @@ mod service;
 mod tls;
 
 #[cfg(target_os = "fuchsia")]
-pub use link::{MODULES, Present, environ_cell, finalise, find_global, initialise, link_program, program_stack};
+pub use link::{
+    Present, System, environ_cell, finalise, find_global, initialise, link_program, program_stack, system_at,
+};
 #[cfg(target_os = "fuchsia")]
 pub use map::Mapped;
 #[cfg(target_os = "fuchsia")]

@@ -4,7 +4,7 @@
 use super::attr::Attributes;
 use super::mutex::me;
 use super::once::pthread_once;
-use super::{Start, Thread, create, current, keys, sched_yield};
+use super::{Start, Thread, cancel, create, current, keys, sched_yield};
 use crate::errno::ENOMEM;
 use crate::sys;
 use crate::time::{Timespec, deadline, nanosleep};
@@ -172,11 +172,21 @@ pub unsafe extern "C" fn cnd_init(cond: *mut ConditionVariable) -> i32 {
 pub unsafe extern "C" fn cnd_destroy(_cond: *mut ConditionVariable) {}
 
 fn wait(cond: &ConditionVariable, mutex: &Mutex, until: i64) -> i32 {
+    cancel::pthread_testcancel();
     let ticket = cond.condition.ticket();
     mutex.unlock();
-    let slept = cond.condition.sleep(ticket, MonotonicInstant(until));
+    let slept = cond.condition.sleep_by(ticket, |word, value| {
+        let arguments = [word.as_ptr() as usize, value as usize, 0, until as usize];
+        // SAFETY: a futex wait.
+        unsafe { cancel::wait(zx::sys::zx_futex_wait as *const () as usize, arguments) }
+    });
     lock(mutex, sys::TIME_INFINITE);
-    if slept.is_ok() { SUCCESS } else { TIMED_OUT }
+    match slept {
+        sys::ERR_TIMED_OUT => return TIMED_OUT,
+        sys::ERR_CANCELED => cancel::pthread_testcancel(),
+        _ => {}
+    }
+    SUCCESS
 }
 
 #[unsafe(no_mangle)]

@@ -77,8 +77,7 @@ unsafe fn wait_until(cond: &Condition, mutex: *const Mutex, until: i64) -> i32 {
         });
         let failed = pthread_mutex_lock(mutex);
         if slept == sys::ERR_CANCELED {
-            // A notification that was meant for this thread goes to another one.
-            cond.condition.notify(1);
+            // Nothing has woken this thread, so the condition may have neither waiters nor memory any more.
             cancel::pthread_testcancel();
         }
         if failed == 0 && slept == sys::ERR_TIMED_OUT { ETIMEDOUT } else { failed }

@@ -166,9 +166,9 @@ fn reap() {
         unsafe {
             let next = (*dead).next_dead;
             let handle = (*dead).handle.load(Ordering::Relaxed);
-            // The thread may still be between joining the list and its exit in the kernel.
+            // The thread may still be between joining the list and its exit in the kernel, or in use by a canceller.
             match sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, 0, null_mut()) {
-                sys::OK => free(dead),
+                sys::OK if !cancel::is_used(&*dead) => free(dead),
                 _ => bury(dead),
             }
             dead = next;
@@ -189,10 +189,11 @@ unsafe fn bury(thread: *mut Thread) {
     }
 }
 
-/// Frees an ended thread's memory and handle.
+/// Frees an ended thread's memory and handle, which another thread's `pthread_cancel` may still use.
 unsafe fn free(thread: *mut Thread) {
     // SAFETY: the kernel has reported that it has ended; nothing else frees it, as `state` says.
     unsafe {
+        cancel::until_unused(&*thread);
         sys::zx_handle_close((*thread).handle.load(Ordering::Relaxed));
         (*thread).block.free();
     }
@@ -231,13 +232,16 @@ pub unsafe extern "C" fn pthread_join(thread: *mut Thread, result: *mut *mut c_v
     unsafe {
         let state = &(*thread).state;
         let from = |from| state.compare_exchange(from, JOINED, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if !from(JOINABLE) && !from(DONE) {
-            return EINVAL;
-        }
         let handle = (*thread).handle.load(Ordering::Relaxed) as usize;
         let ended = [handle, sys::TASK_TERMINATED as usize, sys::TIME_INFINITE as usize, 0];
-        if cancel::wait(sys::zx_object_wait_one as *const () as usize, ended) == sys::ERR_CANCELED {
-            let back = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let back = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        loop {
+            if !from(JOINABLE) && !from(DONE) {
+                return EINVAL;
+            }
+            if cancel::wait(sys::zx_object_wait_one as *const () as usize, ended) != sys::ERR_CANCELED {
+                break;
+            }
             if !back(JOINED, JOINABLE) {
                 back(JOINED_DONE, DONE);
             }

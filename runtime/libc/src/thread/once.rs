@@ -68,11 +68,7 @@ impl Semaphore {
             self.waiters.fetch_sub(1, Ordering::Relaxed);
             match slept {
                 sys::ERR_TIMED_OUT => return errno::fail(ETIMEDOUT),
-                sys::ERR_CANCELED => {
-                    // A post that was meant for this thread wakes another one.
-                    wake(&self.value, 1);
-                    cancel::pthread_testcancel();
-                }
+                sys::ERR_CANCELED => cancel::pthread_testcancel(),
                 _ => {}
             }
         }

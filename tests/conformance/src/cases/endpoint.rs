@@ -9,6 +9,7 @@ use abi::{
     HAFNON_ENDPOINT_SLOTS_FROM, HAFNON_OBJ_TYPE_ENDPOINT, HAFNON_RSRC_SYSTEM_ENDPOINT_BASE, Status, ZX_RSRC_KIND_MMIO,
     ZX_RSRC_KIND_SYSTEM, ZX_RSRC_SYSTEM_PROFILE_BASE, hafnon_endpoint_message_t,
 };
+use libc_probe::pthread;
 use zx::{AsHandleRef, Channel, Endpoint, Event, Info, Received, Resource, Rights, Signals, Thread, Words};
 
 use super::{cases, late, raw, root_resource, without};
@@ -32,6 +33,7 @@ cases! {
     "endpoint.call.arguments" => call_arguments,
     "endpoint.call.last_handle" => call_last_handle,
     "endpoint.call.deleted" => call_deleted,
+    "endpoint.call.cancelled_thread" => call_cancelled_thread,
     "endpoint.send.nobody_waits" => send_nobody_waits,
     "endpoint.call.killed" => || stuck(CALL, HAFNON_ENDPOINT_CALL),
     "endpoint.receive.killed" => || stuck(RECEIVE, HAFNON_ENDPOINT_RECEIVE),
@@ -193,6 +195,40 @@ fn call_long() -> Outcome {
     slot.call(0, &mut words)?;
     equal(words.as_slice(), &[all.iter().sum(), Words::MOST as u64][..])?;
     adder.join().map_err(|_| "the adder panicked")??;
+    Ok(())
+}
+
+/// `pthread_cancel` does not make its target repeat a request, if the target is at no cancellation point.
+fn call_cancelled_thread() -> Outcome {
+    let endpoint = endpoint()?;
+    let (received, wait_received) = mpsc::channel();
+    let (go, wait_go) = mpsc::channel();
+    let of_server = endpoint.duplicate(Rights::SAME_RIGHTS)?;
+    let server = thread::spawn(move || -> zx::Result<()> {
+        let options = HAFNON_ENDPOINT_RECEIVE | HAFNON_ENDPOINT_SEND;
+        let own = of_server.mint_here(&zx::startup::thread_self(), options, 0)?;
+        let mut words = Words::new(&[]);
+        let request = own.receive(&mut words)?;
+        let _ = received.send(());
+        let _ = wait_go.recv();
+        // This is the answer to nobody if the request has been taken back.
+        own.answer_only(request.badge, &words)
+    });
+    let answered = Event::create()?;
+    let by_client = answered.duplicate(Rights::SAME_RIGHTS)?;
+    let client = pthread::create(None, move || {
+        let Ok(slot) = endpoint.mint_here(&zx::startup::thread_self(), HAFNON_ENDPOINT_CALL, 1) else { return 1 };
+        let called = slot.call(0, &mut Words::new(&[1]));
+        let _ = by_client.signal(Signals::NONE, Signals::USER_0);
+        usize::from(called.is_err())
+    })
+    .map_err(|error| format!("pthread_create gave {error}"))?;
+    wait_received.recv().map_err(|_| "the server has no request")?;
+    equal(pthread::pthread_cancel(client), 0)?;
+    let _ = go.send(());
+    answered.wait_one(Signals::USER_0, late())?;
+    equal(pthread::join(client), Ok(0))?;
+    server.join().map_err(|_| "the server panicked")??;
     Ok(())
 }
 

@@ -15,4 +15,4 @@ pub use start::{entry, run_on};
 #[cfg(target_os = "fuchsia")]
 pub use tls::{descriptor_offset, descriptor_undefined};
 #[cfg(target_os = "fuchsia")]
-pub use wait::{__libc_wait, call_instead, end_wait, place};
+pub use wait::{__libc_wait, Progress, call_instead, end_wait, is_in_call, place, progress_of_wait};
