@@ -599,7 +599,11 @@ impl<W: DataSockets> Stack<W> {
     /// Whether an address can be another machine's.
     pub(crate) fn can_be_there(&self, from: IpAddr) -> bool {
         let has_family = match from {
-            IpAddr::V4(_) => self.card_network().is_some(),
+            // The address of all machines of the network is no machine's.
+            IpAddr::V4(ip) => {
+                let network = self.card.as_ref().and_then(Card::network);
+                network.is_some_and(|network| network.broadcast() != Some(ip))
+            }
             IpAddr::V6(_) => self.card.as_ref().is_some_and(|card| card.v6.is_some()),
         };
         is_usable(from) && has_family && !self.owns(from)

@@ -183,6 +183,8 @@ fn inside(packet: &[u8], offset: usize, only_here: bool) -> Option<Frame> {
             let start = offset + header;
             Some(icmp(source, target, payload, start).unwrap_or(Frame::Other))
         }
+        // As on Linux, no question to all machines is answered: the answers would go to whoever its sender names.
+        IpProtocol::Icmp if source.is_ipv4() => None,
         // Routers ask the machines of their own network, all at once.
         IpProtocol::Igmp if source.is_ipv4() && target.is_multicast() && hops == 1 => query(payload),
         IpProtocol::Igmp => None,

@@ -178,12 +178,13 @@ impl Autoconf {
         }
         let [routers, servers] = self.configured;
         let mut changed = update(&mut self.routers, routers..ROUTERS, router, Some(told.router), now);
-        // A router that leaves says nothing of the others (RFC 4861, 6.3.7).
-        if told.router > Duration::ZERO || told.prefixes.iter().any(|prefix| prefix.autonomous) {
-            (self.asks, self.patience) = (None, None);
-        }
         for prefix in &told.prefixes {
             changed |= self.add_prefix(prefix, now);
+        }
+        // A router that leaves says nothing of the others (RFC 4861, 6.3.7).
+        let has_address = |prefix: &Prefix| self.addresses.iter().any(|address| address.ip == self.address_in(prefix));
+        if told.router > Duration::ZERO || told.prefixes.iter().any(has_address) {
+            (self.asks, self.patience) = (None, None);
         }
         for (server, lifetime) in told.name_servers.iter().filter(|(server, _)| is_usable((*server).into())) {
             changed |= update(&mut self.servers, servers..NAME_SERVERS, *server, *lifetime, now);
@@ -191,10 +192,15 @@ impl Autoconf {
         changed
     }
 
+    /// The address of this machine in a network.
+    fn address_in(&self, prefix: &Prefix) -> Ipv6Addr {
+        Ipv6Addr::from_bits(prefix.ip.to_bits() >> 64 << 64 | u128::from(self.identifier))
+    }
+
     /// RFC 4862, 5.5.3. A new address waits for [`Autoconf::tend`]. Returns whether the network of an address is another
     /// one now.
     fn add_prefix(&mut self, prefix: &Prefix, now: Instant) -> bool {
-        let ip = Ipv6Addr::from_bits(prefix.ip.to_bits() >> 64 << 64 | u128::from(self.identifier));
+        let ip = self.address_in(prefix);
         let outlives = prefix.preferred.is_none() && prefix.valid.is_some()
             || prefix.preferred.zip(prefix.valid).is_some_and(|(preferred, valid)| preferred > valid);
         if !prefix.autonomous || prefix.len != 64 || is_link_local(ip) || !is_usable(ip.into()) || outlives {

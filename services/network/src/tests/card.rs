@@ -392,6 +392,7 @@ fn segments_with_impossible_addresses() {
         (Ipv4Addr::new(224, 0, 0, 1), ip(1), 1),
         (ip(7), loopback, 1),
         (ip(7), ip(255), 1),
+        (ip(255), ip(1), 1),
         (ip(7), Ipv4Addr::BROADCAST, 1),
         (ip(7), ip(3), 1),
         (ip(7), ip(1), 3),

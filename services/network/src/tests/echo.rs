@@ -160,6 +160,29 @@ fn frame(ethernet: &Ethernet, from: u8, message: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &like[12..14], &packet, &message].concat()
 }
 
+/// A question to all machines is not answered, whatever address is in it: its sender's can be invented.
+#[test]
+fn all_machines_are_asked() {
+    let mut ethernet = Ethernet::new();
+    let id = connected(&mut ethernet);
+    ethernet.machines[0].write(id, &request(None, &message(8, 1, 4)));
+    ethernet.settle();
+    let question = frame(&ethernet, 2, &message(8, 9, 4));
+    let answers = |ethernet: &mut Ethernet, frame: Vec<u8>| {
+        ethernet.frames.clear();
+        ethernet.machines[0].stack.wire().unwrap().put(frame);
+        ethernet.settle();
+        ethernet.frames.len()
+    };
+    assert_eq!(answers(&mut ethernet, question.clone()), 1);
+    let mut to_all = question.clone();
+    to_all[..6].fill(0xff);
+    assert_eq!(answers(&mut ethernet, to_all.clone()), 0);
+    to_all[33] = 255;
+    Ipv4Packet::new_unchecked(&mut to_all[14..]).fill_checksum();
+    assert_eq!(answers(&mut ethernet, to_all), 0);
+}
+
 #[test]
 fn answers_of_strangers_are_ignored() {
     let mut ethernet = Ethernet::new();

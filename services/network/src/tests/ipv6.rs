@@ -669,12 +669,13 @@ fn advertisements_that_change_something() {
     assert_eq!(addresses(&ethernet.machines[0]), [local(1), global(1)]);
 }
 
-/// Routers are still asked after one that leaves.
+/// Routers are still asked after one that leaves, or whose prefix gives no address.
 #[test]
 fn a_router_that_leaves_is_not_all() {
     let mut ethernet = Ethernet::new();
     ethernet.machines[0].stack.enable_ipv6(&Plan::default());
     put(&mut ethernet, icmp(ROUTER, ALL, 255, &[], &router(0, &[])));
+    put(&mut ethernet, icmp(ROUTER, ALL, 255, &[], &router(0, &[&prefix(PREFIX, BOTH, 0, 0)])));
     assert!(!ethernet.machines[0].stack.ipv6_is_settled());
     ethernet.machines[0].pass(Duration::from_secs(4));
     let asks = |frame: &Vec<u8>| frame[20] == 58 && frame[54] == 133;

@@ -159,9 +159,8 @@ fn an_end_is_sent_again_after_duplicates() {
     // The answer to the question for the peer's hardware address.
     ethernet.machines[0].stack.close(server);
     assert!(ethernet.sent().is_empty());
-    let ends = |ethernet: &mut Ethernet| {
-        ethernet.sent().iter().filter(|segment| segment.control == TcpControl::Fin).count()
-    };
+    let ends =
+        |ethernet: &mut Ethernet| ethernet.sent().iter().filter(|segment| segment.control == TcpControl::Fin).count();
     assert_eq!(ends(&mut ethernet), 1);
     for _ in 0..3 {
         ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
