@@ -99,5 +99,9 @@ void fail(const char *file, int line, const char *format, ...) __attribute__((fo
 
 /* How many rounds the long cases take. */
 extern int rounds;
+/* This program's path. */
+extern const char *program;
+/* The part of the other process of a case with two. */
+void answer_on_bus(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The kernel's cases: `kernel [ROUNDS]` runs all of them. `kernel exit`, `kernel panic`, `kernel free` and `kernel flags`
- * end by the library's hand; `kernel job` says how much memory there is.
+ * end by the library's hand; `kernel job` says how much memory there is; `kernel bus` is the other process of a case.
  */
 #include "kernel.h"
 
@@ -10,6 +10,7 @@
 #include <string.h>
 
 int rounds = 100;
+const char *program;
 static struct test *tests, **last = &tests;
 static atomic_bool has_failed;
 
@@ -55,6 +56,7 @@ static void start(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
+	program = argv[0];
 	if (!strcmp(what, "job")) {
 		char limit[32] = "none";
 		void *memory;
@@ -76,6 +78,11 @@ int main(int argc, char **argv)
 		if (!strcmp(what, "flags"))
 			rumpuser_mutex_init(&mutex, 0);
 		rumpuser_exit(!strcmp(what, "exit") ? 7 : -1);
+	}
+	if (!strcmp(what, "bus")) {
+		start();
+		answer_on_bus();
+		return has_failed;
 	}
 	if (*what)
 		rounds = atoi(what);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 enum { REVISION = 17 };
-enum { E_NOENT = 2, E_2BIG = 7, E_BADF = 9, E_NOMEM = 12, E_BUSY = 16, E_EXIST = 17, E_ISDIR = 21, E_INVAL = 22,
-       E_NXIO = 6, E_TIMEDOUT = 60, E_NAMETOOLONG = 63, E_NOSYS = 78 };
+enum { E_NOENT = 2, E_NXIO = 6, E_2BIG = 7, E_BADF = 9, E_NOMEM = 12, E_ACCES = 13, E_BUSY = 16, E_EXIST = 17,
+       E_ISDIR = 21, E_INVAL = 22, E_TIMEDOUT = 60, E_NAMETOOLONG = 63, E_NOSYS = 78 };
 
 struct lwp;
 struct rumpuser_mtx;
@@ -113,5 +113,10 @@ int rumpuser_sp_copyoutstr(void *client, const void *from, void *to, size_t *len
 int rumpuser_sp_anonmmap(void *client, size_t len, void **to);
 int rumpuser_sp_raise(void *client, int signal);
 void rumpuser_sp_fini(void *client);
+
+/* The calls of the component shmif. */
+int rumpcomp_shmif_watchsetup(int *watch, int fd);
+int rumpcomp_shmif_watchwait(int watch);
+int rumpcomp_shmif_mmap(int fd, size_t len, void **to);
 
 #endif

@@ -64,6 +64,17 @@ pub fn kind(mode: u32) -> i32 {
     }
 }
 
+/// The size of a file that kernels share, from its `st_mode` and `st_size`.
+///
+/// # Errors
+/// `EINVAL`: it is not a regular file.
+pub fn shared(mode: u32, size: i64) -> Result<u64, i32> {
+    match (kind(mode), u64::try_from(size)) {
+        (2, Ok(size)) => Ok(size),
+        _ => Err(EINVAL),
+    }
+}
+
 /// The error of closing a file that was written back first. Writing back fails for what cannot be written, too, and that
 /// loses nothing.
 pub fn closed(written: i32, closed: i32) -> i32 {

@@ -36,6 +36,10 @@ pub const O_WRONLY: c_int = 1;
 pub const O_RDWR: c_int = 2;
 pub const O_CREAT: c_int = 0x01_0000;
 pub const O_EXCL: c_int = 0x02_0000;
+pub const PROT_READ: c_int = 1;
+pub const PROT_WRITE: c_int = 2;
+pub const MAP_SHARED: c_int = 1;
+pub const MAP_FAILED: *mut c_void = core::ptr::without_provenance_mut(usize::MAX);
 
 pub type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -51,6 +55,10 @@ unsafe extern "C" {
     pub fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub fn close(fd: c_int) -> c_int;
     pub fn stat(path: *const c_char, to: *mut Stat) -> c_int;
+    pub fn fstat(fd: c_int, to: *mut Stat) -> c_int;
+    pub fn dup(fd: c_int) -> c_int;
+    pub fn ftruncate(fd: c_int, size: i64) -> c_int;
+    pub fn mmap(at: *mut c_void, len: usize, access: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     pub fn fsync(fd: c_int) -> c_int;
     pub fn pread(fd: c_int, to: *mut c_void, len: usize, offset: i64) -> isize;
     pub fn pwrite(fd: c_int, from: *const c_void, len: usize, offset: i64) -> isize;

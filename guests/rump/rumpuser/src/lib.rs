@@ -21,5 +21,6 @@ mod locks;
 mod memory;
 mod parameters;
 mod process;
+mod shmif;
 mod sysproxy;
 mod threads;

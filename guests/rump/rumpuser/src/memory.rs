@@ -42,7 +42,7 @@ unsafe impl Sync for Cell {}
 static ARENA: Cell = Cell { lock: Mutex::internal(), arena: UnsafeCell::new(None) };
 /// What the kernel is told as its limit.
 static LIMIT: AtomicU64 = AtomicU64::new(NONE);
-/// Bytes of `rumpuser_anonmmap`: they have a limit of the same size.
+/// Bytes that `rumpuser_unmap` unmaps: they have a limit of the same size.
 static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 fn with<T>(work: impl FnOnce(&mut Arena) -> T) -> Option<T> {
@@ -160,10 +160,8 @@ pub unsafe extern "C" fn rumpuser_anonmmap(
         _ => return EINVAL,
     };
     let Some(len) = len.checked_next_multiple_of(PAGE).filter(|len| *len != 0) else { return EINVAL };
-    let limit = limit().unwrap_or(DEFAULT);
-    let counted = |sum: u64| sum.checked_add(len as u64).filter(|sum| *sum <= limit);
-    if MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).is_err() {
-        return ENOMEM;
+    if let Err(error) = count(len) {
+        return error;
     }
     let mapped = Vmo::create(len as u64, 0).and_then(|vmo| {
         let root = root().ok_or(zx::Status::BAD_HANDLE)?;
@@ -176,18 +174,34 @@ pub unsafe extern "C" fn rumpuser_anonmmap(
             0
         }
         Err(_) => {
-            MAPPED.fetch_sub(len as u64, Ordering::Relaxed);
+            uncount(len);
             ENOMEM
         }
     }
 }
 
-/// Unmaps what `rumpuser_anonmmap` mapped.
+/// Counts a mapping before it is made.
+///
+/// # Errors
+/// `ENOMEM`: the mappings together would be larger than the limit.
+pub fn count(len: usize) -> Result<(), c_int> {
+    let limit = limit().unwrap_or(DEFAULT);
+    let len = len.checked_next_multiple_of(PAGE).ok_or(ENOMEM)? as u64;
+    let counted = |sum: u64| sum.checked_add(len).filter(|sum| *sum <= limit);
+    MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).map(drop).map_err(|_| ENOMEM)
+}
+
+/// A mapping of this length is no more, or was not made.
+pub fn uncount(len: usize) {
+    let less = |sum: u64| Some(sum.saturating_sub(len.next_multiple_of(PAGE) as u64));
+    let _ = MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+}
+
+/// Unmaps what `rumpuser_anonmmap` or `rumpcomp_shmif_mmap` mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rumpuser_unmap(address: *mut c_void, len: usize) {
     let Some(len) = len.checked_next_multiple_of(PAGE) else { return };
     if root().is_some_and(|root| root.unmap(address.addr(), len).is_ok()) {
-        let less = |sum: u64| Some(sum.saturating_sub(len as u64));
-        let _ = MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        uncount(len);
     }
 }

@@ -27,7 +27,8 @@ pub fn build(paths: &Paths, rust: &Path) -> Result<PathBuf> {
     run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
     let archive = folder.join("librumpuser.a");
     // Two archives of Rust code define some functions twice, so only the interface is visible.
-    run(Command::new("objcopy").args(["-w", "--keep-global-symbol=rumpuser_*"]).arg(rust).arg(&archive))?;
+    let visible = ["-w", "--keep-global-symbol=rumpuser_*", "--keep-global-symbol=rumpcomp_*"];
+    run(Command::new("objcopy").args(visible).arg(rust).arg(&archive))?;
     run(Command::new("ar").arg("rsD").arg(&archive).arg(&object))?;
     Ok(archive)
 }

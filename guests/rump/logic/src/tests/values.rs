@@ -80,6 +80,8 @@ fn names_and_modes() {
     assert_eq!([0o040_755, 0o100_644, 0o060_000, 0o020_666, 0o140_000, 0].map(file::kind), [1, 2, 3, 4, 0, 0]);
     assert_eq!([file::closed(EIO, 0), file::closed(ENOSPC, 0), file::closed(EINVAL, 0)], [EIO, ENOSPC, 0]);
     assert_eq!(file::closed(EIO, 9), 9);
+    assert_eq!(file::shared(0o100_644, 7), Ok(7));
+    assert_eq!([file::shared(0o040_755, 7), file::shared(0o100_644, -1)], [Err(EINVAL); 2]);
 }
 
 #[test]
