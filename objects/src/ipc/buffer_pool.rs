@@ -1,7 +1,7 @@
 //! A pool of message buffers for reuse.
 //!
 //! Small messages are frequent. The pool keeps a few buffers of messages that were read, so that the next message needs
-//! no allocation and no clearing; and one large buffer, for long messages and for sockets' rings.
+//! no allocation and no clearing; and a large buffer of each power of two, for long messages and for sockets' rings.
 //!
 //! A queue is charged for the length of a buffer, not for its capacity. So nobody gets a buffer that is much larger than
 //! asked for.
@@ -20,8 +20,10 @@ const LARGEST: usize = 1024;
 /// Largest size of a buffer of medium size, for a datagram that fills a frame of Ethernet, and the number kept.
 const MEDIUM: usize = 2048;
 const MOST_MEDIUM: usize = 32;
-/// Largest size of the large buffer.
+/// Largest size of a large buffer.
 const HUGE: usize = crate::ipc::socket::CAPACITY;
+/// The number of large buffers.
+const CLASSES: usize = (HUGE / MEDIUM).ilog2() as usize;
 /// The most by which the capacity of a buffer exceeds the length that was asked for: this many bytes, or for long ones an
 /// eighth of the length.
 const SLACK: usize = 128;
@@ -33,7 +35,8 @@ const LIST_SLACK: usize = 8;
 pub struct BufferPool {
     kept: Vec<Vec<u8>>,
     medium: Vec<Vec<u8>>,
-    large: Vec<u8>,
+    /// By [`class`].
+    large: [Vec<u8>; CLASSES],
     /// Empty handle lists of messages.
     lists: Vec<Vec<Handle>>,
 }
@@ -102,10 +105,9 @@ impl BufferPool {
                     other => filled(other, len),
                 };
             }
-            if self.large.capacity() >= len && fits(&self.large, len) {
-                return filled(Some(core::mem::take(&mut self.large)), len);
-            }
-            return filled(None, len);
+            let kept = class(len).and_then(|class| self.large.get_mut(class));
+            let kept = kept.filter(|kept| kept.capacity() >= len && fits(kept, len));
+            return filled(kept.map(core::mem::take), len);
         }
         filled(kept.filter(|kept| kept.capacity() >= len), len)
     }
@@ -120,11 +122,17 @@ impl BufferPool {
             if self.medium.len() < MOST_MEDIUM && self.medium.room_exact(MOST_MEDIUM - self.medium.len()).is_ok() {
                 self.medium.push(buffer);
             }
-        } else if buffer.capacity() <= HUGE {
-            // The next long message is most likely of the same length.
-            self.large = buffer;
+        } else if let Some(kept) = class(buffer.capacity()).and_then(|class| self.large.get_mut(class)) {
+            *kept = buffer;
         }
     }
+}
+
+/// The class of a large buffer of `len` bytes: the powers of two from twice [`MEDIUM`] to [`HUGE`]. `None`: it is none, or is
+/// longer.
+fn class(len: usize) -> Option<usize> {
+    let class = len.checked_sub(1)?.checked_ilog2()?.checked_sub(MEDIUM.ilog2())? as usize;
+    (class < CLASSES).then_some(class)
 }
 
 /// Whether a buffer is not much larger than `len` bytes.
@@ -154,7 +162,7 @@ mod tests {
             buffers.give(buffer);
         }
         assert!(buffers.kept.iter().all(|buffer| buffer.capacity() <= LARGEST));
-        assert_eq!(buffers.large.capacity(), 3000);
+        assert_eq!(buffers.large[0].capacity(), 3000);
     }
 
     #[test]
@@ -171,13 +179,18 @@ mod tests {
                 assert!(buffers.take(1).unwrap().capacity() <= 1 + SLACK, "{first}, {then}, then 1");
             }
         }
-        // A longer one than all others does not stay for ever.
+        // Whatever others are long, the next one of the same length is there.
         let mut buffers = BufferPool::default();
-        for len in [HUGE, 16_384] {
-            let buffer = buffers.take(len).unwrap();
-            buffers.give(buffer);
-        }
-        assert_eq!(buffers.large.capacity(), 16_384);
+        let lens = [MEDIUM + 1, 4096, 5000, 16_384, 65_536, HUGE];
+        let kept = lens.map(|len| buffers.take(len).unwrap());
+        let places = [2, 3, 4, 5].map(|at| kept[at].as_ptr());
+        kept.into_iter().for_each(|buffer| buffers.give(buffer));
+        let again = lens.map(|len| buffers.take(len).unwrap());
+        assert_eq!([2, 3, 4, 5].map(|at| again[at].as_ptr()), places);
+        // Longer ones are not kept.
+        let longer = buffers.take(HUGE + 1).unwrap();
+        buffers.give(longer);
+        assert!(buffers.large.iter().all(|kept| kept.capacity() <= HUGE));
         let list = buffers.take_list(64).unwrap();
         buffers.give_list(list);
         assert!(buffers.take_list(1).unwrap().capacity() <= 1 + LIST_SLACK);
@@ -190,6 +203,7 @@ mod tests {
             let many: Vec<_> = (0..100).map(|_| buffers.take(len).unwrap()).collect();
             many.into_iter().for_each(|buffer| buffers.give(buffer));
         }
-        assert_eq!((buffers.kept.len(), buffers.medium.len(), buffers.large.capacity()), (MOST, MOST_MEDIUM, 0));
+        assert_eq!((buffers.kept.len(), buffers.medium.len()), (MOST, MOST_MEDIUM));
+        assert!(buffers.large.iter().all(|kept| kept.capacity() == 0));
     }
 }
