@@ -62,6 +62,11 @@ impl RingBuffer {
         self.len.saturating_add(more).next_power_of_two().max(LEAST)
     }
 
+    /// The least capacity with room for `more` bytes.
+    pub fn least(&self, more: usize) -> usize {
+        self.len.saturating_add(more).next_multiple_of(LEAST)
+    }
+
     /// Moves the content into a larger buffer; returns the old one.
     pub fn grow_into(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         let (first, second) = self.part(0, self.len);

@@ -313,30 +313,50 @@ impl<M: Machine> Kernel<M> {
     /// Charges an end for `more` bytes, and makes room for them in its buffer.
     #[inline(never)]
     fn socket_prepare(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
-        let socket = self.objects.get(end)?;
-        let missing = socket.inbox.cost_with(more).saturating_sub(socket.paid);
-        if missing > 0 {
-            let (counted, bytes) = (socket.counted, socket.paid + missing);
-            if !counted.is_enough(bytes, 0) {
-                self.objects.get_mut(end)?.counted = self.count_queue(end.object(), counted, bytes, 0)?;
-            }
-            let socket = self.objects.get(end)?;
-            let step = match socket.inbox {
-                Inbox::Stream(_) => STEP,
-                Inbox::Datagrams { .. } => DATAGRAM_STEP.min(socket.counted.beyond(socket.paid)).max(STEP),
-            };
-            let paid = self.charge_queue_by(end.object(), missing, step)?;
-            self.objects.get_mut(end)?.paid += paid;
+        let cost = self.objects.get(end)?.inbox.cost_with(more);
+        let mut paid = self.socket_pay(end, cost);
+        // Where a stream's next size exceeds the limit, the exact amount may fit.
+        if paid.is_err()
+            && let Some(ring) = self.objects.get_mut(end)?.ring()
+        {
+            let least = ring.least(more) as u64;
+            paid = self.socket_pay(end, least);
         }
+        paid?;
         match self.objects.get_mut(end)?.ring() {
             Some(ring) if ring.room() < more => self.socket_grow(end, more),
             _ => Ok(()),
         }
     }
 
+    /// Charges an end for `cost` bytes in all.
+    fn socket_pay(&mut self, end: Id<Socket>, cost: u64) -> Result<(), Status> {
+        let socket = self.objects.get(end)?;
+        let missing = cost.saturating_sub(socket.paid);
+        if missing == 0 {
+            return Ok(());
+        }
+        let (counted, bytes) = (socket.counted, socket.paid + missing);
+        if !counted.is_enough(bytes, 0) {
+            self.objects.get_mut(end)?.counted = self.count_queue(end.object(), counted, bytes, 0)?;
+        }
+        let socket = self.objects.get(end)?;
+        let step = match socket.inbox {
+            Inbox::Stream(_) => STEP,
+            Inbox::Datagrams { .. } => DATAGRAM_STEP.min(socket.counted.beyond(socket.paid)).max(STEP),
+        };
+        let paid = self.charge_queue_by(end.object(), missing, step)?;
+        self.objects.get_mut(end)?.paid += paid;
+        Ok(())
+    }
+
+    /// Gives a stream, whose larger buffer is charged, that buffer.
     fn socket_grow(&mut self, end: Id<Socket>, more: usize) -> Result<(), Status> {
-        let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
+        let socket = self.objects.get_mut(end)?;
+        let paid = socket.paid;
+        let ring = socket.ring().ok_or(Status::INTERNAL)?;
         let wanted = ring.wanted(more);
+        let wanted = if paid >= wanted as u64 { wanted } else { ring.least(more) };
         let larger = self.buffers.take(wanted)?;
         let ring = self.objects.get_mut(end)?.ring().ok_or(Status::INTERNAL)?;
         let smaller = ring.grow_into(larger);

@@ -252,6 +252,24 @@ fn queued_data_takes_no_more_than_its_charge() {
     w.end();
 }
 
+/// Near a limit, a stream grows by what is written and not by powers of two.
+#[test]
+fn a_stream_takes_all_that_its_job_may_have() {
+    const ROOM: u64 = 60 * 1024;
+    let mut w = World::new();
+    let (one, two) = w.kernel.socket_create(false).unwrap();
+    w.kernel.give_new_pair(w.process, [one, two], Rights::all()).unwrap();
+    let before = w.used();
+    w.kernel.job_limit_memory(w.job, before + ROOM).unwrap();
+    let refused = (0..100).find_map(|n| Some((n, w.kernel.socket_write(one, w.space, USER_BASE, 2048).err()?)));
+    assert_eq!((refused, w.used()), (Some((30, Status::NO_MEMORY)), before + ROOM));
+    for _ in 0..30 {
+        w.kernel.socket_read(two, w.space, USER_BASE, 2048, false).unwrap();
+    }
+    assert_eq!(w.used(), before);
+    w.end();
+}
+
 #[test]
 fn datagrams_that_are_read_cost_nothing_any_more() {
     let mut w = World::new();
