@@ -25,7 +25,8 @@ pub trait NetworkCard {
     /// The hardware address.
     fn mac(&self) -> [u8; 6];
 
-    /// Whether there is a link. After a later change there is an interrupt, once interrupts are on.
+    /// Whether there is a link. After a later change there is an interrupt, once interrupts are on; what this call has
+    /// seen raises none.
     fn online(&self) -> bool;
 
     /// Stops the card. Returns whether it has stopped: only then it accesses no memory any more.

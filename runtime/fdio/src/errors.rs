@@ -32,6 +32,9 @@ impl Count {
     }
 }
 
+/// What the service gets: it reads and writes the count, and looks at what it was given.
+const RIGHTS: Rights = Rights::READ.union(Rights::WRITE).union(Rights::TRANSFER).union(Rights::INSPECT);
+
 /// What a socket knows about its errors.
 #[derive(Clone, Copy)]
 enum Known {
@@ -79,7 +82,7 @@ fn ask(control: &Channel) -> Option<Known> {
             *shared = Count::new().ok();
         }
         let shared = shared.as_ref()?;
-        (shared.vmo.duplicate_handle(Rights::SAME_RIGHTS).ok()?, shared.mapping.word(0)?)
+        (shared.vmo.duplicate_handle(RIGHTS).ok()?, shared.mapping.word(0)?)
     };
     // Errors of before are not counted, and those from now on are.
     let before = count.load(Ordering::Acquire);

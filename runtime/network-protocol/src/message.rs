@@ -225,9 +225,9 @@ impl<'a> Request<'a> {
             9 => Request::Set(Choice::from_number(reader.word()?)?, reader.word()?),
             10 => Request::Get(Choice::from_number(reader.word()?)?),
             11 => Request::Prepare(reader.address()?),
+            12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             13 => Request::Card,
             14 => Request::Information,
-            16 => Request::Settle,
             15 => {
                 let join = match reader.word()? {
                     0 => false,
@@ -237,8 +237,8 @@ impl<'a> Request<'a> {
                 let (group, interface) = (Ipv4Addr::from_bits(reader.word()?), Ipv4Addr::from_bits(reader.word()?));
                 Request::Group { join, group, interface }
             }
+            16 => Request::Settle,
             17 => Request::CountErrors,
-            12 => Request::Lookup(Name::from_bytes(core::mem::take(&mut reader.0))?),
             _ => return None,
         };
         reader.end(request)

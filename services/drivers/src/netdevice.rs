@@ -257,6 +257,8 @@ impl<C: NetworkCard> Server<C> {
             Err(status) => (status, Vec::new()),
         };
         let info = self.info();
+        // It may be a change of the link that nobody else has heard of.
+        self.looks = true;
         let answer: [u8; ANSWER] = encode_answer(number, status.0, &info);
         let connection = self.connections.iter_mut().find(|connection| connection.key == key);
         let connection = connection.ok_or(Status::PEER_CLOSED)?;

@@ -91,7 +91,7 @@ struct Open {
     asks_at: Option<Instant>,
 }
 
-/// The buffers to send of a session.
+/// The buffers to send of a session. They stay mapped until the next session's take their place in the wire.
 struct Outgoing {
     memory: Rc<Memory>,
     /// Those that are free.
@@ -236,7 +236,10 @@ impl CardSession {
                 let memory = self.open(&channel, &info)?;
                 Ok((State::Opening(channel, info, memory), News::Nothing))
             }
-            (State::Opening(channel, info, memory), [Some(rx), Some(tx)]) => {
+            (State::Opening(channel, before, memory), [Some(rx), Some(tx)]) => {
+                // The driver tells the next status that is another one than in this answer. All else counts as it was when
+                // the memory was made.
+                let info = Info { online: info.online, ..before };
                 let open = Open::new(channel, rx.into(), tx.into(), memory, &info, now)?;
                 Ok((State::Open(open), News::Card(info)))
             }

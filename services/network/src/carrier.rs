@@ -63,10 +63,11 @@ impl<W: DataSockets> Stack<W> {
 
     /// The turn of the DHCP client: takes what the servers have said.
     pub(crate) fn pump_dhcp(&mut self) {
+        let online = self.is_online();
         let Some(packets) = self.packets.get_mut(&DHCP) else { return };
         let event = packets.socket::<dhcpv4::Socket<'static>>().poll();
-        // The client asks again every ten seconds.
-        let is_over = self.dhcp_waits.is_some_and(|until| until <= self.now);
+        // The client asks again every ten seconds, but not without a link.
+        let is_over = online && self.dhcp_waits.is_some_and(|until| until <= self.now);
         let set = match event {
             Some(dhcpv4::Event::Configured(config)) => {
                 Some((Some(config.address), config.router, config.dns_servers.iter().copied().collect()))

@@ -3,8 +3,8 @@
 //!
 //! Only segments that carry data and nothing else are joined: those of the usual form, with equal headers but for the
 //! sequence number, the checksums and PSH, of equal length but for the last one. PSH ends what is joined, so its receiver
-//! gets it no later. The joined segment has correct checksums, which nobody has to look
-//! at again, and the header of the first one but for the length and PSH.
+//! gets it no later. The joined segment has correct checksums, which nobody has to look at again, and the header of the
+//! first one but for the length and PSH.
 
 use smoltcp::wire::checksum;
 

@@ -59,21 +59,22 @@ struct Lookup {
     queries: Vec<(QueryHandle, DnsQueryType)>,
     since: Instant,
     found: Vec<IpAddr>,
-    /// When a name server has answered first.
+    /// When a name server has said first which addresses there are, or that there is no such name.
     answered_at: Option<Instant>,
+    /// A query has no answer.
+    is_unanswered: bool,
 }
 
 impl Lookup {
     /// Takes the results that are there. Returns whether the lookup is over. `failed`: the queries whose last server gave
     /// no valid answer.
     fn take(&mut self, dns: &mut dns::Socket<'static>, now: Instant, failed: impl Fn(QueryHandle) -> bool) -> bool {
-        let Lookup { queries, since, found, answered_at } = self;
+        let Lookup { queries, since, found, answered_at, is_unanswered } = self;
         queries.retain(|(query, kind)| match dns.get_query_result(*query) {
             Err(GetQueryResultError::Pending) => true,
+            // Without an answer, or with one that the name has no addresses of this kind: it may have others.
             Err(GetQueryResultError::Failed) => {
-                if now - *since < SILENCE && !failed(*query) {
-                    answered_at.get_or_insert(now);
-                }
+                *is_unanswered |= now - *since >= SILENCE || failed(*query);
                 false
             }
             Ok(addresses) => {
@@ -100,7 +101,8 @@ impl Lookup {
             let mut left = ADDRESSES - others;
             found.retain(|ip| !of(ip) || left.checked_sub(1).map(|less| left = less).is_some());
         }
-        Addresses::new(found).ok_or(if self.answered_at.is_some() { Error::NoName } else { Error::NoNameServer })
+        let is_known = self.answered_at.is_some() || !self.is_unanswered;
+        Addresses::new(found).ok_or(if is_known { Error::NoName } else { Error::NoNameServer })
     }
 }
 
@@ -147,7 +149,7 @@ impl<W: DataSockets> Stack<W> {
                 }
             }
         }
-        let lookup = Lookup { queries, since: self.now, found: Vec::new(), answered_at: None };
+        let lookup = Lookup { queries, since: self.now, found: Vec::new(), answered_at: None, is_unanswered: false };
         self.lookups.last += 1;
         self.lookups.waiting.insert(self.lookups.last, lookup);
         self.send_packets(DNS);
@@ -169,8 +171,10 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn end_lookups(&mut self) {
         let Some(packets) = self.packets.get_mut(&DNS) else { return };
         let dns = packets.socket::<dns::Socket<'static>>();
-        let queries = self.lookups.waiting.values_mut().flat_map(|lookup| lookup.queries.drain(..));
-        queries.for_each(|(query, _)| dns.cancel_query(query));
+        for lookup in self.lookups.waiting.values_mut() {
+            lookup.is_unanswered |= !lookup.queries.is_empty();
+            lookup.queries.drain(..).for_each(|(query, _)| dns.cancel_query(query));
+        }
     }
 
     /// The results of lookups that have ended.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use network_tools::{Arguments, visible};
 
@@ -181,15 +181,19 @@ fn serve(peer: impl Peer, waits: bool, limit: Option<Duration>) -> Result<(), St
     if end == End::Idle {
         return Ok(());
     }
+    let limit = limit.unwrap_or(Duration::MAX);
+    let (mut before, mut last) = (traffic.moved(), Instant::now());
     let sent = loop {
         if !waits && traffic.is_sent() {
             return Ok(());
         }
-        let before = traffic.moved();
-        let limit = if waits { limit.unwrap_or(Duration::MAX) } else { limit.unwrap_or(SOON).min(SOON) };
-        match sent.recv_timeout(limit) {
-            Err(RecvTimeoutError::Timeout) if waits && traffic.moved() == before => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {}
+        let left = limit.saturating_sub(last.elapsed());
+        match sent.recv_timeout(if waits { left } else { left.min(SOON) }) {
+            Err(RecvTimeoutError::Timeout) => match traffic.moved() {
+                now if now != before => (before, last) = (now, Instant::now()),
+                _ if last.elapsed() >= limit => return Ok(()),
+                _ => {}
+            },
             Err(RecvTimeoutError::Disconnected) => return Err("a thread failed".to_owned()),
             Ok(sent) => break sent,
         }

@@ -168,6 +168,20 @@ impl Ethernet {
         self.machines[0].stack.close(listener);
         (server, client)
     }
+
+    /// The same, after machine 2 has sent so much that several segments may be on their way.
+    pub fn used_connection(&mut self) -> (Id, Id) {
+        const LEN: usize = 100_000;
+        let (server, client) = self.connection();
+        self.machines[1].write(client, &[3; LEN]);
+        let mut received = 0;
+        while received < LEN {
+            self.pass(Duration::from_millis(20));
+            received += self.machines[0].read(server).len();
+        }
+        self.pass(Duration::from_millis(20));
+        (server, client)
+    }
 }
 
 /// Whether a machine has no socket, and smoltcp has none but the DNS client.

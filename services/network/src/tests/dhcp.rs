@@ -187,6 +187,16 @@ fn a_link_that_comes_again_leads_to_another_network() {
     let other = Says { address: Ipv4Addr::new(192, 0, 2, 51), ..good() };
     serve(&mut machine, &other);
     assert_eq!(machine.stack.card_network(), Some((other.address, 24)));
+    // Without a link it stays, also after one that came for a moment.
+    machine.stack.set_online(false);
+    machine.stack.set_online(true);
+    machine.stack.set_room(1000);
+    machine.settle();
+    machine.stack.set_online(false);
+    for _ in 0..20 {
+        machine.pass(Duration::from_secs(15));
+        assert_eq!(machine.stack.card_network(), Some((other.address, 24)));
+    }
     // It stays no longer than a minute when no server answers.
     machine.stack.set_online(false);
     machine.stack.set_online(true);

@@ -642,6 +642,50 @@ fn names() {
     }
 }
 
+/// That a name has no addresses of one kind is not the last word: the answer for the other kind may take its time.
+#[test]
+fn an_empty_answer_is_not_the_last_word() {
+    for answers in [true, false] {
+        let mut ethernet = routed();
+        let server = ethernet.machines[1].open(Family::V6, Kind::Datagram);
+        ethernet.machines[1].ask(server, Request::Bind(at(Ipv6Addr::UNSPECIFIED, 53))).unwrap();
+        ethernet.machines[0].stack.look_up(Name::new("host.example").unwrap()).unwrap();
+        for _ in 0..3 {
+            ethernet.pass(Duration::from_secs(1));
+        }
+        let all: Vec<Vec<u8>> = ethernet.machines[1].pipe(server).client().inbox.drain(..).collect();
+        let of_kind = |wanted: u8| {
+            all.iter().find_map(|query| {
+                let (from, query) = decode_header(query).unwrap();
+                (query[query.len() - 3] == wanted).then(|| (from, query.to_vec()))
+            })
+        };
+        let (from, query) = of_kind(28).unwrap();
+        let mut empty = answer(&query, 28, &[0; 16]);
+        empty[6..8].fill(0);
+        ethernet.machines[1].write(server, &[&encode_header(from)[..], &empty].concat());
+        let mut found = Vec::new();
+        for _ in 0..4 {
+            ethernet.pass(Duration::from_secs(1));
+            found.extend(ethernet.machines[0].stack.looked_up());
+        }
+        assert!(found.is_empty());
+        if answers {
+            let (from, query) = of_kind(1).unwrap();
+            let told = answer(&query, 1, &[192, 0, 2, 33]);
+            ethernet.machines[1].write(server, &[&encode_header(from)[..], &told].concat());
+        }
+        while found.is_empty() {
+            ethernet.pass(Duration::from_secs(1));
+            found.extend(ethernet.machines[0].stack.looked_up());
+        }
+        match answers {
+            true => assert_eq!(found[0].1.unwrap().as_slice()[0].to_string(), "192.0.2.33"),
+            false => assert_eq!(found[0].1, Err(Error::NoNameServer)),
+        }
+    }
+}
+
 /// What a router adds later counts, and a router that leaves takes nothing that is configured.
 #[test]
 fn advertisements_that_change_something() {
