@@ -12,8 +12,9 @@ atomic_int wrong_upcalls;
 static pthread_mutex_t tokens_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t tokens_changed = PTHREAD_COND_INITIALIZER;
 static int tokens;
+/* All of them, with those in use. */
+static int cpus;
 static _Thread_local struct lwp *mine;
-static atomic_int events;
 
 static void take_cpu(void)
 {
@@ -34,14 +35,16 @@ static void give_cpu(int count)
 
 void start_cpus(int count)
 {
-	tokens = count;
+	tokens = cpus = count;
 	rumpuser_mutex_init(&scheduler_mutex, SPIN);
 }
 
 void set_cpus(int count)
 {
 	pthread_mutex_lock(&tokens_mutex);
-	tokens = count - 1;
+	/* A thread that the case has not waited for may still have one. */
+	tokens += count - cpus;
+	cpus = count;
 	pthread_cond_broadcast(&tokens_changed);
 	pthread_mutex_unlock(&tokens_mutex);
 }
@@ -58,7 +61,6 @@ static void run(struct lwp *lwp)
 	CHECK(rumpuser_curlwp() == lwp);
 	CHECK(!lwp->runs);
 	lwp->runs = true;
-	lwp->cpu_event = ++events;
 }
 
 static void stop(struct lwp *lwp)
@@ -95,7 +97,6 @@ static void backend_unschedule(int unused, int *locks, void *interlock)
 {
 	(void)unused;
 	struct lwp *lwp = mine;
-	/* Nobody holds the big lock three times by accident. */
 	lwp->told = *locks = lwp->locks;
 	lwp->locks = 0;
 	lwp->interlock = interlock;
@@ -111,11 +112,11 @@ static void backend_schedule(int locks, void *interlock)
 	struct lwp *lwp = mine;
 	if (interlock && interlock == scheduler_mutex)
 		rumpuser_mutex_exit(scheduler_mutex);
-	/* Was the mutex free, then it is taken after the CPU. */
+	/* If the mutex is free now, it is taken after the CPU. */
 	else if (interlock) {
 		struct lwp *owner;
 		rumpuser_mutex_owner(interlock, &owner);
-		lwp->mutex_event = owner == lwp ? ++events : 0;
+		lwp->had_mutex = owner == lwp;
 	}
 	take_cpu();
 	CHECK_INT(locks, lwp->told);

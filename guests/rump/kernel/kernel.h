@@ -7,6 +7,8 @@
 
 #include "rumpuser.h"
 
+/* The cases: tests/ctests/headers. */
+#include <check.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -21,8 +23,8 @@ struct lwp {
 	/* What it was told of the big lock when it released the CPU, and what it released the CPU for. */
 	int told;
 	void *interlock;
-	/* What it locked when it got a CPU last: the number of the event. */
-	int cpu_event, mutex_event;
+	/* It held the mutex that it waits with when it asked for a CPU last. */
+	bool had_mutex;
 };
 
 extern const struct upcalls upcalls;
@@ -32,7 +34,7 @@ extern struct rumpuser_mtx *scheduler_mutex;
 extern atomic_int wrong_upcalls;
 
 void start_cpus(int count);
-/* Changes the number of rump CPUs; none is in use but the caller's. */
+/* Changes the number of rump CPUs. */
 void set_cpus(int count);
 struct lwp *me(void);
 /* Makes the calling thread one of the kernel's, and gives it a CPU. */
@@ -56,37 +58,6 @@ void join(void *thread);
 void pause_outside(void);
 /* The same while the caller keeps it, or has none. */
 void pause_inside(void);
-
-struct test {
-	const char *name;
-	void (*run)(void);
-	struct test *next;
-};
-void add_test(struct test *test);
-void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-/* A case with this name. */
-#define TEST(id)                                                 \
-	static void test_##id(void);                             \
-	__attribute__((constructor)) static void add_##id(void)  \
-	{                                                        \
-		static struct test test = { #id, test_##id, 0 }; \
-		add_test(&test);                                 \
-	}                                                        \
-	static void test_##id(void)
-
-#define CHECK(condition)                                            \
-	do {                                                        \
-		if (!(condition))                                   \
-			fail(__FILE__, __LINE__, "%s", #condition); \
-	} while (0)
-
-#define CHECK_INT(found, expected)                                                                       \
-	do {                                                                                             \
-		long long found_ = (long long)(found), expected_ = (long long)(expected);                \
-		if (found_ != expected_)                                                                 \
-			fail(__FILE__, __LINE__, "%s is %lld, expected %lld", #found, found_, expected_); \
-	} while (0)
 
 /* The call releases the CPU, as often as said, and has it again after. */
 #define RELEASES(count, call)                                                \

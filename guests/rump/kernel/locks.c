@@ -262,6 +262,20 @@ TEST(rwlock_writers_come_first)
 	rumpuser_rw_destroy(rw);
 }
 
+/* A condition and its mutex, with these flags. */
+static void make_condition(int flags)
+{
+	rumpuser_mutex_init(&mutex, flags);
+	rumpuser_cv_init(&condition);
+	state = waiters = 0;
+}
+
+static void unmake_condition(void)
+{
+	rumpuser_cv_destroy(condition);
+	rumpuser_mutex_destroy(mutex);
+}
+
 static void wait_once(void *unused)
 {
 	(void)unused;
@@ -272,13 +286,13 @@ static void wait_once(void *unused)
 		RELEASES(1, rumpuser_cv_wait(condition, mutex));
 	struct lwp *owner;
 	rumpuser_mutex_owner(mutex, &owner);
-	if (waiters >= 0)
-		waiters--;
+	CHECK(owner == me());
+	waiters--;
 	CHECK_INT(me()->locks, 2);
 	me()->locks = 0;
 	victim = me();
 	rumpuser_mutex_exit(mutex);
-	/* The case reads this thread's events before it ends. */
+	/* The case reads this thread's state before it ends. */
 	UNTIL(victim == NULL);
 }
 
@@ -286,9 +300,7 @@ static void wait_once(void *unused)
 TEST(condition_order)
 {
 	for (int flags = OWNED; flags <= (SPIN | OWNED); flags++) {
-		rumpuser_mutex_init(&mutex, flags);
-		rumpuser_cv_init(&condition);
-		state = waiters = 0;
+		make_condition(flags);
 		victim = NULL;
 		void *thread = begin(wait_once, NULL);
 		int waiting = 0;
@@ -301,13 +313,12 @@ TEST(condition_order)
 		rumpuser_mutex_exit(mutex);
 		UNTIL(victim);
 		/* With both flags, nobody holds the mutex when the CPU is asked for. */
-		CHECK_INT(victim->mutex_event != 0, flags == OWNED);
+		CHECK_INT(victim->had_mutex, flags == OWNED);
 		victim = NULL;
 		join(thread);
 		rumpuser_cv_has_waiters(condition, &waiting);
 		CHECK_INT(waiting, 0);
-		rumpuser_cv_destroy(condition);
-		rumpuser_mutex_destroy(mutex);
+		unmake_condition();
 	}
 }
 
@@ -339,16 +350,13 @@ static void wait_for_spin(void *unused)
 TEST(condition_spin_takes_the_mutex_first)
 {
 	set_cpus(2);
-	rumpuser_mutex_init(&mutex, SPIN);
-	rumpuser_cv_init(&condition);
-	state = waiters = 0;
+	make_condition(SPIN);
 	void *thread = begin(wait_for_spin, NULL);
 	UNTIL(waiters && !victim->runs);
 	void *other = begin(take_and_keep, NULL);
 	join(other);
 	join(thread);
-	rumpuser_cv_destroy(condition);
-	rumpuser_mutex_destroy(mutex);
+	unmake_condition();
 	set_cpus(1);
 }
 
@@ -392,9 +400,7 @@ static void wait_nowrap(void *unused)
 TEST(condition_nowrap_keeps_the_cpu)
 {
 	set_cpus(2);
-	rumpuser_mutex_init(&mutex, SPIN);
-	rumpuser_cv_init(&condition);
-	state = waiters = 0;
+	make_condition(SPIN);
 	void *thread = begin(wait_nowrap, NULL);
 	UNTIL(waiters);
 	for (int i = 0; i < 20; i++) {
@@ -406,15 +412,13 @@ TEST(condition_nowrap_keeps_the_cpu)
 	rumpuser_cv_signal(condition);
 	rumpuser_mutex_exit(mutex);
 	join(thread);
-	rumpuser_cv_destroy(condition);
-	rumpuser_mutex_destroy(mutex);
+	unmake_condition();
 	set_cpus(1);
 }
 
 TEST(condition_timeout)
 {
-	rumpuser_mutex_init(&mutex, OWNED);
-	rumpuser_cv_init(&condition);
+	make_condition(OWNED);
 	rumpuser_mutex_enter(mutex);
 	for (long nanoseconds = 0; nanoseconds <= 20000000; nanoseconds += 10000000) {
 		int64_t s0, s1;
@@ -436,8 +440,7 @@ TEST(condition_timeout)
 	rumpuser_cv_has_waiters(condition, &waiting);
 	CHECK_INT(waiting, 0);
 	rumpuser_mutex_exit(mutex);
-	rumpuser_cv_destroy(condition);
-	rumpuser_mutex_destroy(mutex);
+	unmake_condition();
 }
 
 /* Threads pass tokens on: each takes one and puts one back. Some wait with a deadline that never comes. */
@@ -472,8 +475,7 @@ TEST(condition_no_lost_wakeups)
 	for (int flags = OWNED; flags <= (SPIN | OWNED); flags++) {
 		for (int cpus = 1; cpus <= 2; cpus++) {
 			set_cpus(cpus);
-			rumpuser_mutex_init(&mutex, flags);
-			rumpuser_cv_init(&condition);
+			make_condition(flags);
 			number = 1;
 			void *threads[THREADS];
 			int selves[THREADS];
@@ -487,8 +489,7 @@ TEST(condition_no_lost_wakeups)
 			int waiting;
 			rumpuser_cv_has_waiters(condition, &waiting);
 			CHECK_INT(waiting, 0);
-			rumpuser_cv_destroy(condition);
-			rumpuser_mutex_destroy(mutex);
+			unmake_condition();
 			set_cpus(1);
 		}
 	}

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "cancel.h"
 #include "check.h"
 
 static int ends[2];
@@ -106,18 +107,6 @@ static void *waits_for_signal(void *unused)
 		pthread_cond_wait(&condition, &mutex);
 	pthread_cleanup_pop(1);
 	return 0;
-}
-
-// Whether a thread in this function is cancelled; after some time, in which it comes to its wait, or at once.
-static int is_cancelled(void *(*function)(void *), void *argument, int wait)
-{
-	pthread_t thread;
-	void *result = 0;
-	if (pthread_create(&thread, 0, function, argument))
-		return 0;
-	if (wait)
-		usleep(20000);
-	return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
 }
 
 static int in_both_ways(void *(*function)(void *))

@@ -14,6 +14,7 @@
 #include <zircon/syscalls.h>
 #include <zircon/syscalls/object.h>
 #include <zircon/threads.h>
+#include "cancel.h"
 #include "check.h"
 
 extern char **environ;
@@ -28,16 +29,6 @@ static void await(int wanted)
 {
 	while (atomic_load(&stage) < wanted)
 		sched_yield();
-}
-
-static int is_cancelled(void *(*function)(void *), void *argument)
-{
-	pthread_t thread;
-	void *result = 0;
-	if (pthread_create(&thread, 0, function, argument))
-		return 0;
-	usleep(20000);
-	return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
 }
 
 static void *gets_one(void *stream)
@@ -157,7 +148,7 @@ TEST(cancel_touches_no_destroyed_condition)
 	gone = 0;
 	element = calloc(1, sizeof *element);
 	CHECK(!pthread_create(&waiter, 0, waits_for_end, 0));
-	usleep(20000);
+	until_it_waits(waiter);
 	zx_handle_t token = hold(waiter);
 	pthread_mutex_lock(&mutex);
 	gone = 1;
@@ -197,10 +188,10 @@ TEST(cancel_consumes_no_signal)
 		stage = signals = 0;
 		CHECK(!pthread_create(&first, 0, waits_for_one, 0));
 		await(1);
-		usleep(5000);
+		until_it_waits(first);
 		CHECK(!pthread_create(&second, 0, waits_for_one, 0));
 		await(2);
-		usleep(5000);
+		until_it_waits(second);
 		zx_handle_t token = hold(first);
 		if (before)
 			pthread_cond_signal(&condition);
@@ -236,7 +227,7 @@ TEST(cancel_loses_no_post)
 		void *result = 0;
 		int value = -1;
 		CHECK(!sem_init(&semaphore, 0, 0) && !pthread_create(&waiter, 0, waits_for_post, 0));
-		usleep(20000);
+		until_it_waits(waiter);
 		zx_handle_t token = hold(waiter);
 		if (before)
 			sem_post(&semaphore);
@@ -298,7 +289,7 @@ TEST(cancel_asynchronously_behind_the_library)
 	fclose(stream);
 	close(ends[1]);
 
-	CHECK(is_cancelled(calls_then_computes, 0));
+	CHECK(is_cancelled(calls_then_computes, 0, 1));
 }
 
 static ssize_t reads_cookie(void *unused, char *to, size_t size)
@@ -373,9 +364,11 @@ TEST(cancel_loses_no_child)
 	close(after);
 	CHECK(before > 0 && after == before);
 	// system kills the program that it has started, and waits for it.
+	while (waitpid(-1, &status, 0) > 0)
+		;
 	char command[200];
 	snprintf(command, sizeof command, "%s --child sleep 2", program);
-	CHECK(is_cancelled(runs_a_shell, command));
+	CHECK(is_cancelled(runs_a_shell, command, 1));
 	errno = 0;
 	CHECK(waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
 }
@@ -406,10 +399,8 @@ TEST(cancel_by_several)
 	void *result[2] = { 0 };
 	for (int i = 0; i < 50; i++) {
 		stage = 0;
-		pthread_mutex_lock(&mutex);
 		CHECK(!pthread_create(&both[0], 0, cancels_the_other, 0));
 		CHECK(!pthread_create(&both[1], 0, cancels_the_other, (void *)1));
-		pthread_mutex_unlock(&mutex);
 		CHECK(!pthread_join(both[0], &result[0]) && !pthread_join(both[1], &result[1]));
 		CHECK(result[0] == PTHREAD_CANCELED && result[1] == PTHREAD_CANCELED);
 		stage = 0;
@@ -440,7 +431,7 @@ static size_t handles(void)
 
 TEST(cancel_keeps_no_handle)
 {
-	CHECK(!pipe(ends) && is_cancelled(reads, 0));
+	CHECK(!pipe(ends) && is_cancelled(reads, 0, 1));
 	size_t before = handles();
 	int right = 1;
 	for (int i = 0; i < 100 && right; i++) {

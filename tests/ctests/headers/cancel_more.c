@@ -11,19 +11,10 @@
 #include <zircon/process.h>
 #include <zircon/syscalls.h>
 #include <zircon/syscalls/object.h>
+#include "cancel.h"
 #include "check.h"
 
 extern const char *program;
-
-static int is_cancelled(void *(*function)(void *), void *argument)
-{
-	pthread_t thread;
-	void *result = 0;
-	if (pthread_create(&thread, 0, function, argument))
-		return 0;
-	usleep(20000);
-	return !pthread_cancel(thread) && !pthread_join(thread, &result) && result == PTHREAD_CANCELED;
-}
 
 static mtx_t plain_mutex;
 static cnd_t plain_condition;
@@ -44,7 +35,7 @@ TEST(cancel_of_c11_conditions)
 {
 	for (long timed = 0; timed < 2; timed++) {
 		CHECK(mtx_init(&plain_mutex, mtx_plain) == thrd_success && cnd_init(&plain_condition) == thrd_success);
-		CHECK(is_cancelled(waits_as_c11, (void *)timed));
+		CHECK(is_cancelled(waits_as_c11, (void *)timed, 1));
 		CHECK(mtx_trylock(&plain_mutex) == thrd_busy);
 	}
 }
@@ -99,7 +90,7 @@ static void *backwards(void *unused)
 TEST(cancel_clears_the_direction)
 {
 	flags = ~0ul;
-	CHECK(is_cancelled(backwards, 0));
+	CHECK(is_cancelled(backwards, 0, 1));
 	CHECK(!(flags & 0x400));
 	CHECK_INT(control, 0x1f80);
 }
@@ -128,7 +119,7 @@ static void *with_enabling_handlers(void *unused)
 TEST(cancel_of_handlers)
 {
 	handled = 0;
-	CHECK(is_cancelled(with_enabling_handlers, 0));
+	CHECK(is_cancelled(with_enabling_handlers, 0, 1));
 	CHECK_INT(handled, 2);
 }
 

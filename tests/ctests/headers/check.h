@@ -14,7 +14,8 @@ struct test {
 void add_test(struct test *test);
 void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-// TEST(string_memcpy) { ... }: a case with this name. The part before the first underscore names the header.
+// TEST(string_memcpy) { ... }: a case with this name. For cases of the C library, the part before the first underscore names
+// the header.
 #define TEST(id)                                                                 \
 	static void test_##id(void);                                             \
 	__attribute__((constructor)) static void add_##id(void)                  \
@@ -32,7 +33,7 @@ void fail(const char *file, int line, const char *format, ...) __attribute__((fo
 
 #define CHECK_INT(found, expected)                                                                              \
 	do {                                                                                                    \
-		long long found_ = (found), expected_ = (expected);                                             \
+		long long found_ = (long long)(found), expected_ = (long long)(expected);                       \
 		if (found_ != expected_)                                                                        \
 			fail(__FILE__, __LINE__, "%s is %lld, expected %lld", #found, found_, expected_);        \
 	} while (0)

@@ -53,23 +53,19 @@ pub fn program(context: &Context<'_>, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Each `TEST(name)` of the sources is a case. A case that the program did not reach has failed.
-fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
-    let mut wanted = Vec::new();
-    for file in cargo::sources(&folder(context, "headers"))? {
+/// The names of the cases, `TEST(name)`, in the sources of a folder.
+pub fn named_cases(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in cargo::sources(folder)? {
         let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let names = text.lines().filter_map(|line| line.strip_prefix("TEST(")?.strip_suffix(')').map(str::to_string));
-        wanted.extend(names);
+        names.extend(text.lines().filter_map(|line| line.strip_prefix("TEST(")?.strip_suffix(')').map(str::to_string)));
     }
-    let mut left_out = BTreeSet::new();
-    for feature in missing_features::here()? {
-        for case in feature.headers {
-            cases.note(&format!("left out {case}: {}", feature.why));
-            wanted.retain(|other| *other != case);
-            left_out.insert(case);
-        }
-    }
-    let outcome = run(context, "headers")?;
+    Ok(names)
+}
+
+/// Reads what a program of such cases said. A wanted case that it did not reach has failed; those that are left out do not
+/// count.
+pub fn read_cases(cases: &mut Cases, mut wanted: Vec<String>, left_out: &BTreeSet<String>, outcome: &Outcome) {
     let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
     let mut said = Vec::new();
     for line in stdout.lines() {
@@ -78,17 +74,28 @@ fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
             continue;
         };
         wanted.retain(|other| other != name);
-        if left_out.contains(name) {
-            said.clear();
-            continue;
+        if !left_out.contains(name) {
+            cases.case(name, if result == "ok" { Ok(()) } else { Err(said.join("\n")) });
         }
-        cases.case(name, if result == "ok" { Ok(()) } else { Err(said.join("\n")) });
         said.clear();
     }
     let stderr = String::from_utf8_lossy(&outcome.stderr()).into_owned();
-    for name in wanted {
-        cases.case(&name, Err(format!("it did not come to an end: {:?}\n{}", outcome.end, tail(&stderr, 10))));
+    for name in wanted.iter().filter(|name| !left_out.contains(*name)) {
+        cases.case(name, Err(format!("it did not come to an end: {:?}\n{}", outcome.end, tail(&stderr, 10))));
     }
+}
+
+/// Each `TEST(name)` of the sources is a case.
+fn headers(context: &Context<'_>, cases: &mut Cases) -> Result<()> {
+    let wanted = named_cases(&folder(context, "headers"))?;
+    let mut left_out = BTreeSet::new();
+    for feature in missing_features::here()? {
+        for case in feature.headers {
+            cases.note(&format!("left out {case}: {}", feature.why));
+            left_out.insert(case);
+        }
+    }
+    read_cases(cases, wanted, &left_out, &run(context, "headers")?);
     Ok(())
 }
 

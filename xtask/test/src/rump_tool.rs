@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 use super::wrong::{said, tool};
 use super::{Context, Test, expect, expect_part};
 use xtask_build::c::front;
-use xtask_common::words::tail;
+use xtask_common::programs;
 use xtask_run::Capture;
 use xtask_run::session::End;
 
@@ -55,7 +55,7 @@ fn prefix(context: &Context<'_>, revision: u32) -> Result<TempDir> {
         for source in sources {
             archive.arg(object(context, folder.path(), source)?);
         }
-        made(&mut archive)?;
+        programs::run(&mut archive)?;
     }
     // rumprun's has the headers of a C library as well, which must not be seen.
     fs::write(include.join("stdio.h"), "#error another C library's\n").context("cannot write a header")?;
@@ -66,16 +66,8 @@ fn object(context: &Context<'_>, folder: &Path, source: &str) -> Result<PathBuf>
     let object = folder.join(source).with_extension("o");
     let mut compiler = Command::new(front::program(context.paths, "clang"));
     compiler.args(["-c", "-O1", "-w", "-fno-builtin", "-I"]).arg(folder.join("include")).arg("-o").arg(&object);
-    made(compiler.arg(context.paths.workspace.join("xtask/test/rump-tool").join(source)))?;
+    programs::run(compiler.arg(context.paths.workspace.join("xtask/test/rump-tool").join(source)))?;
     Ok(object)
-}
-
-fn made(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    if !output.status.success() {
-        bail!("{:?}:\n{}", command.get_program(), tail(&String::from_utf8_lossy(&output.stderr), 20));
-    }
-    Ok(())
 }
 
 /// Starts `./hafnon rump` with these words.

@@ -1,7 +1,5 @@
 //! Error numbers of NetBSD, which the kernel and its programs use.
 
-/// The operation is not permitted.
-pub const EPERM: i32 = 1;
 /// No such file.
 pub const ENOENT: i32 = 2;
 /// Input or output failed.

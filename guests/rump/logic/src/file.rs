@@ -7,23 +7,16 @@ pub const LONGEST_NAME: usize = 1023;
 /// The largest number of pieces of one transfer.
 pub const MOST_PIECES: usize = 1024;
 
-/// What a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// A path of the program's name space.
-    Path,
-}
-
-/// What a name stands for. Names that begin with `disk:` are for disks without a file; there are none yet.
+/// Whether a name can be a file's. Names that begin with `disk:` are for disks without a file; there are none yet.
 ///
 /// # Errors
 /// `ENOENT`: empty. `ENAMETOOLONG`. `ENXIO`: a disk.
-pub fn name(name: &[u8]) -> Result<Name, i32> {
+pub fn name(name: &[u8]) -> Result<(), i32> {
     match name.len() {
         0 => Err(ENOENT),
         len if len > LONGEST_NAME => Err(ENAMETOOLONG),
         _ if name.starts_with(b"disk:") => Err(ENXIO),
-        _ => Ok(Name::Path),
+        _ => Ok(()),
     }
 }
 

@@ -85,6 +85,7 @@ impl Mutex {
     }
 
     /// Whether any thread holds it.
+    #[cfg(test)]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) != FREE
     }

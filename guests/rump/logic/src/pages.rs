@@ -39,6 +39,7 @@ impl<'m> Pages<'m> {
     }
 
     /// Number of pages in use.
+    #[cfg(test)]
     pub fn used(&self) -> usize {
         self.used
     }

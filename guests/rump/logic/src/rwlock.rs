@@ -1,32 +1,25 @@
-//! A lock for readers or a writer; writers come first.
+//! A lock for readers or a writer; a writer that waits stops new readers.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::Futex;
 
-/// One reader that holds the lock; the lowest 16 bits count them.
-const READER: u64 = 1;
-const READERS: u64 = 0xffff;
-/// A writer holds the lock.
-const WRITER: u64 = 1 << 16;
-/// One writer that waits; 16 bits count them.
-const WAITING_WRITER: u64 = 1 << 32;
-const WAITING_WRITERS: u64 = 0xffff << 32;
-/// One reader that waits; 16 bits count them.
-const WAITING_READER: u64 = 1 << 48;
-const WAITING_READERS: u64 = 0xffff << 48;
+/// Who holds the lock: the number of readers, or [`WRITER`].
+const HELD: u32 = WRITER;
+const WRITER: u32 = 0x3fff_ffff;
+/// A writer may be waiting, so new readers wait, too.
+const WANTED: u32 = 1 << 30;
+/// Threads may be waiting.
+const WAITERS: u32 = 1 << 31;
 
-/// One word says who holds the lock and how many threads wait for it; two futexes count wake-ups of writers and of
-/// readers.
+/// One word says who holds the lock and whether threads wait; all of them sleep on it.
 ///
-/// A reader enters if no writer holds the lock or waits for it, so writers do not starve. A thread waits with the number
-/// of wake-ups that it read before it looked at the word, so it does not miss one in between. A kernel has fewer than
-/// 65,536 threads: each has a host thread.
+/// The last owner clears the flags in the instruction that releases the lock, and wakes all who sleep. Those that still
+/// have to wait set the flags again. After the release, only the address of the word is used: whoever takes the lock then
+/// may destroy it.
 #[derive(Debug, Default)]
 pub struct RwLock {
-    state: AtomicU64,
-    writers: AtomicU32,
-    readers: AtomicU32,
+    word: AtomicU32,
     owner: AtomicUsize,
 }
 
@@ -49,22 +42,20 @@ impl Access {
         }
     }
 
-    /// The state after entering; `None` if the thread must wait.
-    fn entered(self, state: u64) -> Option<u64> {
+    /// The word after entering; `None` if the thread must wait.
+    fn entered(self, word: u32) -> Option<u32> {
         match self {
-            Access::Read if state & (WRITER | WAITING_WRITERS) == 0 && state & READERS != READERS => {
-                Some(state + READER)
-            }
-            Access::Write if state & (WRITER | READERS) == 0 => Some(state | WRITER),
+            Access::Read if word & WANTED == 0 && word & HELD < WRITER - 1 => Some(word + 1),
+            Access::Write if word & HELD == 0 => Some(word | WRITER),
             _ => None,
         }
     }
 
-    /// What a waiting thread adds to the state.
-    fn waiting(self) -> u64 {
+    /// The flags of a thread that waits.
+    fn waiting(self) -> u32 {
         match self {
-            Access::Read => WAITING_READER,
-            Access::Write => WAITING_WRITER,
+            Access::Read => WAITERS,
+            Access::Write => WAITERS | WANTED,
         }
     }
 }
@@ -72,119 +63,83 @@ impl Access {
 impl RwLock {
     /// A free lock.
     pub const fn new() -> RwLock {
-        RwLock {
-            state: AtomicU64::new(0),
-            writers: AtomicU32::new(0),
-            readers: AtomicU32::new(0),
-            owner: AtomicUsize::new(0),
-        }
+        RwLock { word: AtomicU32::new(0), owner: AtomicUsize::new(0) }
     }
 
-    fn change(&self, seen: u64, new: u64) -> bool {
-        self.state.compare_exchange_weak(seen, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    fn change(&self, seen: u32, new: u32) -> bool {
+        self.word.compare_exchange_weak(seen, new, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Enters if it need not wait; `me` is the kernel's thread.
     pub fn try_enter(&self, access: Access, me: usize) -> bool {
-        loop {
-            let seen = self.state.load(Ordering::SeqCst);
-            let Some(new) = access.entered(seen) else { return false };
-            if self.change(seen, new) {
-                self.note(access, me);
-                return true;
-            }
+        let entered = |word| access.entered(word);
+        let done = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, entered).is_ok();
+        if done && access == Access::Write {
+            self.owner.store(me, Ordering::Relaxed);
         }
+        done
     }
 
     /// Enters, or waits.
     pub fn enter<F: Futex>(&self, access: Access, me: usize) {
-        let gate = match access {
-            Access::Read => &self.readers,
-            Access::Write => &self.writers,
-        };
-        let mut waiting = 0;
-        loop {
-            let ticket = gate.load(Ordering::SeqCst);
-            let seen = self.state.load(Ordering::SeqCst);
-            match access.entered(seen) {
-                Some(new) => {
-                    if self.change(seen, new - waiting) {
-                        return self.note(access, me);
-                    }
-                }
-                None if waiting == 0 => {
-                    if self.change(seen, seen + access.waiting()) {
-                        waiting = access.waiting();
-                    }
-                }
-                None => {
-                    let _ = F::sleep(gate, ticket, F::FOREVER);
-                }
+        while !self.try_enter(access, me) {
+            let seen = self.word.load(Ordering::SeqCst);
+            if access.entered(seen).is_some() {
+                continue;
+            }
+            let marked = seen | access.waiting();
+            if marked == seen || self.change(seen, marked) {
+                let _ = F::sleep(&self.word, marked, F::FOREVER);
             }
         }
     }
 
     /// Leaves: the writer, or one of the readers.
     pub fn exit<F: Futex>(&self) {
-        let writes = self.state.load(Ordering::SeqCst) & WRITER != 0;
-        if writes {
+        if self.word.load(Ordering::SeqCst) & HELD == WRITER {
             self.owner.store(0, Ordering::Relaxed);
         }
-        let held = if writes { WRITER } else { READER };
-        self.wake::<F>(self.state.fetch_sub(held, Ordering::SeqCst) - held);
+        let is_last = |word: u32| word & HELD == WRITER || word & HELD <= 1;
+        self.release::<F>(|word| if is_last(word) { 0 } else { word - 1 });
     }
 
-    /// Lets in the threads that may enter with this state.
-    fn wake<F: Futex>(&self, state: u64) {
-        if state & WAITING_WRITERS != 0 {
-            if state & (WRITER | READERS) == 0 {
-                self.writers.fetch_add(1, Ordering::SeqCst);
-                F::wake(&self.writers, 1);
-            }
-        } else if state & WAITING_READERS != 0 && state & WRITER == 0 {
-            self.readers.fetch_add(1, Ordering::SeqCst);
-            F::wake(&self.readers, u32::MAX);
+    /// Releases the lock, or a part of it. If that clears the flags, all who wait look again.
+    fn release<F: Futex>(&self, left: impl Fn(u32) -> u32) {
+        let before = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some(left(word)));
+        let before = before.unwrap_or_default();
+        if before & WAITERS != 0 && left(before) & WAITERS == 0 {
+            F::wake(&self.word, u32::MAX);
         }
     }
 
     /// Makes the only reader a writer; fails if there are others.
     pub fn try_upgrade(&self, me: usize) -> bool {
-        loop {
-            let seen = self.state.load(Ordering::SeqCst);
-            if seen & (WRITER | READERS) != READER {
-                return false;
-            }
-            if self.change(seen, seen - READER + WRITER) {
-                self.owner.store(me, Ordering::Relaxed);
-                return true;
-            }
+        let writer = |word: u32| (word & HELD == 1).then_some(word | WRITER);
+        let done = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, writer).is_ok();
+        if done {
+            self.owner.store(me, Ordering::Relaxed);
         }
+        done
     }
 
     /// Makes the writer a reader. No writer enters in between.
     pub fn downgrade<F: Futex>(&self) {
         self.owner.store(0, Ordering::Relaxed);
-        let before = self.state.fetch_sub(WRITER - READER, Ordering::SeqCst);
-        self.wake::<F>(before - WRITER + READER);
+        self.release::<F>(|_| 1);
     }
 
     /// For reading: whether any thread holds it so. For writing: whether `me` does.
     pub fn is_held(&self, access: Access, me: usize) -> bool {
-        let state = self.state.load(Ordering::SeqCst);
+        let held = self.word.load(Ordering::SeqCst) & HELD;
         match access {
-            Access::Read => state & READERS != 0,
-            Access::Write => state & WRITER != 0 && self.owner.load(Ordering::Relaxed) == me,
+            Access::Read => (1..WRITER).contains(&held),
+            Access::Write => held == WRITER && self.owner.load(Ordering::Relaxed) == me,
         }
     }
 
     /// Whether no thread holds it or waits for it.
+    #[cfg(test)]
     pub fn is_free(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == 0
-    }
-
-    fn note(&self, access: Access, me: usize) {
-        if access == Access::Write {
-            self.owner.store(me, Ordering::Relaxed);
-        }
+        self.word.load(Ordering::SeqCst) == 0
     }
 }

@@ -1,14 +1,15 @@
 //! Block I/O: a thread of the kernel's own carries out requests, one after the other.
 
-use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use rump_logic::bio::{self, Operation};
-use rump_logic::error::EIO;
-use rump_logic::{BioQueue, Condition, Futex, Mutex};
+use rump_logic::error::{EAGAIN, EIO};
+use rump_logic::{BioQueue, Condition, Futex};
 
-use crate::locks::Futexes;
+use crate::arch::current;
+use crate::locks::{Futexes, Locked};
 use crate::{c, kernel, threads};
 
 /// The kernel's function that learns the result: its argument, bytes, error.
@@ -26,44 +27,27 @@ struct Request {
     arg: *mut c_void,
 }
 
+// SAFETY: the pointers are the kernel's: to memory that it leaves alone until the request is done, and an argument for the
+// kernel.
+unsafe impl Send for Request {}
+
 struct State {
     queue: BioQueue<Request>,
     has_worker: bool,
 }
 
-struct Shared {
-    lock: Mutex,
-    state: UnsafeCell<State>,
-    /// A request has come.
-    work: Condition,
-    /// There is room for one.
-    room: Condition,
-}
-
-// SAFETY: the state is accessed only while the lock is held. The pointers in it are the kernel's: to memory that it
-// leaves alone until the request is done, and an argument for the kernel.
-unsafe impl Sync for Shared {}
-
-static SHARED: Shared = Shared {
-    lock: Mutex::internal(),
-    state: UnsafeCell::new(State { queue: BioQueue::new(), has_worker: false }),
-    work: Condition::new(),
-    room: Condition::new(),
-};
-
-/// Works on the state with the lock.
-fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
-    SHARED.lock.enter::<Futexes>(0);
-    // SAFETY: the lock is held.
-    let result = work(unsafe { &mut *SHARED.state.get() });
-    SHARED.lock.exit::<Futexes>();
-    result
-}
+static STATE: Locked<State> = Locked::new(State { queue: BioQueue::new(), has_worker: false });
+/// A request has come.
+static WORK: Condition = Condition::new();
+/// There is room for one.
+static ROOM: Condition = Condition::new();
+/// The kernel's thread that carries out requests.
+static WORKER: AtomicUsize = AtomicUsize::new(0);
 
 /// Repeats `try_it` with the lock until it gives something, and sleeps in between.
 fn until<T>(condition: &Condition, mut try_it: impl FnMut(&mut State) -> Option<T>) -> T {
     loop {
-        let tried = with(|state| try_it(state).ok_or_else(|| condition.ticket()));
+        let tried = STATE.with(|state| try_it(state).ok_or_else(|| condition.ticket()));
         match tried {
             Ok(found) => return found,
             Err(ticket) => {
@@ -88,18 +72,33 @@ pub unsafe extern "C" fn rumpuser_bio(
 ) {
     let operation = bio::operation(operation, len, offset);
     let request = Request { fd, operation, data, len, offset, done, arg };
-    let has_worker = with(|state| core::mem::replace(&mut state.has_worker, true));
+    let has_worker = STATE.with(|state| core::mem::replace(&mut state.has_worker, true));
     if !has_worker && threads::start(work, ptr::null_mut(), ptr::null(), false).is_err() {
-        with(|state| state.has_worker = false);
-        // Nobody is there to do it, now or later.
-        // SAFETY: the kernel's function, with a rump CPU, as from the worker.
-        return unsafe { done(arg, 0, rump_logic::error::EAGAIN) };
+        STATE.with(|state| state.has_worker = false);
+        refuse(&request);
+        // Other threads may have counted on that one.
+        while let Some(other) = STATE.with(|state| state.queue.pop()) {
+            ROOM.signal::<Futexes>();
+            refuse(&other);
+        }
+        return;
     }
-    let is_in = with(|state| state.queue.push(request).is_ok());
-    if !is_in {
-        kernel::outside(|| until(&SHARED.room, |state| state.queue.push(request).ok()));
+    if STATE.with(|state| state.queue.push(request).is_err()) {
+        // The worker is in `done` of an earlier request, and nobody else makes room.
+        if current() == WORKER.load(Ordering::Relaxed) {
+            let (moved, error) = kernel::outside(|| carry_out(&request));
+            // SAFETY: the kernel's function and argument; the caller has a rump CPU.
+            return unsafe { done(arg, moved, error) };
+        }
+        kernel::outside(|| until(&ROOM, |state| state.queue.push(request).ok()));
     }
-    SHARED.work.signal::<Futexes>();
+    WORK.signal::<Futexes>();
+}
+
+/// Answers a request that nobody carries out. The caller has a rump CPU, as the worker has.
+fn refuse(request: &Request) {
+    // SAFETY: the kernel's function and argument.
+    unsafe { (request.done)(request.arg, 0, EAGAIN) };
 }
 
 /// The thread.
@@ -109,10 +108,11 @@ unsafe extern "C" fn work(_: *mut c_void) -> *mut c_void {
         c::die("the kernel has no thread for block I/O");
     }
     loop {
-        let request = until(&SHARED.work, |state| state.queue.pop());
-        SHARED.room.signal::<Futexes>();
+        let request = until(&WORK, |state| state.queue.pop());
+        ROOM.signal::<Futexes>();
         let (moved, error) = carry_out(&request);
         kernel::take(kernel::NO_LOCKS, ptr::null_mut());
+        WORKER.store(current(), Ordering::Relaxed);
         // SAFETY: the kernel's function and argument; the thread is one of the kernel's and has a rump CPU.
         unsafe { (request.done)(request.arg, moved, error) };
         kernel::release(ptr::null_mut());

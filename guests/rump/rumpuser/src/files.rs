@@ -80,20 +80,30 @@ pub unsafe extern "C" fn rumpuser_getfileinfo(name: *const c_char, size: *mut u6
     0
 }
 
-/// Transfers pieces; `at` and `here` are the C library's functions with an offset and without.
-fn transfer(
+/// One of the C library's functions that transfer pieces, at an offset.
+type TransferAt = unsafe extern "C" fn(c_int, *const c::Piece, c_int, i64) -> isize;
+/// The same at the file's own place.
+type Transfer = unsafe extern "C" fn(c_int, *const c::Piece, c_int) -> isize;
+
+/// Transfers pieces.
+///
+/// # Safety
+/// The pieces are memory of the caller's.
+unsafe fn transfer(
+    (at, here): (TransferAt, Transfer),
+    fd: c_int,
     (pieces, count): (*const c::Piece, usize),
     offset: i64,
     to: *mut usize,
-    at: impl FnOnce(*const c::Piece, c_int, i64) -> isize,
-    here: impl FnOnce(*const c::Piece, c_int) -> isize,
 ) -> c_int {
     let number = match c_int::try_from(count) {
         Ok(number) if count <= file::MOST_PIECES && offset >= AT_ITS_PLACE => number,
         _ => return EINVAL,
     };
     let moved = kernel::outside(|| {
-        let moved = if offset == AT_ITS_PLACE { here(pieces, number) } else { at(pieces, number, offset) };
+        // SAFETY: as the caller says.
+        let moved =
+            unsafe { if offset == AT_ITS_PLACE { here(fd, pieces, number) } else { at(fd, pieces, number, offset) } };
         usize::try_from(moved).map_err(|_| c::last_error())
     });
     match moved {
@@ -114,10 +124,8 @@ pub unsafe extern "C" fn rumpuser_iovread(
     offset: i64,
     to: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's pieces, here and below.
-    let at = |pieces, count, offset| unsafe { c::preadv(fd, pieces, count, offset) };
-    // SAFETY: as above.
-    transfer((pieces, count), offset, to, at, |pieces, count| unsafe { c::readv(fd, pieces, count) })
+    // SAFETY: the kernel's pieces.
+    unsafe { transfer((c::preadv, c::readv), fd, (pieces, count), offset, to) }
 }
 
 #[unsafe(no_mangle)]
@@ -128,10 +136,8 @@ pub unsafe extern "C" fn rumpuser_iovwrite(
     offset: i64,
     to: *mut usize,
 ) -> c_int {
-    // SAFETY: as above.
-    let at = |pieces, count, offset| unsafe { c::pwritev(fd, pieces, count, offset) };
-    // SAFETY: as above.
-    transfer((pieces, count), offset, to, at, |pieces, count| unsafe { c::writev(fd, pieces, count) })
+    // SAFETY: the kernel's pieces.
+    unsafe { transfer((c::pwritev, c::writev), fd, (pieces, count), offset, to) }
 }
 
 /// Writes a file back, all of it. A read always sees what others have written.

@@ -1,5 +1,6 @@
 //! Mutexes, locks for readers and writers, conditions.
 
+use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::AtomicU32;
@@ -26,6 +27,30 @@ impl Futex for Futexes {
     fn wake(word: &AtomicU32, count: u32) {
         // It fails only for an invalid address.
         let _ = zx::futex_wake(word, count);
+    }
+}
+
+/// A value of the library's own, with its mutex. The rump CPU is kept.
+pub struct Locked<T> {
+    mutex: Mutex,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `with` accesses the value only while it holds the mutex.
+unsafe impl<T: Send> Sync for Locked<T> {}
+
+impl<T> Locked<T> {
+    pub const fn new(value: T) -> Locked<T> {
+        Locked { mutex: Mutex::internal(), value: UnsafeCell::new(value) }
+    }
+
+    /// Works on the value.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        self.mutex.enter::<Futexes>(0);
+        // SAFETY: the mutex is held.
+        let result = work(unsafe { &mut *self.value.get() });
+        self.mutex.exit::<Futexes>();
+        result
     }
 }
 

@@ -1,22 +1,19 @@
 //! The kernel's memory: one VMO, mapped once.
 
-use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use rump_logic::error::{EINVAL, ENOMEM, ENOSYS};
-use rump_logic::{Mutex, PAGE, Pages, parameter};
+use rump_logic::{PAGE, Pages, parameter};
 use zx::{Job, Unowned, Vmar, Vmo};
 
 use crate::c;
-use crate::locks::Futexes;
+use crate::locks::Locked;
 
-/// The most memory of a kernel that has no limit, and of any kernel.
+/// The memory of a kernel in a job without limit, and the most of any kernel.
 const DEFAULT: u64 = 512 << 20;
 const MOST: u64 = 4 << 30;
-/// No limit.
-const NONE: u64 = u64::MAX;
 /// The least memory with which a kernel can start at all.
 const LEAST: u64 = 1 << 20;
 /// Runs of pages that are at least this long go back to the system when they are freed.
@@ -31,26 +28,14 @@ struct Arena {
     pages: Pages<'static>,
 }
 
-struct Cell {
-    lock: Mutex,
-    arena: UnsafeCell<Option<Arena>>,
-}
-
-// SAFETY: `with` accesses the arena only while it holds the lock.
-unsafe impl Sync for Cell {}
-
-static ARENA: Cell = Cell { lock: Mutex::internal(), arena: UnsafeCell::new(None) };
-/// What the kernel is told as its limit.
-static LIMIT: AtomicU64 = AtomicU64::new(NONE);
+static ARENA: Locked<Option<Arena>> = Locked::new(None);
+/// The kernel's limit, which it is told.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
 /// Bytes that `rumpuser_unmap` unmaps: they have a limit of the same size.
 static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 fn with<T>(work: impl FnOnce(&mut Arena) -> T) -> Option<T> {
-    ARENA.lock.enter::<Futexes>(0);
-    // SAFETY: the lock is held.
-    let result = unsafe { &mut *ARENA.arena.get() }.as_mut().map(work);
-    ARENA.lock.exit::<Futexes>();
-    result
+    ARENA.with(|arena| arena.as_mut().map(work))
 }
 
 fn root() -> Option<Unowned<'static, Vmar>> {
@@ -64,9 +49,9 @@ fn share_of_job() -> Option<u64> {
     parameter::share_of_job(usage.memory_limit, usage.memory)
 }
 
-/// The limit that the kernel is told; `None` if there is none.
-pub fn limit() -> Option<u64> {
-    Some(LIMIT.load(Ordering::Relaxed)).filter(|limit| *limit != NONE)
+/// The limit.
+pub fn limit() -> u64 {
+    LIMIT.load(Ordering::Relaxed)
 }
 
 /// Makes the memory. Its pages are taken from the system when the kernel first touches them.
@@ -97,11 +82,8 @@ pub fn start() -> Result<(), &'static str> {
     // SAFETY: a new mapping of zeroes of at least this length, aligned to pages, which stays and nothing else uses.
     let map = unsafe { core::slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut(map), words) };
     let arena = Arena { vmo, address, pages: Pages::new(map, count, address / PAGE) };
-    // SAFETY: the process has no second thread of the kernel yet, and this happens once.
-    unsafe { *ARENA.arena.get() = Some(arena) };
-    if wanted.is_some() {
-        LIMIT.store(bytes, Ordering::Relaxed);
-    }
+    ARENA.with(|place| *place = Some(arena));
+    LIMIT.store(bytes, Ordering::Relaxed);
     Ok(())
 }
 
@@ -185,7 +167,7 @@ pub unsafe extern "C" fn rumpuser_anonmmap(
 /// # Errors
 /// `ENOMEM`: the mappings together would be larger than the limit.
 pub fn count(len: usize) -> Result<(), c_int> {
-    let limit = limit().unwrap_or(DEFAULT);
+    let limit = limit();
     let len = len.checked_next_multiple_of(PAGE).ok_or(ENOMEM)? as u64;
     let counted = |sum: u64| sum.checked_add(len).filter(|sum| *sum <= limit);
     MAPPED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).map(drop).map_err(|_| ENOMEM)

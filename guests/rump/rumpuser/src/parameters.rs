@@ -27,7 +27,7 @@ pub unsafe extern "C" fn rumpuser_getparam(name: *const c_char, buffer: *mut c_v
             let name = CStr::from_bytes_until_nul(&host).map(CStr::to_bytes).unwrap_or_default();
             Some(if error != 0 || name.is_empty() { b"rump".as_slice() } else { name })
         }
-        parameter::MEMORY => memory::limit().map(|limit| parameter::digits(limit, &mut digits)),
+        parameter::MEMORY => Some(parameter::digits(memory::limit(), &mut digits)),
         [b'_', ..] => return ENOENT,
         other if !parameter::is_name(other) => return EINVAL,
         _ => c::variable(name).map(CStr::to_bytes),

@@ -268,8 +268,9 @@ extern "C" fn helper(argument: *mut c_void) -> *mut c_void {
                 Attempt::Running => BETWEEN_RUNNING,
                 Attempt::Waiting => BETWEEN_WAITING,
             };
-            pause = (pause * 2).min(longest);
+            pause = pause.min(longest);
             let until = sys::zx_clock_get_monotonic() + pause;
+            pause *= 2;
             if sys::zx_object_wait_one(handle, sys::TASK_TERMINATED, until, null_mut()) == sys::OK {
                 break;
             }

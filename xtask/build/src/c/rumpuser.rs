@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::front;
 use xtask_common::paths::Paths;
+use xtask_common::programs;
 
 /// Flags for the function in C. The kernel calls it on stacks of its own choice, so it is as plain as kernel code.
 const FLAGS: &str =
@@ -24,19 +25,11 @@ pub fn build(paths: &Paths, rust: &Path) -> Result<PathBuf> {
     let source = paths.workspace.join("guests/rump/rumpuser/c/dprintf.c");
     let mut clang = Command::new(front::program(paths, "clang"));
     clang.args(FLAGS.split_whitespace()).arg(format!("-ffile-prefix-map={}=", paths.workspace.display()));
-    run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
+    programs::run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
     let archive = folder.join("librumpuser.a");
     // Two archives of Rust code define some functions twice, so only the interface is visible.
     let visible = ["-w", "--keep-global-symbol=rumpuser_*", "--keep-global-symbol=rumpcomp_*"];
-    run(Command::new("objcopy").args(visible).arg(rust).arg(&archive))?;
-    run(Command::new("ar").arg("rsD").arg(&archive).arg(&object))?;
+    programs::run(Command::new("objcopy").args(visible).arg(rust).arg(&archive))?;
+    programs::run(Command::new("ar").arg("rsD").arg(&archive).arg(&object))?;
     Ok(archive)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    if !output.status.success() {
-        bail!("librumpuser.a: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }

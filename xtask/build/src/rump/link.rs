@@ -21,7 +21,7 @@ use super::prefix::{self, Prefix};
 use crate::BuildOptions;
 use crate::c::front;
 use xtask_common::paths::Paths;
-use xtask_common::programs::code;
+use xtask_common::programs::{self, code};
 use xtask_common::ui::Ui;
 
 /// Compiles and links a program with these components of the prefix in a folder; returns the compiler's exit code.
@@ -30,7 +30,7 @@ use xtask_common::ui::Ui;
 /// The prefix cannot be used, a component is missing, the system does not build, or a tool fails.
 pub fn cc(paths: &Paths, folder: Option<&Path>, components: &[String], args: &[OsString]) -> Result<u8> {
     let ui = Ui::new(false);
-    let from_environment = env::var_os("RUMP_PREFIX").map(PathBuf::from);
+    let from_environment = env::var_os("RUMP_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
     let folder = folder.map(Path::to_path_buf).or(from_environment);
     let folder =
         folder.context("no prefix: name one by --prefix or RUMP_PREFIX (docs/rump.md tells how to build it)")?;
@@ -49,7 +49,12 @@ pub fn cc(paths: &Paths, folder: Option<&Path>, components: &[String], args: &[O
     clang.args(include(&prefix, work.path())?).args(args);
     if links(args) {
         plan.notes().iter().for_each(|note| ui.note(note));
-        clang.arg(kernel(&prefix, &plan, work.path())?).args(["-lrumpuser", "-lzircon", "-Wl,-z,nostart-stop-gc"]);
+        // Whatever language the program has.
+        clang.args(["-x", "none"]).arg(kernel(&prefix, &plan, work.path())?).args([
+            "-lrumpuser",
+            "-lzircon",
+            "-Wl,-z,nostart-stop-gc",
+        ]);
     }
     Ok(code(clang.status().context("cannot start clang")?))
 }
@@ -102,10 +107,10 @@ pub fn kernel(prefix: &Prefix, plan: &Plan, folder: &Path) -> Result<PathBuf> {
         ld.args(members(prefix, library, kept, folder)?);
     }
     ld.arg("--whole-archive").args(plan.whole.iter().map(|library| &prefix.libraries[library].path));
-    output(&mut ld, "the rump kernel does not link")?;
+    programs::run(&mut ld).context("the rump kernel does not link")?;
     let mut objcopy = Command::new("objcopy");
     objcopy.args(["-w", "--keep-global-symbol=rump*"]).arg(&all).arg(&kernel);
-    output(&mut objcopy, "objcopy cannot read the rump kernel")?;
+    programs::run(&mut objcopy).context("objcopy cannot read the rump kernel")?;
     Ok(kernel)
 }
 
@@ -124,15 +129,6 @@ fn members(prefix: &Prefix, library: &str, kept: &[usize], folder: &Path) -> Res
         files.push(file);
     }
     Ok(files)
-}
-
-fn output(command: &mut Command, failed: &str) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start {name}"))?;
-    if !output.status.success() {
-        bail!("{failed}; {name} says:\n{}", String::from_utf8_lossy(&output.stderr).trim_end());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

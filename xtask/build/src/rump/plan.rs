@@ -20,6 +20,10 @@ pub struct Plan {
     pub unmet: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// How often libraries that the table does not name may ask for further ones. A plan costs as much as this, and `check`
+/// makes one for each library.
+const ROUNDS: usize = 16;
+
 /// Whether a kernel may have the symbol from outside of the prefix: hypercalls, and what the linker and the C library
 /// define.
 fn is_from_outside(symbol: &str) -> bool {
@@ -54,7 +58,7 @@ impl<'a> Planner<'a> {
     pub fn plan(&self, wanted: &[String]) -> Result<Plan, String> {
         let known = self.prefix.libraries.keys().map(String::as_str).collect();
         let mut chosen = components::closure(wanted, &known)?;
-        loop {
+        for _ in 0..ROUNDS {
             usable(self.prefix, &chosen)?;
             let mut plan = objects(self.prefix, &chosen, &self.defined);
             let missing = missing(self.prefix, &plan);
@@ -71,6 +75,10 @@ impl<'a> Planner<'a> {
                 Some((symbol, by)) => Err(self.not_defined(symbol, by)),
             };
         }
+        Err(format!(
+            "{} wants others, these want others, and so on: name the components that you need",
+            wanted.join(", ")
+        ))
     }
 
     fn not_defined(&self, symbol: &str, by: &BTreeSet<String>) -> String {

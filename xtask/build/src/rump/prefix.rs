@@ -1,7 +1,8 @@
 //! A prefix: what a build of NetBSD's rump kernel leaves, read from its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -77,6 +78,8 @@ pub fn read(folder: &Path) -> Result<Prefix> {
     if !folder.is_dir() {
         bail!("{}: no such folder; a prefix is the folder that buildrump.sh fills (docs/rump.md)", folder.display());
     }
+    // Its paths become arguments of tools: none begins with a hyphen or an @ so.
+    let folder = &fs::canonicalize(folder).with_context(|| format!("cannot find {}", folder.display()))?;
     let base = format!("lib{BASE}.a");
     let Some(place) = FOLDERS.iter().map(|place| folder.join(place)).find(|place| place.join(&base).is_file()) else {
         bail!(
@@ -127,13 +130,19 @@ fn library(path: PathBuf) -> Library {
 /// The bytes of an archive.
 ///
 /// # Errors
-/// It cannot be read, or is too long.
+/// It is no file, cannot be read, or is too long.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, String> {
-    let length = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.len();
-    if length > objects::LONGEST {
-        return Err(format!("{} MiB; an archive has {} at most", length >> 20, objects::LONGEST >> 20));
+    let failed = |error| format!("cannot be read: {error}");
+    // Before it is opened: that would wait for the other end of a pipe.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err("is no file".into());
     }
-    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(objects::LONGEST + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() as u64 > objects::LONGEST {
+        return Err(format!("is longer than {} MiB", objects::LONGEST >> 20));
+    }
+    Ok(bytes)
 }
 
 /// The number that `rump/rumpuser.h` defines.

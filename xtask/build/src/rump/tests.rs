@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use object::write::{Object as File, Relocation, StandardSection, Symbol, SymbolSection};
@@ -222,6 +223,33 @@ fn the_hosts_object_files_are_left_out() {
         let notes = plan.notes().join("\n");
         assert!(notes.contains("does not answer `rumpcomp_shmif_mmap` of shmif"), "{notes}");
         assert_eq!(notes.contains("shmif_user.o is left out"), left == 1, "{notes}");
+    }
+}
+
+/// Each library wants the next one. Such a prefix must not keep the tool busy.
+#[test]
+fn a_chain_of_libraries_ends() {
+    const CHAIN: usize = 200;
+    let folder = made(Kind::LinkSets);
+    let symbols: Vec<&'static str> = (0..=CHAIN).map(|at| &*format!("rumpns_link{at}").leak()).collect();
+    for at in 0..CHAIN {
+        let link = member("link.o", &[symbols[at]], &[symbols[at + 1]]);
+        write(folder.path(), &format!("rumpfs_link{at}"), &[link]);
+    }
+    let why = planned(folder.path(), &["rumpfs_link0"]).expect_err("too long");
+    assert!(why.contains("name the components that you need"), "{why}");
+    assert!(reported(folder.path()).0.contains("unusable"));
+}
+
+#[test]
+fn what_is_no_file_is_not_read() {
+    let folder = made(Kind::LinkSets);
+    symlink("/dev/zero", folder.path().join("lib/librumpfs_zero.a")).expect("a link");
+    let pipe = folder.path().join("lib/librumpfs_pipe.a");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    for library in ["rumpfs_zero", "rumpfs_pipe"] {
+        let why = planned(folder.path(), &[library]).expect_err("no file");
+        assert!(why.contains("cannot be used: is no file"), "{why}");
     }
 }
 

@@ -2,17 +2,18 @@
 //!
 //! The kernel is our own (`guests/rump/kernel`): it checks each call, and needs nothing of NetBSD.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Cases, Context, Test, expect, expect_part};
+use super::{Cases, Context, Test, c, expect, expect_part};
 use crate::args::TestArgs;
 use xtask_build::c::front;
 use xtask_build::cargo;
-use xtask_common::words::tail;
+use xtask_common::programs;
 use xtask_run::Capture;
 use xtask_run::session::{End, Outcome};
 
@@ -45,17 +46,11 @@ fn kernel(context: &Context<'_>) -> Result<PathBuf> {
     let program = folder_of_programs.join("kernel");
     let sources = cargo::sources(&folder(context))?;
     let mut clang = Command::new(front::program(context.paths, "clang"));
+    // The header of the cases.
+    clang.arg("-isystem").arg(context.paths.workspace.join("tests/ctests/headers"));
     clang.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-lrumpuser", "-o"]).arg(&program);
-    compile(clang.args(sources.iter().filter(|file| file.extension().is_some_and(|end| end == "c"))))?;
+    programs::run(clang.args(sources.iter().filter(|file| file.extension().is_some_and(|end| end == "c"))))?;
     Ok(program)
-}
-
-fn compile(clang: &mut Command) -> Result<()> {
-    let output = clang.output().context("cannot start the C compiler")?;
-    if !output.status.success() {
-        bail!("the rump kernel does not compile:\n{}", tail(&String::from_utf8_lossy(&output.stderr), 30));
-    }
-    Ok(())
 }
 
 fn run(context: &Context<'_>, program: &Path, args: &[&str], time: Option<Duration>) -> Result<Outcome> {
@@ -67,28 +62,12 @@ fn run(context: &Context<'_>, program: &Path, args: &[&str], time: Option<Durati
 
 /// Each `TEST(name)` of the kernel's sources is a case. A case that the kernel did not reach has failed.
 fn hypercalls(context: &Context<'_>, cases: &mut Cases, all: bool) -> Result<()> {
-    let mut wanted = vec!["refusals".to_owned()];
-    for file in cargo::sources(&folder(context))? {
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        wanted.extend(text.lines().filter_map(|line| line.strip_prefix("TEST(")?.strip_suffix(')')).map(str::to_owned));
-    }
+    let mut wanted = c::named_cases(&folder(context))?;
+    wanted.push("refusals".to_owned());
     let rounds = if all { ALL_ROUNDS } else { ROUNDS }.to_string();
     let outcome = run(context, &kernel(context)?, &[&rounds], all.then_some(ALL))?;
-    let stdout = String::from_utf8_lossy(&outcome.stdout()).into_owned();
+    c::read_cases(cases, wanted, &BTreeSet::new(), &outcome);
     let stderr = String::from_utf8_lossy(&outcome.stderr()).into_owned();
-    let mut said = Vec::new();
-    for line in stdout.lines() {
-        let Some((name, result)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) else {
-            said.push(line);
-            continue;
-        };
-        wanted.retain(|other| other != name);
-        cases.case(name, if result == "ok" { Ok(()) } else { Err(said.join("\n")) });
-        said.clear();
-    }
-    for name in wanted {
-        cases.case(&name, Err(format!("it did not come to an end: {:?}\n{}", outcome.end, tail(&stderr, 10))));
-    }
     let cut = format!("{}\n", "x".repeat(511));
     for part in [
         "the kernel has revision 16 of the hypercalls",
@@ -168,5 +147,7 @@ fn links(context: &Context<'_>) -> Result<()> {
     );
     std::fs::write(&source, text).context("cannot write links.c")?;
     let mut clang = Command::new(front::program(context.paths, "clang"));
-    compile(clang.arg(&source).args(["-lrumpuser", "-lsync", "-lzircon", "-o"]).arg(folder_of_programs.join("links")))
+    programs::run(
+        clang.arg(&source).args(["-lrumpuser", "-lsync", "-lzircon", "-o"]).arg(folder_of_programs.join("links")),
+    )
 }
