@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use xtask_run::args::Accel;
+use xtask_run::args::AccelArg;
 
 /// Options of `bench`.
 #[derive(Clone, Debug, Args)]
@@ -46,8 +46,8 @@ pub enum Bench {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
         /// How the guest's instructions are executed.
-        #[arg(long, value_enum, default_value_t = Accel::Tcg)]
-        accel: Accel,
+        #[arg(long, value_enum, default_value_t = AccelArg::Tcg)]
+        accel: AccelArg,
     },
     /// How long file operations take, by the wall clock: on the disk with ext4 and with FAT, and in memory, compared
     /// with the raw disk and with the host's own file system.

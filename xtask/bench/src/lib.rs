@@ -29,7 +29,8 @@ use xtask_build::cargo::{self, Build};
 use xtask_build::{BuildOptions, program_flags, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
-use xtask_run::args::Accel;
+use xtask_run::accel;
+use xtask_run::args::{Accel, AccelArg};
 use xtask_run::session::End;
 use xtask_run::{Capture, example};
 
@@ -95,11 +96,12 @@ fn stages(mut capture: Capture<'_>) -> Result<Vec<(String, u64)>> {
 ///
 /// # Errors
 /// Something does not build or boot, or the file cannot be written.
-fn boot(paths: &Paths, runs: u32, accel: Accel, file: Option<&Path>) -> Result<()> {
+fn boot(paths: &Paths, runs: u32, accel: AccelArg, file: Option<&Path>) -> Result<()> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
+    let mut built = xtask_build::build(paths, &ui, BuildOptions::default())?;
     let hello = example(paths, &ui, "hello")?;
+    let accel = accel::choose(paths, &ui, Some(accel), &mut built)?;
     let mut capture = Capture::new(&built, &hello);
     capture.accel = accel;
     capture.until_first_output = true;

@@ -113,6 +113,24 @@ pub fn build(paths: &Paths, ui: &Ui, what: BuildOptions) -> Result<Built> {
     Ok(stamp.built)
 }
 
+/// A kernel, with what the user sees of its build. The caller has the build lock.
+///
+/// # Errors
+/// It does not build.
+pub fn built_kernel(paths: &Paths, ui: &Ui, variant: Variant) -> Result<kernel::Kernel> {
+    let mut step = ui.step("building the kernel");
+    if !paths.out.join("kernel").join(variant.name()).is_dir() {
+        step.activity("seL4");
+    }
+    let kernel = kernel::build(paths, variant)?;
+    drop(step);
+    if kernel.built {
+        let name = variant.name();
+        ui.note(&format!("built the {name} kernel: seL4, licensed under GPL-2.0 (see kernel/README.md)"));
+    }
+    Ok(kernel)
+}
+
 /// The environment variables for building crates that depend on the kernel.
 ///
 /// # Errors
@@ -233,20 +251,7 @@ impl Builder<'_> {
     }
 
     fn kernel(&self) -> Result<kernel::Kernel> {
-        let mut step = self.ui.step("building the kernel");
-        if !self.paths.out.join("kernel").join(if self.what.debug { "debug" } else { "release" }).is_dir() {
-            step.activity("seL4");
-        }
-        let variant = if self.what.debug { Variant::Debug } else { Variant::Release };
-        let kernel = kernel::build(self.paths, variant)?;
-        drop(step);
-        if kernel.built {
-            self.ui.note(&format!(
-                "built the {} kernel: seL4, licensed under GPL-2.0 (see kernel/README.md)",
-                variant.name()
-            ));
-        }
-        Ok(kernel)
+        built_kernel(self.paths, self.ui, if self.what.debug { Variant::Debug } else { Variant::Release })
     }
 
     /// A cargo build with the profile of the parts below the programs.

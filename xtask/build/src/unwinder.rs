@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cargo::{PROGRAM_TARGET, rustc};
 use xtask_common::paths::Paths;
+use xtask_common::programs;
 
 /// Object files of the archive, by suffix of their names, and the symbols in them that ours define, too.
 const RENAMED: [(&str, &[&str]); 2] = [
@@ -34,7 +35,7 @@ pub fn build(paths: &Paths) -> Result<PathBuf> {
         fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     }
     fs::create_dir_all(&work).with_context(|| format!("cannot make {}", work.display()))?;
-    run(Command::new("ar").arg("x").arg(&theirs).current_dir(&work))?;
+    programs::run(Command::new("ar").arg("x").arg(&theirs).current_dir(&work))?;
     let mut members: Vec<OsString> = Vec::new();
     for entry in fs::read_dir(&work).context("cannot read the unwinder's object files")? {
         members.push(entry.context("cannot read the unwinder's object files")?.file_name());
@@ -48,10 +49,10 @@ pub fn build(paths: &Paths) -> Result<PathBuf> {
         for name in names {
             objcopy.arg("--redefine-sym").arg(format!("{name}=__plain{name}"));
         }
-        run(objcopy.arg(member).current_dir(&work))?;
+        programs::run(objcopy.arg(member).current_dir(&work))?;
     }
     object(&paths.workspace.join("runtime/crt/src/unwind.rs"), "unwind", &work.join("ours.o"))?;
-    run(Command::new("ar").args(["crsD", "libunwind.a", "ours.o"]).args(&members).current_dir(&work))?;
+    programs::run(Command::new("ar").args(["crsD", "libunwind.a", "ours.o"]).args(&members).current_dir(&work))?;
     Ok(work.join("libunwind.a"))
 }
 
@@ -63,13 +64,5 @@ pub fn object(source: &Path, name: &str, to: &Path) -> Result<()> {
     let mut rustc = rustc();
     rustc.args(["--edition", "2024", "--crate-type", "lib", "--crate-name", name, "--emit", "obj"]);
     rustc.args(["--target", PROGRAM_TARGET, "-C", "opt-level=2", "-C", "panic=abort", "-o"]).arg(to).arg(source);
-    run(&mut rustc)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    if !output.status.success() {
-        bail!("{} failed:\n{}", command.get_program().display(), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
+    programs::run(&mut rustc)
 }

@@ -1,10 +1,11 @@
 //! Which machines run on KVM: with `--accel auto`, all that a user starts, if KVM works on this host.
 //!
 //! A device file does not mean that KVM works: a virtual host can have one, and then QEMU aborts or says nothing for ever.
-//! So a probe boots kernel and root task with KVM, and waits for the root task's first line. Its result is kept until the
+//! So a probe boots kernel and root task with KVM, and waits for the root task's first line. Results are kept until the
 //! host boots again, or QEMU or the kernel changes.
 
 use std::collections::hash_map::DefaultHasher;
+use std::env;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{ErrorKind, Read};
@@ -17,13 +18,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 use serde::{Deserialize, Serialize};
 
-use crate::args::{Accel, AccelArg};
+use crate::args::{ACCEL, Accel, AccelArg};
 use crate::qemu::{self, mortal, runtime_folder};
-use xtask_build::Built;
-use xtask_build::kernel::{self, Variant};
+use xtask_build::kernel::Variant;
+use xtask_build::{Built, built_kernel};
 use xtask_common::files::write_if_changed;
+use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
 use xtask_common::threads::Watcher;
 use xtask_common::ui::Ui;
@@ -36,6 +39,8 @@ const END: Duration = Duration::from_secs(1);
 const FIRST_LINE: &[u8] = b" root: ";
 /// The probe looks no further into the machine's output.
 const OUTPUT: u64 = 64 << 10;
+/// The number of results that are kept.
+const MOST_KEPT: usize = 8;
 
 /// What is known of KVM on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +55,7 @@ enum Kvm {
     Works,
 }
 
-/// The result of a probe, as a file.
+/// A result that is kept.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     /// Hash of what it depends on.
@@ -59,11 +64,13 @@ struct Kept {
     broken: Option<String>,
 }
 
-/// How a machine of this system executes instructions. With KVM, `built` gets the kernel for it.
+/// How a machine of this system executes instructions: as an option says, or [`ACCEL`], or with KVM if it works. With KVM,
+/// `built` gets the kernel for it.
 ///
 /// # Errors
-/// KVM was asked for and does not work, or its kernel does not build.
-pub fn choose(paths: &Paths, ui: &Ui, wanted: AccelArg, built: &mut Built) -> Result<Accel> {
+/// KVM was asked for and does not work. The variable is wrong.
+pub fn choose(paths: &Paths, ui: &Ui, option: Option<AccelArg>, built: &mut Built) -> Result<Accel> {
+    let wanted = wanted(option)?;
     match wanted {
         AccelArg::Tcg => return Ok(Accel::Tcg),
         AccelArg::Counting => return Ok(Accel::Counting),
@@ -71,20 +78,29 @@ pub fn choose(paths: &Paths, ui: &Ui, wanted: AccelArg, built: &mut Built) -> Re
         AccelArg::Auto | AccelArg::Kvm => {}
     }
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let (kvm, first) = match look(Path::new("/dev/kvm"), &processor) {
-        Kvm::Untried => {
-            let kernel = kernel_for(paths, &processor, built)?;
-            let (kvm, first) = tried(paths, &kernel, &built.root, wanted == AccelArg::Kvm)?;
-            if kvm == Kvm::Works {
-                built.kernel = kernel;
+    let kvm = look(Path::new("/dev/kvm"), &processor);
+    let (kvm, first) = if kvm == Kvm::Absent {
+        (kvm, false)
+    } else {
+        // One at a time builds the kernel, probes, and keeps the result.
+        let _lock = BuildLock::take(paths, ui)?;
+        match kvm {
+            Kvm::Untried => match kernel_for(paths, ui, &processor, built) {
+                Ok(kernel) => {
+                    let (kvm, first) = tried(paths, &kernel, &built.root, wanted == AccelArg::Kvm)?;
+                    if kvm == Kvm::Works {
+                        built.kernel = kernel;
+                    }
+                    (kvm, first)
+                }
+                Err(error) => (Kvm::Broken(format!("{error:#}")), true),
+            },
+            Kvm::Broken(why) => {
+                let first = keep(paths, of(&why), Some(&why));
+                (Kvm::Broken(why), first)
             }
-            (kvm, first)
+            known => (known, false),
         }
-        Kvm::Broken(why) => {
-            let first = keep(paths, of(&built.kernel), Some(&why))?;
-            (Kvm::Broken(why), first)
-        }
-        known => (known, false),
     };
     match (kvm, wanted) {
         (Kvm::Works, _) => return Ok(Accel::Kvm),
@@ -100,13 +116,29 @@ pub fn choose(paths: &Paths, ui: &Ui, wanted: AccelArg, built: &mut Built) -> Re
     Ok(Accel::Tcg)
 }
 
+/// What an option says, or else the variable. Without a value, the variable says nothing.
+///
+/// # Errors
+/// The variable has an unknown value.
+pub fn wanted(option: Option<AccelArg>) -> Result<AccelArg> {
+    match (option, env::var_os(ACCEL).filter(|value| !value.is_empty())) {
+        (Some(option), _) => Ok(option),
+        (None, None) => Ok(AccelArg::Auto),
+        (None, Some(value)) => {
+            let known = value.to_str().and_then(|value| AccelArg::from_str(value, false).ok());
+            let value = value.display();
+            known.with_context(|| format!("{ACCEL}={value}: auto, tcg, kvm, counting or counting-paced is needed"))
+        }
+    }
+}
+
 /// A line about KVM for `doctor`.
 pub fn state(paths: &Paths) -> String {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     match look(Path::new("/dev/kvm"), &processor) {
         Kvm::Absent => "not there, and not needed: machines run without it (TCG)".into(),
         Kvm::Broken(why) => format!("there, but {why}; not needed: machines run without it (TCG)"),
-        Kvm::Untried | Kvm::Works => match kept(paths) {
+        Kvm::Untried | Kvm::Works => match kept(paths).pop() {
             Some(Kept { broken: Some(why), .. }) => {
                 format!("there, but did not work when it was tried: {why}; not needed")
             }
@@ -117,9 +149,9 @@ pub fn state(paths: &Paths) -> String {
 }
 
 /// The kernel for KVM. The debug kernel, and one of the user's own, are the same as without it.
-fn kernel_for(paths: &Paths, processor: &str, built: &Built) -> Result<PathBuf> {
+fn kernel_for(paths: &Paths, ui: &Ui, processor: &str, built: &Built) -> Result<PathBuf> {
     match variant(processor) {
-        Some(variant) if built.kernel.ends_with("release/kernel.elf") => Ok(kernel::build(paths, variant)?.image),
+        Some(variant) if built.kernel.ends_with("release/kernel.elf") => Ok(built_kernel(paths, ui, variant)?.image),
         _ => Ok(built.kernel.clone()),
     }
 }
@@ -147,45 +179,56 @@ fn has_flag(processor: &str, name: &str) -> bool {
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == name))
 }
 
-/// Whether a machine starts, from the last probe or by a new one; and whether the user has not heard of that yet. With
+/// Whether a machine starts, from an earlier probe or by a new one; and whether the user has not heard of that yet. With
 /// `again`, an earlier failure does not count.
 fn tried(paths: &Paths, kernel: &Path, root: &Path, again: bool) -> Result<(Kvm, bool)> {
-    let of = of(kernel);
-    let known = kept(paths).filter(|kept| kept.of == of && !(again && kept.broken.is_some()));
+    let of = of(&fs::read(kernel).ok());
+    let known = kept(paths).into_iter().find(|kept| kept.of == of && !(again && kept.broken.is_some()));
     let (broken, first) = match known {
         Some(kept) => (kept.broken, false),
         None => {
             let folder = runtime_folder()?;
             let broken = probe(command(folder.path(), kernel, root)?, PATIENCE).err();
-            let first = keep(paths, of, broken.as_deref())?;
+            let first = keep(paths, of, broken.as_deref());
             (broken, first)
         }
     };
     Ok((broken.map_or(Kvm::Works, Kvm::Broken), first))
 }
 
-/// The file with the result of the last probe.
+/// The file with the results.
 fn file(paths: &Paths) -> PathBuf {
     paths.out.join("kvm.json")
 }
 
-fn kept(paths: &Paths) -> Option<Kept> {
-    serde_json::from_slice(&fs::read(file(paths)).ok()?).ok()
+/// The results that are kept, the latest one last.
+fn kept(paths: &Paths) -> Vec<Kept> {
+    fs::read(file(paths)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Keeps a result; returns whether it is a new one.
-fn keep(paths: &Paths, of: u64, broken: Option<&str>) -> Result<bool> {
-    let kept = Kept { of, broken: broken.map(Into::into) };
-    write_if_changed(&file(paths), &serde_json::to_vec(&kept).context("cannot keep whether KVM works")?)
+/// Keeps a result, for a few kernels; returns whether the user has not heard of it yet. If it cannot be kept, the user hears
+/// of it each time.
+fn keep(paths: &Paths, of: u64, broken: Option<&str>) -> bool {
+    let result = Kept { of, broken: broken.map(Into::into) };
+    let mut all = kept(paths);
+    if all.contains(&result) {
+        return false;
+    }
+    all.retain(|kept| kept.of != of);
+    let more = (all.len() + 1).saturating_sub(MOST_KEPT);
+    all.drain(..more);
+    all.push(result);
+    let _ = serde_json::to_vec(&all).map(|text| write_if_changed(&file(paths), &text));
+    true
 }
 
-/// Hash of what a probe depends on: this boot of the host, QEMU, the machine's kernel.
-fn of(kernel: &Path) -> u64 {
+/// Hash of what a result depends on: this boot of the host, QEMU, and for a probe the machine's kernel.
+fn of(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
     let qemu = qemu::find().and_then(|qemu| fs::metadata(qemu).ok());
     qemu.and_then(|qemu| Some((qemu.len(), qemu.modified().ok()?))).hash(&mut hasher);
-    fs::read(kernel).ok().hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -328,12 +371,22 @@ mod tests {
     fn a_result_is_kept_and_told_once() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths { out: folder.path().into(), ..Paths::find().unwrap() };
-        assert_eq!(kept(&paths), None);
-        assert!(keep(&paths, 7, Some("why")).unwrap());
-        assert!(!keep(&paths, 7, Some("why")).unwrap());
-        assert_eq!(kept(&paths), Some(Kept { of: 7, broken: Some("why".into()) }));
-        assert!(keep(&paths, 7, None).unwrap());
+        assert_eq!(kept(&paths), []);
+        assert!(keep(&paths, 7, Some("why")));
+        assert!(!keep(&paths, 7, Some("why")));
+        assert_eq!(kept(&paths), [Kept { of: 7, broken: Some("why".into()) }]);
+        // Those of several kernels stay, up to a number; a new one for the same kernel takes the place of the old one.
+        for of in 1..=20 {
+            assert!(keep(&paths, of, None));
+        }
+        assert_eq!(kept(&paths).len(), MOST_KEPT);
+        assert!(!keep(&paths, 19, None) && !keep(&paths, 20, None) && keep(&paths, 20, Some("why")));
+        assert_eq!(kept(&paths).iter().filter(|kept| kept.of == 20).count(), 1);
         fs::write(file(&paths), "no JSON").unwrap();
-        assert_eq!(kept(&paths), None);
+        assert_eq!(kept(&paths), []);
+        // What cannot be kept is told again.
+        fs::remove_file(file(&paths)).unwrap();
+        fs::create_dir(file(&paths)).unwrap();
+        assert!(keep(&paths, 7, None) && keep(&paths, 7, None));
     }
 }

@@ -42,8 +42,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub trace_file: Option<PathBuf>,
     /// How the guest's instructions are executed.
-    #[arg(long, value_enum, env = ACCEL, default_value_t = AccelArg::Auto)]
-    pub accel: AccelArg,
+    /// [default: $HAFNON_ACCEL, or auto]
+    #[arg(long, value_enum)]
+    pub accel: Option<AccelArg>,
     /// Give the machine a disk: a file of whole blocks of 512 bytes, which programs inside reach as the service `disk`.
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
@@ -104,7 +105,7 @@ impl RunArgs {
             trace: None,
             trace_output: None,
             trace_file: None,
-            accel: AccelArg::Auto,
+            accel: None,
             disk: None,
             net: None,
             net_rule: None,
@@ -148,8 +149,9 @@ pub struct LinuxArgs {
     #[arg(long, value_name = "ARGS")]
     pub append: Option<String>,
     /// How the guest's instructions are executed.
-    #[arg(long, value_enum, env = ACCEL, default_value_t = AccelArg::Auto)]
-    pub accel: AccelArg,
+    /// [default: $HAFNON_ACCEL, or auto]
+    #[arg(long, value_enum)]
+    pub accel: Option<AccelArg>,
     /// End the machine after this many seconds; the exit code is then 124.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub timeout: Option<f64>,
@@ -245,7 +247,7 @@ pub enum AccelArg {
 }
 
 /// How the guest's instructions are executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     /// QEMU translates them (TCG): works everywhere.
     Tcg,

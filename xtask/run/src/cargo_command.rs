@@ -15,10 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use clap::ValueEnum as _;
-
 use crate::accel;
-use crate::args::{ACCEL, Accel, AccelArg, CargoArgs, RunArgs};
+use crate::args::{Accel, CargoArgs, RunArgs};
 use crate::batch::{self, Keeper};
 use crate::compiler;
 use crate::symbols::Files;
@@ -45,10 +43,16 @@ const MACHINE: u64 = 1 << 30;
 pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
     let ui = Ui::new(false);
     setup::for_booting(&ui)?;
-    let mut built = xtask_build::build(paths, &ui, BuildOptions::default())?;
-    let accel = accel::choose(paths, &ui, wanted_accel()?, &mut built)?;
+    let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
+    // A wrong variable is an error before cargo starts; whether KVM works is looked at when a machine is needed.
+    accel::wanted(None)?;
     let mut command = command(paths, args)?;
-    let keeper = if is_run(args) { None } else { Some(keeper(&built, args, accel)?) };
+    let keeper = if is_run(args) {
+        None
+    } else {
+        let paths = paths.clone();
+        Some(keeper(&built, args, move |built| accel::choose(&paths, &ui, None, built))?)
+    };
     if let Some(keeper) = &keeper {
         command.env(batch::SOCKET, keeper.socket());
     }
@@ -78,15 +82,12 @@ pub fn cargo(paths: &Paths, args: &CargoArgs) -> Result<u8> {
 ///
 /// # Errors
 /// As [`Keeper::start`].
-pub fn keeper(built: &Built, args: &CargoArgs, accel: Accel) -> Result<Keeper> {
-    Keeper::start(built, args.mem.unwrap_or(MACHINE), accel)
-}
-
-/// What [`ACCEL`] says: cargo's arguments are the caller's.
-fn wanted_accel() -> Result<AccelArg> {
-    let Some(wanted) = env::var_os(ACCEL) else { return Ok(AccelArg::Auto) };
-    let known = wanted.to_str().and_then(|wanted| AccelArg::from_str(wanted, false).ok());
-    known.with_context(|| format!("{ACCEL}={}: auto, tcg, kvm, counting or counting-paced is needed", wanted.display()))
+pub fn keeper(
+    built: &Built,
+    args: &CargoArgs,
+    choose: impl Fn(&mut Built) -> Result<Accel> + Send + 'static,
+) -> Result<Keeper> {
+    Keeper::start(built, args.mem.unwrap_or(MACHINE), choose)
 }
 
 /// Whether this is `cargo run`: one program, which gets its own machine with all features of `run`.
@@ -181,7 +182,7 @@ pub fn runner(paths: &Paths, program: OsString, args: Vec<String>) -> Result<u8>
     }
     let program = program.into_os_string().into_string().ok().context("the program's path is not UTF-8")?;
     let program = std::iter::once(program).chain(args).collect();
-    let args = RunArgs { program, timeout, raw_backtraces, accel: wanted_accel()?, ..RunArgs::with_memory(memory) };
+    let args = RunArgs { program, timeout, raw_backtraces, ..RunArgs::with_memory(memory) };
     crate::boot(&Ui::new(false), paths, built, &args)
 }
 

@@ -165,8 +165,11 @@ pub fn boot(ui: &Ui, paths: &Paths, mut built: Built, args: &RunArgs) -> Result<
     let images = devices.beside.iter().map(|(_, image)| image.len() as u64).sum::<u64>();
     check_memory(bytes.len() as u64 + images, args.mem)?;
     // A debugger's breakpoints were tried without KVM only.
-    let wanted = if args.gdb.is_some() && args.accel == AccelArg::Auto { AccelArg::Tcg } else { args.accel };
-    let accel = accel::choose(paths, ui, wanted, &mut built)?;
+    let wanted = match accel::wanted(args.accel)? {
+        AccelArg::Auto if args.gdb.is_some() => AccelArg::Tcg,
+        wanted => wanted,
+    };
+    let accel = accel::choose(paths, ui, Some(wanted), &mut built)?;
     let machine = Machine {
         kernel: &built.kernel,
         root: &root,

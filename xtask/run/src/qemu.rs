@@ -89,9 +89,6 @@ impl Machine<'_> {
         if find().is_none() {
             bail!("{QEMU} is not installed; `./hafnon doctor` says what is missing and how to get it");
         }
-        if self.accel == Accel::Kvm && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
-            bail!("--accel kvm: /dev/kvm cannot be opened; leave the option out to run without it");
-        }
         let folder = runtime_folder()?;
         let images = self.devices.beside.iter().map(|(_, image)| image.as_slice());
         for (image, number) in [self.image].into_iter().chain(images).zip(0..) {

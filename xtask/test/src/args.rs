@@ -44,8 +44,7 @@ pub struct TestArgs {
     /// For `disk.cuts`: how many operations are replayed with a power cut at each of their writes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cuts: Option<u64>,
-    /// For `disk.`: run for hours to be sure: 3000 operations, and the machine killed 100 times. For `rump.hypercalls`:
-    /// 200 times as many rounds.
+    /// Run for hours to be sure, and also the tests that take too long otherwise (docs/testing.md lists them).
     #[arg(long)]
     pub all: bool,
     /// For `vproc.random`, `kernel.random` and `disk.`: the seed of all random numbers.

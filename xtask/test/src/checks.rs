@@ -92,7 +92,7 @@ fn kernel_for_kvm(context: &Context<'_>) -> Result<()> {
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    vec![
+    let mut tests = vec![
         check("check.rustfmt", rustfmt),
         check("check.lock-file", lock_file),
         check("check.pages", |context| {
@@ -110,7 +110,6 @@ pub fn tests() -> Vec<Test> {
             if faults.is_empty() { Ok(()) } else { bail!("{}", faults.join("\n")) }
         }),
         check("check.kernel-entry", kernel_entry::check),
-        check("check.kernel-for-kvm", kernel_for_kvm),
         check("check.architecture", architecture::check),
         check("check.nouns", nouns::check),
         check("check.clippy-host", |context| {
@@ -147,7 +146,12 @@ pub fn tests() -> Vec<Test> {
             command.arg(context.paths.cargo_target()).args(["--", "check-vdso"]);
             run(command.arg(context.paths.sysroot_lib().join("libzircon.so")))
         }),
-    ]
+    ];
+    // On a user's own kernel, which has no variants, there is none for KVM.
+    if kernel::prefix().is_none() {
+        tests.push(check("check.kernel-for-kvm", kernel_for_kvm));
+    }
+    tests
 }
 
 /// A check needs the compiler's tools and targets, which a new machine does not have before something is built.

@@ -43,7 +43,7 @@ fn cargo_test(context: &Context<'_>, cases: &mut Cases, folder: &Path) -> Result
     let mut args: Vec<OsString> = ["test", "--no-fail-fast", "--target-dir"].map(Into::into).into();
     args.push(context.paths.out.join("packages/target").into());
     let args = CargoArgs { mem: None, timeout: Some(600.0), raw_backtraces: false, args };
-    let keeper = cargo_command::keeper(built, &args, Accel::Tcg)?;
+    let keeper = cargo_command::keeper(built, &args, |_| Ok(Accel::Tcg))?;
     let mut command = cargo_command::command(context.paths, &args)?;
     command.env(batch::SOCKET, keeper.socket());
     read(cases, command.current_dir(folder))?;

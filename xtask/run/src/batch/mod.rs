@@ -100,18 +100,23 @@ struct Service {
 }
 
 impl Keeper {
-    /// Starts to listen. The first program boots the machine.
+    /// Starts to listen. The first program boots the machine; `choose` says then how it executes instructions, and may
+    /// change its kernel.
     ///
     /// # Errors
     /// There is no room for its socket.
-    pub fn start(built: &Built, memory: u64, accel: Accel) -> Result<Keeper> {
+    pub fn start(
+        built: &Built,
+        memory: u64,
+        choose: impl Fn(&mut Built) -> Result<Accel> + Send + 'static,
+    ) -> Result<Keeper> {
         let folder = qemu::runtime_folder()?;
         let listener = UnixListener::bind(folder.path().join("batch")).context("cannot make a socket")?;
         let (wanted, who) = channel();
         let of_machines = built.clone();
         // QEMU ends with the thread that started it, so one thread starts all machines and lives as long as they do. A
         // thread that waits for it sees its end by a closed channel or socket.
-        let thread = Watcher::none().start("keeper", move || keep(&of_machines, (memory, accel), &who))?;
+        let thread = Watcher::none().start("keeper", move || keep(of_machines, memory, choose, &who))?;
         let tally = Arc::<Tally>::default();
         let service = Arc::new(Service {
             built: built.clone(),
@@ -164,12 +169,12 @@ impl Drop for Keeper {
 }
 
 /// Gives each request the live machine, or boots one.
-fn keep(built: &Built, (memory, accel): (u64, Accel), who: &Receiver<Wanted>) {
+fn keep(mut built: Built, memory: u64, choose: impl Fn(&mut Built) -> Result<Accel>, who: &Receiver<Wanted>) {
     let mut machine: Option<Arc<BatchMachine>> = None;
     while let Ok(wanted) = who.recv() {
         if machine.as_ref().is_none_or(|machine| !machine.is_alive()) {
             drop(machine.take());
-            match BatchMachine::start(built, memory, accel) {
+            match choose(&mut built).and_then(|accel| BatchMachine::start(&built, memory, accel)) {
                 Ok(new) => machine = Some(Arc::new(new)),
                 Err(error) => {
                     let _ = wanted.send(Err(format!("{error:#}")));

@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
             let ui = Ui::new(false);
             setup::for_booting(&ui)?;
             let built = xtask_build::build(paths, &ui, BuildOptions::default())?;
-            keeper = Some(Keeper::start(&built, MACHINE, Accel::Tcg)?);
+            keeper = Some(Keeper::start(&built, MACHINE, |_| Ok(Accel::Tcg))?);
         }
         Ok(Session { paths, keeper, commit: record::commit(paths) })
     }
