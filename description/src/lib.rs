@@ -16,6 +16,8 @@ mod component;
 pub mod network;
 #[cfg(feature = "std")]
 pub mod services;
+#[cfg(feature = "std")]
+pub mod switch;
 
 pub use component::{COMPONENTS, Component, OFFERS};
 use serde::{Deserialize, Serialize};

@@ -45,6 +45,8 @@ pub mod sys;
 mod system;
 mod task;
 mod time;
+#[cfg(feature = "std")]
+mod tolerant;
 mod transfer;
 mod vproc;
 
@@ -77,6 +79,8 @@ pub use system::{
 };
 pub use task::{Job, Process, Profile, Suspend, Thread, process_exit, thread_exit, thread_legacy_yield};
 pub use time::{Duration, MonotonicInstant, nanosleep, ticks_get, ticks_per_second};
+#[cfg(feature = "std")]
+pub use tolerant::{CopyFault, Region};
 pub use transfer::{Fifo, Socket};
 pub use vproc::{Events, Exit, Handler, Vectors, VirtualProcessor, Vproc, map_runs};
 

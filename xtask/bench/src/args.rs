@@ -67,6 +67,12 @@ pub enum Bench {
     },
     /// What the network costs, in instructions, over the loop and over the card.
     Network(NetworkArgs),
+    /// What a frame from guest to guest costs in the switch, in instructions, in each of its modes.
+    Switch {
+        /// Also write the figures to this file as JSON.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// How long builds take, by the wall clock: everything from scratch, and after a change of one line.
     Build {
         /// Also write the figures to this file as JSON.

@@ -25,6 +25,8 @@ pub struct Devices {
     pub read_only: bool,
     /// A network card.
     pub network: Option<Network>,
+    /// The switch between guests, a service.
+    pub switch: bool,
     /// The additional instances, and the BOOTFS image of each.
     pub beside: Vec<(OtherInstance, Vec<u8>)>,
     /// The native components.

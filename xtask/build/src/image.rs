@@ -46,6 +46,7 @@ impl Image {
             DeviceNeed::Network => devices.network.is_some(),
             DeviceNeed::VirtioNetPci => devices.has_card(Model::VirtioNetPci),
             DeviceNeed::E1000e => devices.has_card(Model::E1000e),
+            DeviceNeed::Switch => devices.switch,
             DeviceNeed::Tests => tests,
         };
         let there =

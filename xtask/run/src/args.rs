@@ -61,6 +61,9 @@ pub struct RunArgs {
     /// Write all frames of the network card to this file, in the format of tcpdump.
     #[arg(long, value_name = "FILE", requires = "net")]
     pub pcap: Option<PathBuf>,
+    /// Start the switch between guests when a guest wants it: the ports are in system.toml (docs/switch.md).
+    #[arg(long)]
+    pub switch: bool,
     /// Include the files of this folder: they are in /boot/files, read-only. Links to files become files, links to
     /// folders are left out.
     #[arg(long, value_name = "FOLDER")]
@@ -110,6 +113,7 @@ impl RunArgs {
             net: None,
             net_rule: None,
             pcap: None,
+            switch: false,
             files: None,
             linux: false,
             system: None,

@@ -114,7 +114,8 @@ pub fn has_terminal() -> bool {
 pub fn boot(ui: &Ui, paths: &Paths, mut built: Built, args: &RunArgs) -> Result<u8> {
     let shell = has_terminal() && args.program.is_empty();
     let (raw, read_only) = (args.raw_disk, args.read_only_disk);
-    let mut devices = Devices { terminal: shell, disk: args.disk.clone(), raw, read_only, ..Devices::default() };
+    let mut devices =
+        Devices { terminal: shell, disk: args.disk.clone(), raw, read_only, switch: args.switch, ..Devices::default() };
     if let Some(disk) = &devices.disk {
         check_disk("--disk", disk, read_only)?;
     }

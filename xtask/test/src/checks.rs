@@ -52,7 +52,7 @@ const UNSAFE_ALLOWED_TOO: [&str; 14] = [
 const BARE: [&str; 8] =
     ["root", "sel4", "kernel-attack", "server", "server-boot", "component", "component-boot", "state-victim"];
 const LIBRARIES: [&str; 7] = ["vdso", "userboot", "zlibc", "sync-archive", "fdio", "crt", "rumpuser"];
-const PROGRAMS: [&str; 21] = [
+const PROGRAMS: [&str; 25] = [
     "zx",
     "sync",
     "driver",
@@ -67,6 +67,10 @@ const PROGRAMS: [&str; 21] = [
     "network-tests",
     "network-tools",
     "netdevice",
+    "net-switch",
+    "vhost-user",
+    "virtqueue",
+    "switch-tests",
     "service",
     "tools",
     "conformance",

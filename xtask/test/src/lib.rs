@@ -44,6 +44,7 @@ mod rump;
 mod rump_tool;
 mod rust_tests;
 mod shell;
+mod switch;
 mod units;
 mod volume;
 mod vproc;
@@ -59,6 +60,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 
 use crate::args::TestArgs;
+use xtask_build::cargo::{self, Build};
 use xtask_build::{BuildOptions, Built, setup};
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
@@ -176,6 +178,19 @@ impl Context<'_> {
     pub fn example(&self, name: &str) -> Result<PathBuf> {
         self.built()?;
         xtask_run::example(self.paths, &self.ui, name)
+    }
+
+    /// A program of the workspace that no image has, built for the system with its libraries.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn program(&self, package: &str, name: &str) -> Result<PathBuf> {
+        self.built()?;
+        let args = format!("--release --locked --target {} -p {package}", cargo::PROGRAM_TARGET);
+        let made = Build::new("building the program of a test", &args)
+            .env("CARGO_ENCODED_RUSTFLAGS", xtask_build::program_flags(self.paths))
+            .run(self.paths, &self.ui)?;
+        Ok(cargo::program(&made, name)?.to_path_buf())
     }
 }
 
@@ -334,6 +349,7 @@ pub fn test(paths: &Paths, args: &TestArgs) -> Result<bool> {
         rump_tool::tests(),
         drivers::tests(),
         network::tests(args),
+        switch::tests(args),
         instances::tests(),
         native::tests(),
         files::tests(),

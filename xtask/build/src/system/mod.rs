@@ -3,6 +3,7 @@
 pub mod components;
 pub mod instances;
 pub mod rules;
+mod switch;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use components::ComponentText;
 use instances::{InstanceText, Instances};
 use rules::RuleText;
+use switch::PortText;
 use xtask_common::paths::Paths;
 use xtask_common::size::parse_size;
 
@@ -77,6 +79,8 @@ pub enum DeviceNeed {
     /// A network card of this model.
     #[serde(rename = "e1000e")]
     E1000e,
+    /// No device, but the switch was asked for.
+    Switch,
     /// No device, but the image must contain the test programs.
     Tests,
 }
@@ -130,6 +134,8 @@ struct ServiceText {
     uses: Vec<String>,
     #[serde(default)]
     rules: BTreeMap<String, RuleText>,
+    #[serde(default)]
+    ports: BTreeMap<String, PortText>,
 }
 
 /// A service with parts of the machine.
@@ -243,17 +249,18 @@ impl ServiceText {
         {
             bail!("mount `{path}`: a path of one part, such as /tmp, and neither /boot nor /svc");
         }
+        let (ports, of_ports) = switch::ports(&self.ports).context("ports")?;
         Ok(Service {
             name: service_name(&self.name)?,
             program: self.program.clone(),
-            arguments: self.arguments.clone(),
+            arguments: [self.arguments.as_slice(), &ports].concat(),
             public: self.public,
             programs: self.programs.clone(),
             mount: self.mount.clone(),
             memory: limit(self.memory.as_deref())?,
             resources: Vec::new(),
             uses: self.uses.clone(),
-            rules: rules::check(&self.name, &self.rules)?,
+            rules: [rules::check(&self.name, &self.rules)?, of_ports].concat(),
         })
     }
 }

@@ -7,6 +7,8 @@ mod counter;
 mod fx_registers;
 mod ioports;
 mod restricted;
+#[cfg(feature = "std")]
+pub mod tolerant;
 #[cfg(all(feature = "probe", feature = "std"))]
 pub mod upcalls;
 

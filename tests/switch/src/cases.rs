@@ -1,0 +1,380 @@
+//! What a switch must do for guests that keep the rules, and what it must refuse.
+
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
+
+use vhost_user::{NO_HANDLE, PROTOCOL_FEATURES, REPLY_ACK, Region as Described, Request, VERSION_1, VringState};
+use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Rights, Signals, Status, Vmo};
+
+use crate::frames::{Random, TELLING, make, read};
+use crate::guest::{BASE, Front, Guest, MEMORY, TX_BUFFERS, counted};
+
+/// The service.
+pub const SWITCH: &str = "switch";
+const BROADCAST: [u8; 6] = [0xff; 6];
+
+/// Random parts of a frame.
+pub fn parts(random: &mut Random, len: usize) -> Vec<usize> {
+    let count = random.below(8);
+    (0..count).map(|_| random.below(len as u64 / 2 + 2) as usize + 1).collect()
+}
+
+/// A random length: often a usual one, sometimes any.
+pub fn length(random: &mut Random) -> usize {
+    match random.below(8) {
+        0 => 14 + random.below(65_550 - 13) as usize,
+        1 => 14 + random.below(30) as usize,
+        2..=4 => 1514,
+        _ => 14 + random.below(1501) as usize,
+    }
+}
+
+/// Frames of many lengths in both directions, in order and unchanged; and a broadcast.
+pub fn function() {
+    let (mut a, mut b) = (Guest::new(SWITCH, "a"), Guest::new(SWITCH, "b"));
+    let mut random = Random(7);
+    let lens = [14, 15, 60, 127, 128, 129, 140, 1513, 1514, 1518, 4096, 9014, 65_549, 65_550];
+    for sequence in 0..1000 {
+        let len = lens.get(sequence as usize).copied().unwrap_or_else(|| length(&mut random));
+        let (from, to) = if sequence % 2 == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+        let frame = make(to.mac, from.mac, 1, sequence, len);
+        let lens = parts(&mut random, len);
+        assert!(from.send(&frame, &lens, random.below(2) == 0), "no room");
+        from.publish_tx();
+        let got = to.wait();
+        assert!(got == frame, "frame {sequence} of {len} bytes came as {} bytes", got.len());
+        assert_eq!(read(&got), (len >= TELLING).then_some((1, sequence)));
+        from.reap();
+    }
+    // A burst, longer than a turn of the switch.
+    for sequence in 0..200 {
+        assert!(a.send(&make(b.mac, a.mac, 1, sequence, 1514), &[], false), "no room");
+    }
+    a.publish_tx();
+    for sequence in 0..200 {
+        assert_eq!(read(&b.wait()), Some((1, sequence)));
+    }
+    let mut c = Guest::new(SWITCH, "c");
+    let frame = make(BROADCAST, a.mac, 1, 5000, 60);
+    a.send(&frame, &[], false);
+    a.publish_tx();
+    assert!(b.wait() == frame && c.wait() == frame, "a broadcast");
+    assert!(a.receive().is_none(), "a broadcast came back");
+    println!("1201 frames came as they were sent");
+}
+
+/// Waits until a port's number has this value.
+fn until(port: &str, what: &str, value: u64) {
+    while counted(SWITCH, port, what) != value {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Source addresses and rules: what is not allowed is dropped and counted, and goes nowhere.
+pub fn rules() {
+    let [mut a, mut b, mut c, mut d] = ["a", "b", "c", "d"].map(|port| Guest::new(SWITCH, port));
+    let macs = [a.mac, b.mac, c.mac, d.mac];
+    assert!((1..4).all(|at| !macs[..at].contains(&macs[at])), "two ports have one address");
+    let mut sent = [0; 4];
+    let mut one = |guest: &mut Guest, port: usize, (to, from): ([u8; 6], [u8; 6]), reason: &str| {
+        let name = ["a", "b", "c", "d"][port];
+        let before = counted(SWITCH, name, reason);
+        assert!(guest.send(&make(to, from, 9, 9, 60), &[], false), "no room");
+        guest.publish_tx();
+        sent[port] += 1;
+        until(name, "sent", sent[port]);
+        assert_eq!(counted(SWITCH, name, reason), before + 1, "{name} {to:?} {from:?} {reason}");
+        guest.reap();
+    };
+    // The source must be the port's.
+    one(&mut a, 0, (macs[1], macs[1]), "source");
+    one(&mut a, 0, (macs[1], macs[2]), "source");
+    one(&mut a, 0, (BROADCAST, [0; 6]), "source");
+    one(&mut a, 0, (macs[1], BROADCAST), "source");
+    // Nobody has that address; and no frame goes back.
+    one(&mut a, 0, ([2, 9, 9, 9, 9, 9], macs[0]), "unknown");
+    one(&mut a, 0, (macs[0], macs[0]), "unknown");
+    // d and a may send to each other, and d to nobody else, nor anybody else to d.
+    one(&mut d, 3, (macs[1], macs[3]), "rule");
+    one(&mut d, 3, (macs[2], macs[3]), "rule");
+    one(&mut b, 1, (macs[3], macs[1]), "rule");
+    one(&mut d, 3, (macs[0], macs[3]), "delivered");
+    assert_eq!(read(&a.wait()), Some((9, 9)));
+    one(&mut a, 0, (macs[3], macs[0]), "delivered");
+    assert_eq!(read(&d.wait()), Some((9, 9)));
+    // A broadcast goes where the sender may send.
+    assert!(d.send(&make(BROADCAST, macs[3], 9, 10, 60), &[], false), "no room");
+    d.publish_tx();
+    assert_eq!(read(&a.wait()), Some((9, 10)));
+    for guest in [&mut a, &mut b, &mut c, &mut d] {
+        assert!(guest.receive().is_none(), "a frame went where it may not");
+    }
+    // A port has one guest.
+    let second = Front::new(SWITCH, "a");
+    assert_eq!(second.ask(&Request::GetFeatures, Vec::new()), Err(Status::PEER_CLOSED));
+    let other = Front::new(SWITCH, "not-mine");
+    assert_eq!(other.ask(&Request::GetFeatures, Vec::new()), Err(Status::PEER_CLOSED));
+    let other = Front::new(SWITCH, "nothing");
+    assert_eq!(other.ask(&Request::GetFeatures, Vec::new()), Err(Status::PEER_CLOSED));
+    println!("11 frames, one destination each or none");
+}
+
+/// The channel closes, perhaps after an answer.
+fn closes(front: &Front) {
+    let signals = front.channel.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant::INFINITE);
+    assert!(signals.is_ok_and(|signals| signals.contains(Signals::CHANNEL_PEER_CLOSED)));
+}
+
+/// A connection that has negotiated.
+fn negotiated(port: &str) -> Front {
+    let front = Front::new(SWITCH, port);
+    front.tell(&Request::SetProtocolFeatures(REPLY_ACK), Vec::new()).expect("a connection");
+    front.must(&Request::SetFeatures(VERSION_1 | PROTOCOL_FEATURES), Vec::new());
+    front
+}
+
+/// Sends a request with these handles, and expects that the connection ends.
+fn refused(what: &str, request: &Request, handles: Vec<Handle>) {
+    let front = negotiated("b");
+    let answer = front.ask(request, handles);
+    let told = answer == Ok(vec![1, 0, 0, 0, 0, 0, 0, 0]) || answer == Err(Status::PEER_CLOSED);
+    assert!(told, "{what}: {answer:?}");
+    closes(&front);
+}
+
+/// Objects of other types, VMOs that are no ordinary ones, and too few rights.
+pub fn refusals() {
+    let region = |size: u64| Described { guest_address: BASE, size, user_address: BASE, offset: 0 };
+    let table = Request::SetMemTable(vec![region(0x1_0000)]);
+    let vmo = |size: u64, options: u32| Vmo::create(size, options).expect("memory");
+    let event = || Event::create().expect("an event").into_handle();
+    let whole = || vmo(0x1_0000, 0);
+    refused("an event as memory", &table, vec![event()]);
+    refused("a resizable VMO", &table, vec![vmo(0x1_0000, abi::ZX_VMO_RESIZABLE).into()]);
+    refused("a discardable VMO", &table, vec![vmo(0x1_0000, abi::ZX_VMO_DISCARDABLE).into()]);
+    refused("a VMO that is too small", &table, vec![vmo(0xf000, 0).into()]);
+    for options in [abi::ZX_VMO_CHILD_SNAPSHOT, abi::ZX_VMO_CHILD_SLICE, abi::ZX_VMO_CHILD_REFERENCE] {
+        let parent = whole();
+        let size = if options == abi::ZX_VMO_CHILD_REFERENCE { 0 } else { 0x1_0000 };
+        let child = parent.create_child(options, 0, size).expect("a child");
+        refused("a child", &table, vec![child.into()]);
+    }
+    for missing in [Rights::READ, Rights::WRITE, Rights::MAP, Rights::INSPECT] {
+        let all = Rights::from_bits_retain(abi::ZX_DEFAULT_VMO_RIGHTS.bits());
+        let less = whole().replace(all - missing).expect("fewer rights");
+        refused("a VMO with too few rights", &table, vec![less.into()]);
+    }
+    refused("no handle", &table, Vec::new());
+    refused("two handles", &table, vec![whole().into(), whole().into()]);
+    refused(
+        "more memory than a port may have",
+        &Request::SetMemTable(vec![region(8 << 30)]),
+        vec![vmo(8 << 30, 0).into()],
+    );
+    let far = Described { guest_address: 1 << 60, ..region(0x1000) };
+    refused(
+        "regions far apart",
+        &Request::SetMemTable(vec![region(0x1000), far]),
+        vec![whole().into(), whole().into()],
+    );
+    let kick = Request::SetVringKick(1);
+    refused("a VMO as a kick", &kick, vec![whole().into()]);
+    refused("a port as a kick", &kick, vec![zx::Port::create().expect("a port").into()]);
+    for missing in [Rights::WAIT, Rights::SIGNAL] {
+        let all = Rights::from_bits_retain(abi::ZX_DEFAULT_EVENT_RIGHTS.bits());
+        let less = Event::from(event()).replace(all - missing).expect("fewer rights");
+        refused("a kick with too few rights", &kick, vec![less.into()]);
+    }
+    refused(
+        "a call that cannot be signalled",
+        &Request::SetVringCall(0, true),
+        vec![Event::from(event()).replace(Rights::WAIT | Rights::TRANSFER).expect("fewer rights").into()],
+    );
+    refused("an unknown queue", &Request::SetVringNum(VringState { index: 2, number: 16 }), Vec::new());
+    // A message that is none.
+    let front = negotiated("b");
+    front.channel.write(&[1, 2, 3], []).expect("a message");
+    closes(&front);
+    let front = negotiated("b");
+    let mut bytes = Request::SetVringKick(1).to_bytes(false);
+    bytes[12..20].copy_from_slice(&(1 | NO_HANDLE).to_le_bytes());
+    front.channel.write(&bytes, []).expect("a message");
+    closes(&front);
+    // After all that, the port is free, and works.
+    let (mut a, mut b) = (Guest::new(SWITCH, "a"), Guest::new(SWITCH, "b"));
+    let frame = make(a.mac, b.mac, 2, 3, 300);
+    b.send(&frame, &[], false);
+    b.publish_tx();
+    assert!(a.wait() == frame, "a frame");
+    println!("{} refusals", counted(SWITCH, "b", "faults"));
+}
+
+/// A guest takes its memory away in different ways while the switch uses it: the switch stays, and so do the others.
+pub fn memory() {
+    let mut a = Guest::new(SWITCH, "a");
+    // Its own memory's pages are given back: the rings are zero then, and its index leaps.
+    let mut b = Guest::new(SWITCH, "b");
+    for sequence in 0..20 {
+        assert!(b.send(&make(a.mac, b.mac, 3, sequence, 1514), &[], false), "no room");
+    }
+    b.publish_tx();
+    assert_eq!(read(&a.wait()), Some((3, 0)));
+    b.vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, MEMORY as u64).expect("decommitted");
+    b.kick(1);
+    drop(b);
+    // Memory with a hole: a second region far behind the first, and a frame in what is between them.
+    let mut c = Guest::new(SWITCH, "c");
+    c.front.must(&Request::SetVringEnable(0, false), Vec::new());
+    c.front.must(&Request::SetVringEnable(1, false), Vec::new());
+    let first = Described { guest_address: BASE, size: MEMORY as u64, user_address: BASE, offset: 0 };
+    let second = Described { guest_address: BASE + (64 << 20), size: 4096, user_address: 0, offset: 0 };
+    let handle = |vmo: &Vmo| vmo.duplicate_handle(Rights::SAME_RIGHTS).expect("a handle");
+    let other = Vmo::create(4096, 0).expect("memory");
+    c.front.must(&Request::SetMemTable(vec![first, second]), vec![handle(&c.vmo), handle(&other)]);
+    c.vmo.op_range(abi::ZX_VMO_OP_ZERO, 0, 0x1_0000).expect("zeroes");
+    (c.rx, c.tx) = (virtqueue::DriverRing::new(BASE, 256, true), virtqueue::DriverRing::new(BASE + 0x4000, 256, true));
+    c.set_queues();
+    let hole = virtqueue::Buffer { at: BASE + (32 << 20), len: 100, write: false };
+    c.tx.add(&c.ram, &[hole], None).expect("own memory");
+    let faults = counted(SWITCH, "c", "faults");
+    c.publish_tx();
+    closes(&c.front);
+    until("c", "faults", faults + 1);
+    drop(c);
+    // The end of a frame is in the hole, and its beginning is not: the receiver gets nothing, and its buffer is not lost.
+    let mut c = Guest::new(SWITCH, "c");
+    c.front.must(&Request::SetVringEnable(0, false), Vec::new());
+    c.front.must(&Request::SetVringEnable(1, false), Vec::new());
+    c.front.must(&Request::SetMemTable(vec![first, second]), vec![handle(&c.vmo), handle(&other)]);
+    c.vmo.op_range(abi::ZX_VMO_OP_ZERO, 0, 0x1_0000).expect("zeroes");
+    (c.rx, c.tx) = (virtqueue::DriverRing::new(BASE, 256, true), virtqueue::DriverRing::new(BASE + 0x4000, 256, true));
+    c.set_queues();
+    let frame = make(a.mac, c.mac, 3, 77, 1514);
+    virtqueue::Memory::write(&c.ram, TX_BUFFERS, &[&[0; 12], &frame[..]].concat()).expect("own memory");
+    let begins = virtqueue::Buffer { at: TX_BUFFERS, len: 200, write: false };
+    c.tx.add(&c.ram, &[begins, virtqueue::Buffer { len: 1326, ..hole }], None).expect("own memory");
+    c.publish_tx();
+    closes(&c.front);
+    drop(c);
+    // The others go on. What came of the first guest's frames is whole.
+    let mut b = Guest::new(SWITCH, "b");
+    let frame = make(a.mac, b.mac, 3, 1000, 1514);
+    b.send(&frame, &[], false);
+    b.publish_tx();
+    loop {
+        match read(&a.wait()) {
+            Some((3, 1000)) => break,
+            Some((3, sequence)) => assert!((1..20).contains(&sequence), "frame {sequence}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    println!("memory went three times");
+}
+
+/// A process that is a guest at a port, and sends until it is killed.
+pub fn guest(port: &str) {
+    let mut guest = Guest::new(SWITCH, port);
+    let to = [2, 0, 0, 0, 1, 1];
+    for sequence in 0.. {
+        while !guest.send(&make(to, guest.mac, 4, sequence, 1514), &[], false) {
+            guest.publish_tx();
+            guest.wait_queue(1, 0);
+            guest.reap();
+        }
+        if sequence % 16 == 0 {
+            guest.publish_tx();
+        }
+    }
+}
+
+/// Guests are killed while they send; another one takes the port, and what it sends comes.
+pub fn kill(times: u64) {
+    let mut a = Guest::new(SWITCH, "a");
+    assert_eq!(a.mac, [2, 0, 0, 0, 1, 1], "the address that `guest` sends to");
+    let start = || -> Child { Command::new("/boot/bin/switch-check").args(["guest", "c"]).spawn().expect("a process") };
+    for time in 0..times {
+        let mut child = start();
+        let mut last = None;
+        for _ in 0..50 + time * 37 {
+            let Some((4, sequence)) = read(&a.wait()) else { panic!("another frame") };
+            assert!(last.is_none_or(|last| last < sequence), "the order");
+            last = Some(sequence);
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        // What was on its way is whole and in order.
+        while let Some(frame) = a.receive() {
+            let Some((4, sequence)) = read(&frame) else { panic!("another frame") };
+            assert!(last.is_none_or(|last| last < sequence), "the order");
+            last = Some(sequence);
+        }
+    }
+    println!("a guest was killed {times} times");
+}
+
+/// Frames of all lengths over three ports, in random chains, while the guest at the fourth comes and goes.
+pub fn soak(seed: u64, count: u64) {
+    let mut random = Random(seed);
+    let mut guests = ["a", "b", "c"].map(|port| Guest::new(SWITCH, port));
+    let macs: Vec<[u8; 6]> = guests.iter().map(|guest| guest.mac).collect();
+    // The last sequence that came, by receiver and sender.
+    let mut last = [[0_u64; 3]; 3];
+    let mut received = 0_u64;
+    let mut fourth: Option<Guest> = None;
+    let mut sequence = 0;
+    let mut short = 0_u64;
+    let before: Vec<u64> = ["a", "b", "c"].iter().map(|port| counted(SWITCH, port, "delivered")).collect();
+    while sequence < count {
+        for from in 0..3 {
+            for _ in 0..=random.below(12) {
+                sequence += 1;
+                let to = (from + 1 + random.below(2) as usize) % 3;
+                let len = length(&mut random);
+                let frame = make(macs[to], macs[from], from as u8, sequence, len);
+                let lens = parts(&mut random, len);
+                let indirect = random.below(2) == 0;
+                if !guests[from].send(&frame, &lens, indirect) {
+                    sequence -= 1;
+                    break;
+                }
+            }
+            guests[from].publish_tx();
+        }
+        // All have been taken before the next ones are made, whose bytes are at the same places.
+        for guest in &mut guests {
+            while guest.tx.room() < 256 {
+                if guest.reap() == 0 {
+                    guest.wait_queue(1, 0);
+                }
+            }
+        }
+        for to in 0..3 {
+            while let Some(frame) = guests[to].receive() {
+                received += 1;
+                let Some((from, sequence)) = read(&frame) else {
+                    short += 1;
+                    continue;
+                };
+                assert_eq!(frame[..6], macs[to], "a frame for another port");
+                let last = &mut last[to][usize::from(from)];
+                assert!(*last < sequence, "frame {sequence} from {from} to {to} came after {last}");
+                *last = sequence;
+            }
+        }
+        match (random.below(50), &fourth) {
+            (0, None) => fourth = Some(Guest::new(SWITCH, "d")),
+            (1, Some(_)) => fourth = None,
+            _ => {}
+        }
+    }
+    let after: Vec<u64> = ["a", "b", "c"].iter().map(|port| counted(SWITCH, port, "delivered")).collect();
+    let delivered: u64 = after.iter().zip(&before).map(|(after, before)| after - before).sum();
+    assert_eq!(received, delivered, "frames that were delivered");
+    let dropped: u64 = ["no-buffer", "too-long", "down"]
+        .iter()
+        .flat_map(|reason| ["a", "b", "c"].map(|port| counted(SWITCH, port, reason)))
+        .sum();
+    assert_eq!(received + dropped, sequence, "frames that were counted");
+    println!("{sequence} frames, {received} received ({short} short ones), {dropped} dropped for want of buffers");
+}
