@@ -10,8 +10,8 @@
 //!    take the place of file descriptors, in the same order. Requests that have an answer, and with [`REPLY_ACK`] those that
 //!    ask for one, are answered by a message of the same form.
 //! 3. **Memory.** Each region of [`Request::SetMemTable`] comes with a VMO, which the back end maps once. It must be an
-//!    ordinary VMO: neither resizable, discardable nor a copy, and without a pager. Its handle needs the rights to read,
-//!    write, map, and to be inspected.
+//!    ordinary VMO: neither resizable nor discardable, without a parent and without a pager. Its handle
+//!    needs the rights to read, write and map.
 //! 4. **Kicks and calls.** Each is an event ([`Request::SetVringKick`], [`Request::SetVringCall`]), by its level: the
 //!    sender sets `ZX_EVENT_SIGNALED`; the receiver clears it, and then looks at the ring. The kick's handle needs the
 //!    rights to wait and to signal, the call's the right to signal. A queue without a call ([`NO_HANDLE`]) is looked at by

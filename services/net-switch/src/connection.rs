@@ -1,6 +1,6 @@
 //! A front end's connection to a port: its messages, and the handles that it has sent.
 
-use net_switch::{Guest, RX, Switch, TX};
+use net_switch::{Guest, Offers, RX, Switch, TX};
 use service::{End, Program};
 use vhost_user::{
     CONFIG, EVENT_IDX, INDIRECT_DESC, LONGEST, MAX_REGIONS, MessageKind, PROTOCOL_FEATURES, REPLY_ACK, Request,
@@ -35,6 +35,8 @@ pub struct Connection {
     pub armed: bool,
     /// That kick has come since it was last cleared.
     pub fired: bool,
+    /// The kick of the queue to receive is waited for.
+    pub awaits_buffers: bool,
 }
 
 /// Why a connection ends.
@@ -49,8 +51,9 @@ pub enum Finish {
 /// What a port offers.
 fn settings(mac: [u8; 6], mode: &Mode) -> Settings {
     let features = VERSION_1 | INDIRECT_DESC | PROTOCOL_FEATURES | net::MAC | net::STATUS | net::MRG_RXBUF;
+    let with = |wanted: bool, more: u64| if wanted { more } else { 0 };
     Settings {
-        features: if mode.event_index { features | EVENT_IDX } else { features },
+        features: features | with(mode.event_index, EVENT_IDX) | with(mode.offload, Offers::FEATURES),
         required: VERSION_1,
         protocol_features: REPLY_ACK | CONFIG,
         queues: 2,
@@ -84,12 +87,18 @@ impl Connection {
             calls: [None, None],
             armed: false,
             fired: false,
+            awaits_buffers: false,
         }
     }
 
     /// The event by which the driver says that there is something to send.
     pub fn kick(&self) -> Option<&Event> {
         self.kicks[TX].as_ref()
+    }
+
+    /// The event by which the driver says that there are more buffers to receive.
+    pub fn refill_kick(&self) -> Option<&Event> {
+        self.kicks[RX].as_ref()
     }
 
     /// Notifies the driver of a queue.
@@ -155,7 +164,8 @@ impl Connection {
                 // What was mapped before goes first.
                 switch.detach(port);
                 let memory = SharedMemory::new(&regions, handles, mode).map_err(|status| failed(&status))?;
-                switch.attach(port, Guest { memory, rx: None, tx: None, merges: false });
+                let offers = Offers::default();
+                switch.attach(port, Guest { memory, rx: None, tx: None, merges: false, offers });
                 handles = Vec::new();
             }
             Step::Kick(queue) => {
@@ -163,9 +173,11 @@ impl Connection {
                 if let Some(place) = self.kicks.get_mut(queue) {
                     *place = Some(kick);
                 }
+                // The wait for the old one went with its handle.
                 if queue == TX {
-                    // The wait for the old one went with its handle.
                     (self.armed, self.fired) = (false, true);
+                } else {
+                    self.awaits_buffers = false;
                 }
             }
             Step::Call(queue) => {
@@ -198,6 +210,7 @@ impl Connection {
         let Some(guest) = switch.guest(port) else { return };
         let features = self.session.features().unwrap_or(0);
         guest.merges = features & net::MRG_RXBUF != 0;
+        guest.offers = Offers::of(features);
         for (queue, direction) in [(RX, Direction::Write), (TX, Direction::Read)] {
             let running = self.session.running(queue);
             let ring = if queue == RX { &mut guest.rx } else { &mut guest.tx };
@@ -213,7 +226,7 @@ impl Connection {
                     };
                     let has = |feature: u64| features & feature != 0;
                     let mut new = Ring::new(place, direction, parameters.base, has(EVENT_IDX), has(INDIRECT_DESC));
-                    // Nobody waits for new receive buffers. If the memory has gone, the next access says so.
+                    // Notifications of receive buffers are seldom wanted. If the memory has gone, the next access says so.
                     if queue == RX {
                         let _ = new.be_quiet(&guest.memory);
                     }

@@ -2,6 +2,8 @@
 
 use virtqueue::{Chain, Gone, Memory, Part};
 
+use crate::offload::{Offers, Offload, complete};
+
 /// Bytes of virtio's header before a frame.
 pub const HEADER: usize = 12;
 /// Bytes of a frame that are copied to private memory.
@@ -30,11 +32,13 @@ pub enum DropReason {
     TooLong,
     /// The receiver's queue or memory is broken.
     Broken,
+    /// virtio's header of the frame lies, or the receiver does not take large segments.
+    Offload,
 }
 
 impl DropReason {
     /// Number of reasons.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// All reasons, with their names in messages.
     pub const ALL: [(DropReason, &'static str); Self::COUNT] = [
         (DropReason::Length, "length"),
@@ -45,6 +49,7 @@ impl DropReason {
         (DropReason::NoBuffer, "no-buffer"),
         (DropReason::TooLong, "too-long"),
         (DropReason::Broken, "broken"),
+        (DropReason::Offload, "offload"),
     ];
 }
 
@@ -79,23 +84,32 @@ pub struct Frame {
     rest: Vec<Part>,
     /// Bytes of the whole frame, without the header.
     len: usize,
+    /// What the header asked for.
+    offload: Offload,
 }
 
 impl Frame {
     /// An empty one.
     pub fn new() -> Frame {
-        Frame { start: [0; HEADER + HEAD], started: 0, rest: Vec::new(), len: 0 }
+        Frame { start: [0; HEADER + HEAD], started: 0, rest: Vec::new(), len: 0, offload: Offload::default() }
     }
 
-    /// Step 2. Returns false if the frame is too short or too long.
+    /// Step 2. Returns why the frame is dropped, if it is.
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn gather<M: Memory>(&mut self, memory: &M, chain: &Chain) -> Result<bool, Gone> {
+    pub fn gather<M: Memory>(
+        &mut self,
+        memory: &M,
+        chain: &Chain,
+        sender: &Offers,
+    ) -> Result<Option<DropReason>, Gone> {
         self.rest.clear();
         self.started = 0;
         let len = usize::try_from(chain.len).ok().and_then(|len| len.checked_sub(HEADER));
-        let Some(len) = len.filter(|len| (SHORTEST_FRAME..=LONGEST_FRAME).contains(len)) else { return Ok(false) };
+        let Some(len) = len.filter(|len| (SHORTEST_FRAME..=LONGEST_FRAME).contains(len)) else {
+            return Ok(Some(DropReason::Length));
+        };
         self.len = len;
         for part in &chain.parts {
             let wanted = self.start.len() - self.started;
@@ -108,7 +122,40 @@ impl Frame {
                 self.rest.push(Part { at: part.at + count as u64, len: part.len - count as u32 });
             }
         }
-        Ok(true)
+        match Offload::read(&self.start[..self.started], len, sender) {
+            Some(offload) => {
+                self.offload = offload;
+                Ok(None)
+            }
+            None => Ok(Some(DropReason::Offload)),
+        }
+    }
+
+    /// Whether a receiver takes it, perhaps after its checksum was completed.
+    pub fn is_for(&self, receiver: &Offers) -> bool {
+        self.offload.is_for(receiver)
+    }
+
+    /// Completes the checksum if the receiver needs that. Returns what [`Frame::restore`] needs.
+    ///
+    /// # Errors
+    /// The sender's memory has gone.
+    pub fn complete<M: Memory>(&mut self, receiver: &Offers, memory: &M) -> Result<Option<(usize, [u8; 2])>, Gone> {
+        let Some((from, at)) = self.offload.needs_sum(receiver) else { return Ok(None) };
+        let place = HEADER + usize::from(from) + usize::from(at);
+        let before = self.start.get(place..).and_then(|bytes| bytes.first_chunk()).copied();
+        let Some(frame) = self.start.get_mut(HEADER..self.started) else { return Ok(None) };
+        complete(frame, &self.rest, memory, (from, at))?;
+        Ok(before.map(|before| (place, before)))
+    }
+
+    /// Puts the sum of the pseudo header back, for the next receiver.
+    pub fn restore(&mut self, before: Option<(usize, [u8; 2])>) {
+        if let Some((place, before)) = before
+            && let Some(bytes) = self.start.get_mut(place..place + 2)
+        {
+            bytes.copy_from_slice(&before);
+        }
     }
 
     /// Bytes of the whole frame, without virtio's header.
@@ -116,10 +163,9 @@ impl Frame {
         self.len
     }
 
-    /// virtio's header with this number of buffers, and the private bytes of the frame.
-    pub fn start(&mut self, buffers: u16) -> &[u8] {
-        // No checksum is left to the receiver, and no frame is a large segment.
-        self.start[..HEADER - 2].fill(0);
+    /// virtio's header with this number of buffers, for this receiver, and the private bytes of the frame.
+    pub fn start(&mut self, buffers: u16, receiver: &Offers) -> &[u8] {
+        self.start[..HEADER - 2].copy_from_slice(&self.offload.header(receiver));
         self.start[HEADER - 2..HEADER].copy_from_slice(&buffers.to_le_bytes());
         &self.start[..self.started]
     }

@@ -3,6 +3,7 @@
 use virtqueue::{Broken, Chain, Gone, Memory, Part, Ring};
 
 use crate::frame::{DropReason, Frame, HEADER};
+use crate::offload::Offers;
 
 /// The queue by which a guest receives, and the one by which it sends.
 pub const RX: usize = 0;
@@ -43,6 +44,8 @@ pub struct Guest<M> {
     pub tx: Option<Ring>,
     /// It takes frames in several buffers.
     pub merges: bool,
+    /// What it leaves to receivers, and takes over from senders.
+    pub offers: Offers,
 }
 
 /// Why a frame was not delivered to a guest.
@@ -107,7 +110,12 @@ impl<M: GuestMemory> Guest<M> {
     /// It was not delivered, and none of its buffers is used.
     pub fn deliver(&mut self, from: &M, frame: &mut Frame, room: &mut Room) -> Result<(), Refusal> {
         let needed = (HEADER + frame.len()) as u64;
-        let Guest { memory, rx: Some(rx), merges, .. } = self else { return Err(Refusal::Drop(DropReason::Down)) };
+        let Guest { memory, rx: Some(rx), merges, offers, .. } = self else {
+            return Err(Refusal::Drop(DropReason::Down));
+        };
+        if !frame.is_for(offers) {
+            return Err(Refusal::Drop(DropReason::Offload));
+        }
         room.parts.clear();
         room.chains.clear();
         (room.part, room.offset) = (0, 0);
@@ -132,7 +140,7 @@ impl<M: GuestMemory> Guest<M> {
             total += room.chain.len;
         }
         let buffers = room.chains.len() as u16;
-        match copy(from, memory, frame, room, buffers) {
+        match copy(from, memory, offers, frame, room, buffers) {
             Ok(()) => {}
             Err(Side::Sender) => {
                 rx.put_back(buffers);
@@ -151,14 +159,18 @@ impl<M: GuestMemory> Guest<M> {
 }
 
 /// Step 5.
-fn copy<M: GuestMemory>(from: &M, to: &M, frame: &mut Frame, room: &mut Room, buffers: u16) -> Result<(), Side> {
-    let mut start = frame.start(buffers);
-    while !start.is_empty() {
-        let (at, count) = room.next(start.len()).ok_or(Side::Receiver)?;
-        let (bytes, rest) = start.split_at(count);
-        to.write(at, bytes).map_err(|Gone| Side::Receiver)?;
-        start = rest;
-    }
+fn copy<M: GuestMemory>(
+    from: &M,
+    to: &M,
+    offers: &Offers,
+    frame: &mut Frame,
+    room: &mut Room,
+    buffers: u16,
+) -> Result<(), Side> {
+    let before = frame.complete(offers, from).map_err(|Gone| Side::Sender)?;
+    let written = write(to, frame.start(buffers, offers), room);
+    frame.restore(before);
+    written?;
     for part in frame.rest() {
         let (mut at, mut left) = (part.at, part.len as usize);
         while left > 0 {
@@ -167,6 +179,17 @@ fn copy<M: GuestMemory>(from: &M, to: &M, frame: &mut Frame, room: &mut Room, bu
             at += count as u64;
             left -= count;
         }
+    }
+    Ok(())
+}
+
+/// Writes private bytes to the receiver's buffers.
+fn write<M: GuestMemory>(to: &M, mut bytes: &[u8], room: &mut Room) -> Result<(), Side> {
+    while !bytes.is_empty() {
+        let (at, count) = room.next(bytes.len()).ok_or(Side::Receiver)?;
+        let (part, rest) = bytes.split_at(count);
+        to.write(at, part).map_err(|Gone| Side::Receiver)?;
+        bytes = rest;
     }
     Ok(())
 }

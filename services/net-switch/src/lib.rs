@@ -8,8 +8,8 @@
 //!    are made on this copy, and this copy is what is sent on: the guest can change its own memory at any time.
 //! 3. **Decide.** The source address must be the port's own. The destination address and the rules say which ports get
 //!    the frame ([`Ports::targets`]). Nothing is learnt from frames.
-//! 4. **Find room.** The receiver's buffers are taken. If they are too few or too small, they go back, and the frame is
-//!    dropped and counted: the switch waits for no guest.
+//! 4. **Find room.** The receiver's buffers are taken. If they are too few, they go back, and the frame waits for more if
+//!    the receiver goes on ([`Turn::waits_for`]); else it is dropped and counted.
 //! 5. **Copy.** The private copy is written, and the rest of the frame is copied from the sender's memory to the
 //!    receiver's: one copy. If the sender's memory goes meanwhile, the receiver's buffers go back: a frame is whole, or
 //!    it is not sent.
@@ -21,6 +21,7 @@
 
 mod frame;
 mod guest;
+mod offload;
 mod ports;
 mod switch;
 #[cfg(test)]
@@ -28,5 +29,6 @@ mod tests;
 
 pub use frame::{Counters, DropReason, HEAD, HEADER, LONGEST_FRAME, SHORTEST_FRAME};
 pub use guest::{Guest, GuestMemory, RX, Side, TX};
+pub use offload::Offers;
 pub use ports::{Mac, Ports};
 pub use switch::{Budget, Ending, Switch, Turn};

@@ -23,22 +23,26 @@ pub struct Mode {
     pub batch: u32,
     /// The feature `VIRTIO_RING_F_EVENT_IDX` is offered.
     pub event_index: bool,
+    /// Checksums and large segments are left to the receiver.
+    pub offload: bool,
 }
 
 impl Mode {
     /// What is used outside of measurements.
-    pub const BEST: Mode = Mode { access: Access::Mapped, words: false, batch: 64, event_index: true };
+    pub const BEST: Mode = Mode { access: Access::Mapped, words: false, batch: 64, event_index: true, offload: true };
 
     /// The mode with this name.
     pub fn named(name: &str) -> Option<Mode> {
-        let single = Mode { batch: 1, event_index: false, ..Mode::BEST };
+        let plain = Mode { offload: false, ..Mode::BEST };
+        let single = Mode { batch: 1, event_index: false, ..plain };
         match name {
             "remap" => Some(Mode { access: Access::Remap, words: true, ..single }),
             "call" => Some(Mode { access: Access::Call, words: true, ..single }),
             "mapped" => Some(Mode { words: true, ..single }),
             "copy" => Some(single),
-            "batch" => Some(Mode { event_index: false, ..Mode::BEST }),
-            "event-idx" => Some(Mode::BEST),
+            "batch" => Some(Mode { event_index: false, ..plain }),
+            "event-idx" => Some(plain),
+            "offload" => Some(Mode::BEST),
             _ => None,
         }
     }

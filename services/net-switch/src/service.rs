@@ -3,7 +3,7 @@
 use description::switch::{Grant, Port as Described, check};
 use net_switch::{Budget, DropReason, Ports, Switch};
 use service::{ChannelEnds, Client, Clients, Event};
-use zx::{AsHandleRef, Handle, MonotonicInstant, Port, Signals, Status};
+use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
 use crate::connection::{Connection, Finish};
 use crate::memory::SharedMemory;
@@ -14,6 +14,9 @@ const CLIENTS: u64 = 1;
 const OF_PORT: u64 = 1 << 63;
 const CHANNEL: u64 = 0;
 const KICK: u64 = 1;
+const REFILLED: u64 = 2;
+/// How long a frame waits for buffers of a receiver that has taken others.
+const WAIT: Duration = Duration::from_millis(2);
 /// Messages of a front end before others have their turn.
 const MESSAGES: u32 = 8;
 /// The words with which a program asks for the counters.
@@ -34,6 +37,8 @@ struct Service {
     generation: u32,
     /// A bit for each port that may have frames to send.
     active: u64,
+    /// For each port whose next frame waits: the port for whose buffers, and until when.
+    waiting: Vec<Option<(usize, MonotonicInstant)>>,
     /// Calls to the kernel for kicks, calls and packets.
     calls: u64,
 }
@@ -73,11 +78,12 @@ pub fn run() -> Result<(), String> {
         faults: vec![0; count],
         generation: 0,
         active: 0,
+        waiting: vec![None; count],
         calls: 0,
     };
     service.watch_clients(&clients).map_err(step("clients"))?;
     loop {
-        let deadline = if service.active == 0 { MonotonicInstant::INFINITE } else { MonotonicInstant::ZERO };
+        let deadline = if service.active == 0 { service.deadline() } else { MonotonicInstant::ZERO };
         service.calls += 1;
         match service.port.wait(deadline) {
             Ok(packet) if packet.key == CLIENTS => {
@@ -102,6 +108,7 @@ pub fn run() -> Result<(), String> {
             Err(Status::TIMED_OUT) => {}
             Err(status) => return Err(format!("port: {status}")),
         }
+        service.stop_waiting();
         service.round();
     }
 }
@@ -173,6 +180,62 @@ impl Service {
         self.switch.detach(port);
         self.connections[port] = None;
         self.active &= !(1 << port);
+        self.waiting[port] = None;
+        self.refilled(port);
+    }
+
+    /// There may be buffers of this port, or there are none any more: nobody waits for them.
+    fn refilled(&mut self, receiver: usize) {
+        for (port, waiting) in self.waiting.iter_mut().enumerate() {
+            if waiting.is_some_and(|(to, _)| to == receiver) {
+                *waiting = None;
+                self.active |= 1 << port;
+            }
+        }
+    }
+
+    /// When the first port has waited long enough.
+    fn deadline(&self) -> MonotonicInstant {
+        self.waiting.iter().flatten().map(|(_, until)| *until).min().unwrap_or(MonotonicInstant::INFINITE)
+    }
+
+    /// Ports that have waited long enough go on: their frames are dropped if there are still no buffers.
+    fn stop_waiting(&mut self) {
+        let deadline = self.deadline();
+        if deadline == MonotonicInstant::INFINITE {
+            return;
+        }
+        let now = MonotonicInstant::now();
+        for (port, waiting) in self.waiting.iter_mut().enumerate() {
+            if waiting.is_some_and(|(_, until)| until <= now) {
+                *waiting = None;
+                self.active |= 1 << port;
+            }
+        }
+    }
+
+    /// A port's next frame waits for buffers of another port. Returns whether there are some already.
+    fn waits(&mut self, port: usize, receiver: usize) -> bool {
+        let (Some(connection), Some(guest)) = (&mut self.connections[receiver], self.switch.guest(receiver)) else {
+            return true;
+        };
+        let Some(kick) = connection.refill_kick() else { return true };
+        self.calls += 2;
+        let _ = kick.signal(Signals::EVENT_SIGNALED, Signals::NONE);
+        if !connection.awaits_buffers {
+            let key = key(receiver, connection.generation, REFILLED);
+            if kick.wait_async(&self.port, key, Signals::EVENT_SIGNALED, 0).is_err() {
+                return true;
+            }
+            connection.awaits_buffers = true;
+        }
+        let Some(rx) = &mut guest.rx else { return true };
+        // If its memory has gone, the next frame finds that out.
+        if rx.be_loud(&guest.memory).unwrap_or(true) {
+            return true;
+        }
+        self.waiting[port] = Some((receiver, MonotonicInstant::after(WAIT)));
+        false
     }
 
     /// A guest has broken a rule.
@@ -199,9 +262,20 @@ impl Service {
         }
         if what == KICK {
             (connection.armed, connection.fired) = (false, true);
-            self.active |= 1 << port;
+            self.activate(port);
             self.connections[port] = Some(connection);
             return;
+        }
+        if what == REFILLED {
+            connection.awaits_buffers = false;
+            self.connections[port] = Some(connection);
+            if let Some(guest) = self.switch.guest(port)
+                && let Some(rx) = &mut guest.rx
+            {
+                // If its memory has gone, the next frame finds that out.
+                let _ = rx.be_quiet(&guest.memory);
+            }
+            return self.refilled(port);
         }
         let mut outcome = Ok(true);
         for _ in 0..MESSAGES {
@@ -213,7 +287,7 @@ impl Service {
         match outcome {
             Ok(_) if self.watch(port, &connection).is_ok() => {
                 if connection.sends() {
-                    self.active |= 1 << port;
+                    self.activate(port);
                 }
                 self.connections[port] = Some(connection);
             }
@@ -228,13 +302,25 @@ impl Service {
         }
     }
 
+    /// A port may have frames to send. If its next one waits, it waits on.
+    fn activate(&mut self, port: usize) {
+        if self.waiting[port].is_none() {
+            self.active |= 1 << port;
+        }
+    }
+
     /// A turn for each port that may have frames to send.
     fn round(&mut self) {
         let mut ports = self.active;
         while ports != 0 {
             let port = ports.trailing_zeros() as usize;
             ports &= ports - 1;
-            if !self.switch.turn(port, Budget::of(self.mode.batch)).more && !self.rests(port) {
+            let turn = self.switch.turn(port, Budget::of(self.mode.batch));
+            let goes_on = match turn.waits_for {
+                Some(receiver) => self.waits(port, receiver),
+                None => turn.more || self.rests(port),
+            };
+            if !goes_on {
                 self.active &= !(1 << port);
             }
         }

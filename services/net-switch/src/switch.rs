@@ -50,6 +50,20 @@ pub struct Turn {
     pub more: bool,
     /// Frames that were taken.
     pub frames: u32,
+    /// The port's next frame waits for buffers of this port.
+    pub waits_for: Option<usize>,
+}
+
+/// Frames that a port must have got since a sender last waited for its buffers, before one waits again. So a receiver
+/// that gives its buffers one by one holds nobody up for long.
+const PATIENCE: u32 = 32;
+
+/// What came of a frame.
+enum Passed {
+    /// It was copied so often, or dropped.
+    Copies(u32),
+    /// It waits for buffers of this port.
+    Waits(usize),
 }
 
 /// The switch.
@@ -58,6 +72,8 @@ pub struct Switch<M> {
     ports: Ports,
     guests: Vec<Option<Guest<M>>>,
     counters: Vec<Counters>,
+    /// For each port, the frames that it has got since a sender waited for it, up to [`PATIENCE`].
+    got: Vec<u32>,
     /// A bit for each port whose receiving driver, or whose sending driver, is to be told of something.
     tell: [u64; 2],
     endings: Vec<Ending>,
@@ -74,6 +90,7 @@ impl<M: GuestMemory> Switch<M> {
             ports,
             guests: (0..count).map(|_| None).collect(),
             counters: vec![Counters::default(); count],
+            got: vec![0; count],
             tell: [0; 2],
             endings: Vec::new(),
             chain: Chain::default(),
@@ -105,6 +122,9 @@ impl<M: GuestMemory> Switch<M> {
             *place = None;
         }
         self.tell.iter_mut().for_each(|mask| *mask &= !(1 << port));
+        if let Some(got) = self.got.get_mut(port) {
+            *got = 0;
+        }
     }
 
     /// A port's guest.
@@ -138,23 +158,30 @@ impl<M: GuestMemory> Switch<M> {
     }
 
     fn send(&mut self, port: usize, guest: &mut Guest<M>, budget: &mut Budget, turn: &mut Turn) -> Result<(), Broken> {
-        let Guest { memory, tx: Some(tx), .. } = guest else { return Ok(()) };
+        let Guest { memory, tx: Some(tx), offers, .. } = guest else { return Ok(()) };
         while budget.is_left() {
             // Step 1.
             if !tx.pop(memory, &mut self.chain)? {
                 return Ok(());
             }
+            let refused = self.frame.gather(memory, &self.chain, offers)?;
+            let passed = match refused {
+                None => self.pass(port, memory)?,
+                Some(reason) => self.lose(port, reason),
+            };
+            let copies = match passed {
+                Passed::Copies(copies) => copies,
+                Passed::Waits(to) => {
+                    tx.put_back(1);
+                    turn.waits_for = Some(to);
+                    return Ok(());
+                }
+            };
             self.tell[TX] |= 1 << port;
             turn.frames += 1;
             self.counters[port].sent += 1;
-            let is_frame = self.frame.gather(memory, &self.chain)?;
-            let copies = if is_frame { self.pass(port, memory)? } else { self.lose(port, DropReason::Length) };
-            let bytes = self.frame.len() * copies as usize;
-            budget.spend(
-                copies.max(1),
-                if is_frame { bytes } else { 0 },
-                1 + self.chain.parts.len() + self.room.descriptors(),
-            );
+            let bytes = if refused.is_none() { self.frame.len() * copies as usize } else { 0 };
+            budget.spend(copies.max(1), bytes, 1 + self.chain.parts.len() + self.room.descriptors());
             // Step 6.
             tx.push(memory, self.chain.head, 0)?;
         }
@@ -162,20 +189,20 @@ impl<M: GuestMemory> Switch<M> {
         Ok(())
     }
 
-    fn lose(&mut self, port: usize, reason: DropReason) -> u32 {
+    fn lose(&mut self, port: usize, reason: DropReason) -> Passed {
         self.counters[port].drop(reason);
-        0
+        Passed::Copies(0)
     }
 
-    /// Step 3. Returns the number of copies that were tried.
-    fn pass(&mut self, port: usize, from: &M) -> Result<u32, Broken> {
+    /// Step 3.
+    fn pass(&mut self, port: usize, from: &M) -> Result<Passed, Broken> {
         if self.frame.source() != self.ports.mac(port) {
             return Ok(self.lose(port, DropReason::Source));
         }
         match self.ports.targets(port, self.frame.destination()) {
             Targets::One(to) => {
-                self.pass_to(port, from, to)?;
-                Ok(1)
+                let may_wait = self.got.get(to).is_some_and(|got| *got >= PATIENCE);
+                self.pass_to(port, from, to, may_wait)
             }
             Targets::Many(mut ports) => {
                 let mut copies = 0;
@@ -184,27 +211,31 @@ impl<M: GuestMemory> Switch<M> {
                     ports &= ports - 1;
                     // A broadcast is for those that are there.
                     if self.guests.get(to).is_some_and(Option::is_some) {
-                        self.pass_to(port, from, to)?;
+                        self.pass_to(port, from, to, false)?;
                         copies += 1;
                     }
                 }
-                Ok(copies)
+                Ok(Passed::Copies(copies))
             }
             Targets::Unknown => Ok(self.lose(port, DropReason::Unknown)),
             Targets::Forbidden => Ok(self.lose(port, DropReason::Rule)),
         }
     }
 
-    fn pass_to(&mut self, port: usize, from: &M, to: usize) -> Result<(), Broken> {
+    fn pass_to(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Broken> {
         let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else {
-            self.lose(port, DropReason::Down);
-            return Ok(());
+            return Ok(self.lose(port, DropReason::Down));
         };
         match receiver.deliver(from, &mut self.frame, &mut self.room) {
             Ok(()) => {
                 self.tell[RX] |= 1 << to;
                 self.counters[to].received += 1;
                 self.counters[port].delivered += 1;
+                self.got[to] = (self.got[to] + 1).min(PATIENCE);
+            }
+            Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait => {
+                self.got[to] = 0;
+                return Ok(Passed::Waits(to));
             }
             Err(Refusal::Drop(reason)) => drop(self.lose(port, reason)),
             Err(Refusal::SenderGone) => return Err(Broken::Memory),
@@ -213,7 +244,7 @@ impl<M: GuestMemory> Switch<M> {
                 self.end(to, why);
             }
         }
-        Ok(())
+        Ok(Passed::Copies(1))
     }
 
     /// Tells the drivers of what went back to them. Calls `notify` with the port and queue of each that wants to be

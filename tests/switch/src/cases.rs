@@ -8,7 +8,7 @@ use vhost_user::{NO_HANDLE, PROTOCOL_FEATURES, REPLY_ACK, Region as Described, R
 use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Rights, Signals, Status, Vmo};
 
 use crate::frames::{Random, TELLING, make, read};
-use crate::guest::{BASE, Front, Guest, MEMORY, TX_BUFFERS, counted};
+use crate::guest::{BASE, Front, Guest, MEMORY, NET_HEADER, OFFLOADS, TX_BUFFERS, counted};
 
 /// The service.
 pub const SWITCH: &str = "switch";
@@ -62,6 +62,91 @@ pub fn function() {
     assert!(b.wait() == frame && c.wait() == frame, "a broadcast");
     assert!(a.receive().is_none(), "a broadcast came back");
     println!("1201 frames came as they were sent");
+}
+
+/// A frame of TCP over IPv4 with this many bytes of data, and with the sum of the pseudo header in place of its own.
+pub fn segment(to: [u8; 6], from: [u8; 6], data: usize) -> Vec<u8> {
+    let mut frame = [&to[..], &from, &[8, 0]].concat();
+    let len = (40 + data) as u16;
+    frame.extend([0x45, 0]);
+    frame.extend(len.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0, 80, 0, 90, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0]);
+    // 10.0.0.1, 10.0.0.2, TCP, and the length of header and data.
+    let pseudo = 0x0a00 + 1 + 0x0a00 + 2 + 6 + 20 + data as u32;
+    frame.extend((((pseudo & 0xffff) + (pseudo >> 16)) as u16).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend((0..data).map(|at| (at * 13) as u8));
+    frame
+}
+
+/// Whether the sum of a segment is right.
+fn is_summed(frame: &[u8]) -> bool {
+    let data = frame.len() - 54;
+    let mut sum = 0x0a00 + 1 + 0x0a00 + 2 + 6 + 20 + data as u64;
+    for pair in frame[34..].chunks(2) {
+        sum += u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum == 0xffff
+}
+
+/// Large segments go to a guest that takes them, and incomplete sums are completed for one that does not.
+pub fn offload() {
+    let memory = || Vmo::create(MEMORY as u64, 0).expect("memory");
+    let mut a = Guest::offering(SWITCH, "a", memory(), OFFLOADS);
+    let mut b = Guest::offering(SWITCH, "b", memory(), OFFLOADS);
+    let mut c = Guest::new(SWITCH, "c");
+    // Flags, kind, bytes of the headers, of a segment, where the sum begins, where it goes; the number of buffers.
+    let large = [1, 1, 54, 0, 0xa8, 5, 34, 0, 16, 0, 0, 0];
+    let partial = [1, 0, 0, 0, 0, 0, 34, 0, 16, 0, 0, 0];
+    for data in [2896, 30_000, 65_495] {
+        let frame = segment(b.mac, a.mac, data);
+        assert!(a.send_with(large, &frame, &[100, 3000], true), "no room");
+        a.publish_tx();
+        let got = b.wait_raw();
+        assert_eq!(got[..10], large[..10], "the header of a large segment");
+        assert!(got[NET_HEADER..] == frame, "a large segment");
+        a.reap();
+    }
+    let frame = segment(b.mac, a.mac, 1001);
+    assert!(!is_summed(&frame));
+    assert!(a.send_with(partial, &frame, &[], false), "no room");
+    a.publish_tx();
+    let got = b.wait_raw();
+    assert!(got[..10] == partial[..10] && got[NET_HEADER..] == frame, "an incomplete sum");
+    for data in [0, 1, 74, 75, 1000, 1460] {
+        let frame = segment(c.mac, a.mac, data);
+        assert!(a.send_with(partial, &frame, &[60], false), "no room");
+        a.publish_tx();
+        let got = c.wait_raw();
+        assert_eq!(got[..10], [0; 10], "a header for a guest without offloads");
+        let got = &got[NET_HEADER..];
+        assert!(is_summed(got), "the sum with {data} bytes");
+        assert!(got[..50] == frame[..50] && got[52..] == frame[52..], "the rest with {data} bytes");
+    }
+    // To all: each as it needs it.
+    let frame = segment(BROADCAST, a.mac, 500);
+    assert!(a.send_with(partial, &frame, &[], false), "no room");
+    a.publish_tx();
+    assert!(is_summed(&c.wait()), "a broadcast");
+    assert!(b.wait() == frame, "a broadcast");
+    // What is dropped: a large segment for a guest that does not take it, and headers that lie.
+    let sent = counted(SWITCH, "a", "sent");
+    let lies = [
+        (segment(c.mac, a.mac, 3000), large),
+        (segment(b.mac, a.mac, 3000), [1, 1, 54, 0, 0, 0, 34, 0, 16, 0, 0, 0]),
+        (segment(b.mac, a.mac, 300), [1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0]),
+    ];
+    for (frame, header) in &lies {
+        assert!(a.send_with(*header, frame, &[], false), "no room");
+        a.publish_tx();
+    }
+    until("a", "sent", sent + 3);
+    assert_eq!(counted(SWITCH, "a", "offload"), 3, "frames that were dropped");
+    println!("14 segments");
 }
 
 /// Waits until a port's number has this value.
@@ -160,7 +245,7 @@ pub fn refusals() {
         let child = parent.create_child(options, 0, size).expect("a child");
         refused("a child", &table, vec![child.into()]);
     }
-    for missing in [Rights::READ, Rights::WRITE, Rights::MAP, Rights::INSPECT] {
+    for missing in [Rights::READ, Rights::WRITE, Rights::MAP] {
         let all = Rights::from_bits_retain(abi::ZX_DEFAULT_VMO_RIGHTS.bits());
         let less = whole().replace(all - missing).expect("fewer rights");
         refused("a VMO with too few rights", &table, vec![less.into()]);

@@ -24,6 +24,10 @@ pub const TX_BUFFERS: u64 = BASE + 0x20_0000;
 pub const BUFFER: u32 = 2048;
 const TABLE: u64 = 256;
 
+/// Features for frames whose checksum is not complete, and for large segments.
+pub const OFFLOADS: u64 =
+    net::CSUM | net::GUEST_CSUM | net::HOST_TSO4 | net::HOST_TSO6 | net::GUEST_TSO4 | net::GUEST_TSO6;
+
 /// The guest's memory, by its own addresses.
 pub struct GuestRam(pub Region);
 
@@ -125,12 +129,17 @@ impl Guest {
 
     /// A guest with this memory.
     pub fn with(switch: &str, port: &str, vmo: Vmo) -> Guest {
+        Guest::offering(switch, port, vmo, 0)
+    }
+
+    /// A guest that takes these features, too.
+    pub fn offering(switch: &str, port: &str, vmo: Vmo, further: u64) -> Guest {
         let front = Front::new(switch, port);
         front.tell(&Request::SetOwner, Vec::new()).expect("the port is free");
         let offered = front.number(&Request::GetFeatures);
         let wanted =
             VERSION_1 | EVENT_IDX | INDIRECT_DESC | PROTOCOL_FEATURES | net::MAC | net::STATUS | net::MRG_RXBUF;
-        let features = offered & wanted;
+        let features = offered & (wanted | further);
         let protocol = front.number(&Request::GetProtocolFeatures);
         front.tell(&Request::SetProtocolFeatures(protocol & (REPLY_ACK | CONFIG)), Vec::new()).expect("a connection");
         let config = front.ask(&Request::GetConfig(0, 8, 0), Vec::new()).expect("a configuration");
@@ -222,6 +231,11 @@ impl Guest {
     /// Puts a frame into the queue, in parts of these lengths; the last one takes the rest. Returns false if there is no
     /// room. The device learns of it by [`Guest::publish_tx`].
     pub fn send(&mut self, frame: &[u8], lens: &[usize], indirect: bool) -> bool {
+        self.send_with([0; NET_HEADER], frame, lens, indirect)
+    }
+
+    /// The same with this header.
+    pub fn send_with(&mut self, header: [u8; NET_HEADER], frame: &[u8], lens: &[usize], indirect: bool) -> bool {
         // A slot for each place of the queue, and for long frames several.
         let slots = frame.len().div_ceil(BUFFER as usize).max(1) as u64 + 1;
         if self.tx.room() < lens.len() + 1 {
@@ -233,7 +247,7 @@ impl Guest {
         let start = TX_BUFFERS + self.slot * u64::from(BUFFER);
         let table = indirect.then_some(TABLES + self.slot % 2048 * TABLE);
         self.slot += slots;
-        self.ram.write(start, &[0; NET_HEADER]).expect("own memory");
+        self.ram.write(start, &header).expect("own memory");
         self.ram.write(start + NET_HEADER as u64, frame).expect("own memory");
         let (mut at, mut left) = (start, NET_HEADER + frame.len());
         let mut buffers = Vec::with_capacity(lens.len() + 1);
@@ -263,6 +277,11 @@ impl Guest {
 
     /// The next frame that has come, if there is one. Its buffers go back to the device.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
+        Some(self.receive_raw()?.split_off(NET_HEADER))
+    }
+
+    /// The same with its header.
+    pub fn receive_raw(&mut self) -> Option<Vec<u8>> {
         let (mut bytes, mut left) = (Vec::new(), 1);
         while left > 0 {
             let taken = self.rx.take(&self.ram).expect("own memory");
@@ -283,13 +302,23 @@ impl Guest {
             left -= 1;
         }
         self.publish_rx();
-        Some(bytes.split_off(NET_HEADER))
+        Some(bytes)
     }
 
     /// Waits for the next frame.
     pub fn wait(&mut self) -> Vec<u8> {
         loop {
             if let Some(frame) = self.receive() {
+                return frame;
+            }
+            self.wait_queue(0, 0);
+        }
+    }
+
+    /// The same with its header.
+    pub fn wait_raw(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(frame) = self.receive_raw() {
                 return frame;
             }
             self.wait_queue(0, 0);

@@ -21,6 +21,7 @@ fn main() {
     let number = |at: usize| arguments.get(at).and_then(|word| word.parse().ok());
     match arguments.first().map(String::as_str) {
         Some("function") => cases::function(),
+        Some("offload") => cases::offload(),
         Some("rules") => cases::rules(),
         Some("refusals") => cases::refusals(),
         Some("memory") => cases::memory(),

@@ -30,13 +30,14 @@ const MEMORY: u64 = 512 << 20;
 const WIDTH: f64 = 40.0;
 
 /// The modes: the name, what it is, and the throughput that was published for that step, in Mb/s.
-const MODES: [(&str, &str, Option<f64>); 6] = [
+const MODES: [(&str, &str, Option<f64>); 7] = [
     ("remap", "pages are mapped and unmapped at each access", Some(48.1)),
     ("call", "memory is read and written by system calls", None),
     ("mapped", "mapped once", Some(380.0)),
     ("copy", "mapped once, and a fast copy", Some(521.0)),
     ("batch", "batches of 64 frames", Some(1470.0)),
     ("event-idx", "batches, and notifications only where they are wanted", None),
+    ("offload", "the same, with segments of 64 KiB, each for 44 frames", None),
 ];
 
 /// The switch in a mode.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use description::services::{Access, ProgramRule, Service};
 use description::switch::{Grant, Port};
 use xtask_build::Built;
@@ -27,6 +27,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
     };
     let mut tests = vec![
         test("function", &["function"], "1201 frames came as they were sent"),
+        test("offload", &["offload"], "14 segments"),
         test("rules", &["rules"], "one destination each or none"),
         test("refusals", &["refusals"], "refusals"),
         test("memory", &["memory"], "memory went three times"),
