@@ -111,6 +111,7 @@ struct Descriptor {
 }
 
 impl Descriptor {
+    #[inline]
     fn read<M: Memory>(memory: &M, at: u64) -> Result<Descriptor, Broken> {
         let mut bytes = [0; DESCRIPTOR];
         memory.read(at, &mut bytes)?;
@@ -153,6 +154,7 @@ impl Ring {
     ///
     /// # Errors
     /// [`Broken`].
+    #[inline]
     pub fn available<M: Memory>(&mut self, memory: &M) -> Result<u16, Broken> {
         if self.next == self.seen {
             self.look(memory)?;
@@ -160,6 +162,7 @@ impl Ring {
         Ok(self.seen.wrapping_sub(self.next))
     }
 
+    #[inline]
     fn look<M: Memory>(&mut self, memory: &M) -> Result<(), Broken> {
         let seen = memory.load(self.place.available.wrapping_add(2))?;
         if seen.wrapping_sub(self.next) > self.place.size {
@@ -171,6 +174,7 @@ impl Ring {
     }
 
     /// The number of the next chain. There is one.
+    #[inline]
     fn head<M: Memory>(&mut self, memory: &M) -> Result<u16, Broken> {
         if self.first_head == self.known_heads {
             let slot = self.next & (self.place.size - 1);
@@ -195,6 +199,7 @@ impl Ring {
     ///
     /// # Errors
     /// [`Broken`].
+    #[inline]
     pub fn pop<M: Memory>(&mut self, memory: &M, chain: &mut Chain) -> Result<bool, Broken> {
         if self.available(memory)? == 0 {
             return Ok(false);
@@ -209,6 +214,7 @@ impl Ring {
     }
 
     /// Reads the descriptors of a table from `number` on.
+    #[inline]
     fn walk<M: Memory>(
         &self,
         memory: &M,
@@ -268,6 +274,7 @@ impl Ring {
     ///
     /// # Errors
     /// [`Broken`].
+    #[inline]
     pub fn push<M: Memory>(&mut self, memory: &M, head: u16, written: u32) -> Result<(), Broken> {
         if self.done_count == ELEMENTS {
             self.write_done(memory)?;

@@ -165,6 +165,7 @@ impl Region {
     ///
     /// # Errors
     /// Which side is not there, or is out of range. Part of the bytes may have been copied.
+    #[inline]
     pub fn copy(
         &self,
         offset: usize,
@@ -183,6 +184,7 @@ impl Region {
     }
 
     /// Which side was at fault, when a copy of this range failed: this one if one of its pages is not there.
+    #[cold]
     fn blame(&self, offset: usize, len: usize) -> CopyFault {
         let pages = (offset..offset + len).step_by(4096).chain([offset + len - 1]);
         let mut byte = [0];

@@ -33,7 +33,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         test("memory", &["memory"], "memory went three times"),
         test("kill", &["kill", "5"], "a guest was killed 5 times"),
         test("soak", &["soak", "1", "20000"], "dropped for want of buffers"),
-        test("hostile", &["hostile", "1", "20000"], "mutations"),
+        test("hostile", &["hostile", "1", "10000"], "mutations"),
     ];
     if args.all {
         tests.push(test("soak-long", &["soak", "2", "10000000"], "dropped for want of buffers"));
