@@ -33,8 +33,9 @@ fn receive(channel: &Channel) -> Result<()> {
     }
     let thread = exception.thread()?;
     let mut registers = thread.registers::<zx_thread_state_general_regs_t>()?;
-    let Some(ip) = tolerant::continues_at(registers.rip) else { return Ok(()) };
-    registers.rip = ip;
+    if !tolerant::continue_behind(&mut registers) {
+        return Ok(());
+    }
     thread.set_registers(&registers)?;
     exception.set_state(abi::ZX_EXCEPTION_STATE_HANDLED)
 }

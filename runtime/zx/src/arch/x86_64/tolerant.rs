@@ -114,9 +114,14 @@ pub unsafe fn store(to: *mut u16, value: u16) -> bool {
     unsafe { hafnon_tolerant_store(to, value) == 0 }
 }
 
-/// Where a thread that has faulted at `ip` continues. `None`: that was not in one of these functions.
-pub fn continues_at(ip: u64) -> Option<u64> {
+/// Makes a thread that has faulted in one of these functions continue where that function says so. Returns false if it was
+/// somewhere else; the registers are as they were.
+pub fn continue_behind(registers: &mut abi::zx_thread_state_general_regs_t) -> bool {
     let address = |symbol: *const u8| symbol.addr() as u64;
     let range = address(&raw const hafnon_tolerant_begin)..address(&raw const hafnon_tolerant_end);
-    range.contains(&ip).then(|| address(&raw const hafnon_tolerant_fault))
+    let is_here = range.contains(&registers.rip);
+    if is_here {
+        registers.rip = address(&raw const hafnon_tolerant_fault);
+    }
+    is_here
 }
