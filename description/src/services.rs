@@ -65,7 +65,7 @@ pub enum Access {
 pub const PART: usize = 2048;
 
 /// The name of the rule for all programs without a rule of their own.
-const OTHERS: &str = "*";
+pub const OTHERS: &str = "*";
 
 impl Service {
     /// What the program with this name gets; without a name, what a program gets that is not in the image.
@@ -146,7 +146,7 @@ mod tests {
             rules: vec![
                 ProgramRule { program: "sh".into(), access: Access::All },
                 ProgramRule { program: "web".into(), access: Access::Part(vec![1, 2]) },
-                ProgramRule { program: "*".into(), access: Access::Nothing },
+                ProgramRule { program: OTHERS.into(), access: Access::Nothing },
             ],
         };
         let bytes = encode(std::slice::from_ref(&service)).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         service.rules.push(ProgramRule { program: "web".into(), access: Access::Part(vec![1]) });
         assert_eq!(service.access(Some("web")), &Access::Part(vec![1]));
         assert_eq!((service.access(Some("other")), service.access(None)), (&Access::All, &Access::All));
-        service.rules.push(ProgramRule { program: "*".into(), access: Access::Nothing });
+        service.rules.push(ProgramRule { program: OTHERS.into(), access: Access::Nothing });
         assert_eq!(service.access(Some("web")), &Access::Part(vec![1]));
         assert_eq!((service.access(Some("other")), service.access(None)), (&Access::Nothing, &Access::Nothing));
     }

@@ -33,7 +33,8 @@ fn receive(channel: &Channel) -> Result<()> {
     }
     let thread = exception.thread()?;
     let mut registers = thread.registers::<zx_thread_state_general_regs_t>()?;
-    if !tolerant::continue_behind(&mut registers) {
+    let report = thread.exception_report()?;
+    if !tolerant::return_after_fault(&mut registers, &report.context.arch) {
         return Ok(());
     }
     thread.set_registers(&registers)?;
@@ -115,8 +116,7 @@ impl Region {
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let from = self.place(offset, bytes.len())?;
         // SAFETY: the range is in this region, which only these functions access; the slice is exclusive.
-        let copied = unsafe { tolerant::copy(bytes.as_mut_ptr(), from, bytes.len()) };
-        if copied { Ok(()) } else { Err(Status::BAD_STATE) }
+        unsafe { tolerant::copy(bytes.as_mut_ptr(), from, bytes.len()) }.map_err(|_| Status::BAD_STATE)
     }
 
     /// Copies bytes to the region.
@@ -127,8 +127,7 @@ impl Region {
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let to = self.place(offset, bytes.len())?;
         // SAFETY: the range is in this region, which only these functions access; nobody writes to the slice.
-        let copied = unsafe { tolerant::copy(to, bytes.as_ptr(), bytes.len()) };
-        if copied { Ok(()) } else { Err(Status::BAD_STATE) }
+        unsafe { tolerant::copy(to, bytes.as_ptr(), bytes.len()) }.map_err(|_| Status::BAD_STATE)
     }
 
     /// Reads a number at once; accesses to memory that come later in the program are not moved before it.
@@ -179,17 +178,7 @@ impl Region {
         let target = to.place(to_offset, len).map_err(|_| CopyFault::To)?;
         // SAFETY: both ranges are in regions that only these functions access. They may overlap, or two programs may have
         // given the same pages: then bytes are copied that were written before, and nothing else.
-        let copied =
-            unsafe { if words { tolerant::copy_words(target, from, len) } else { tolerant::copy(target, from, len) } };
-        if copied { Ok(()) } else { Err(self.blame(offset, len)) }
-    }
-
-    /// Which side was at fault, when a copy of this range failed: this one if one of its pages is not there.
-    #[cold]
-    fn blame(&self, offset: usize, len: usize) -> CopyFault {
-        let pages = (offset..offset + len).step_by(4096).chain([offset + len - 1]);
-        let mut byte = [0];
-        if pages.into_iter().all(|at| self.read(at, &mut byte).is_ok()) { CopyFault::To } else { CopyFault::From }
+        unsafe { if words { tolerant::copy_words(target, from, len) } else { tolerant::copy(target, from, len) } }
     }
 }
 

@@ -1,6 +1,9 @@
 //! A guest's memory: VMOs that its program has sent.
+//!
+//! A page of it that the switch has accessed costs the switch a record of the mapping, also if the guest has paid for no
+//! page there. So the switch keeps [`MOST_PAGES`] of a guest's pages mapped at most, and then maps the guest's memory anew.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use net_switch::{GuestMemory, Side};
 use vhost_user::Region as Described;
@@ -15,6 +18,10 @@ const WIDEST: u64 = 64 << 30;
 /// Bytes that the modes for measurements map or copy at a time.
 const WINDOW: usize = 128 << 10;
 const PAGE: u64 = 4096;
+/// Pages of a guest that are mapped at a time: 256 MiB.
+const MOST_PAGES: u32 = 65_536;
+/// Pages that are known to be mapped, a power of two.
+const KNOWN: usize = 1024;
 
 /// What a VMO must not be: its pages could change or go in ways that its owner does not pay for, or that wait for a program.
 const REFUSED: u32 = abi::ZX_INFO_VMO_RESIZABLE
@@ -45,9 +52,68 @@ pub struct SharedMemory {
 enum Kind {
     /// All of it is mapped in a range of addresses of its own, at the same distances as in the guest. What is between its
     /// regions is not mapped, and accesses to it fail.
-    Mapped(Region),
+    Mapped(Mapped),
     Called(Vec<Part>),
     Remapped(Vec<Part>, RefCell<Region>),
+}
+
+/// Memory that is mapped, and how much of it was accessed.
+#[derive(Debug)]
+struct Mapped {
+    region: Region,
+    parts: Vec<Part>,
+    base: u64,
+    /// By the lower bits of its number, the last page that was accessed, plus one.
+    known: Box<[Cell<u32>; KNOWN]>,
+    /// Pages that may be mapped: those that were accessed and not known.
+    pages: Cell<u32>,
+}
+
+impl Mapped {
+    fn new(parts: Vec<Part>, base: u64, len: u64) -> Result<Mapped, Status> {
+        let region = Region::new(len as usize)?;
+        let mapped =
+            Mapped { region, parts, base, known: Box::new([const { Cell::new(0) }; KNOWN]), pages: Cell::new(0) };
+        mapped.map()?;
+        Ok(mapped)
+    }
+
+    /// Where a part is in the region.
+    fn place(&self, part: &Part) -> usize {
+        (part.start - self.base) as usize
+    }
+
+    fn map(&self) -> Result<(), Status> {
+        let map = |part: &Part| self.region.map(self.place(part), &part.vmo, part.offset, part.len as usize);
+        self.parts.iter().try_for_each(map)
+    }
+
+    /// The region, for an access to this range.
+    #[inline]
+    fn region(&self, offset: usize, len: usize) -> Result<&Region, Gone> {
+        let (first, last) = (offset / PAGE as usize, (offset + len.saturating_sub(1)) / PAGE as usize);
+        for page in first..=last {
+            // The range has 2^24 pages at most.
+            let number = page as u32 + 1;
+            if self.known[page % KNOWN].replace(number) != number {
+                self.count_page()?;
+            }
+        }
+        Ok(&self.region)
+    }
+
+    #[cold]
+    fn count_page(&self) -> Result<(), Gone> {
+        self.pages.set(self.pages.get() + 1);
+        if self.pages.get() > MOST_PAGES { self.map_anew() } else { Ok(()) }
+    }
+
+    fn map_anew(&self) -> Result<(), Gone> {
+        self.known.iter().for_each(|known| known.set(0));
+        self.pages.set(0);
+        let unmap = |part: &Part| self.region.unmap(self.place(part), part.len as usize);
+        self.parts.iter().try_for_each(unmap).and_then(|()| self.map()).map_err(|_| Gone)
+    }
 }
 
 /// Takes a VMO that a guest sent.
@@ -85,23 +151,17 @@ impl SharedMemory {
             parts.push(Part { start: described.guest_address, len: described.size, vmo, offset: described.offset });
         }
         let kind = match mode.access {
-            Access::Mapped => {
-                let region = Region::new(len as usize)?;
-                for part in &parts {
-                    region.map((part.start - base) as usize, &part.vmo, part.offset, part.len as usize)?;
-                }
-                Kind::Mapped(region)
-            }
+            Access::Mapped => Kind::Mapped(Mapped::new(parts, base, len)?),
             Access::Call => Kind::Called(parts),
             Access::Remap => Kind::Remapped(parts, RefCell::new(Region::new(WINDOW)?)),
         };
         Ok(SharedMemory { base, len, words: mode.words, kind })
     }
 
-    /// The offset of an address in the range.
+    /// The offset of an address, behind which so many bytes are in the range.
     #[inline]
-    fn offset(&self, at: u64) -> Result<usize, Gone> {
-        at.checked_sub(self.base).map(|offset| offset as usize).ok_or(Gone)
+    fn offset(&self, at: u64, len: usize) -> Result<usize, Gone> {
+        if self.holds(at, len as u64) { Ok((at - self.base) as usize) } else { Err(Gone) }
     }
 }
 
@@ -140,7 +200,10 @@ impl Memory for SharedMemory {
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Gone> {
         match &self.kind {
-            Kind::Mapped(region) => region.read(self.offset(at)?, into).map_err(|_| Gone),
+            Kind::Mapped(mapped) => {
+                let offset = self.offset(at, into.len())?;
+                mapped.region(offset, into.len())?.read(offset, into).map_err(|_| Gone)
+            }
             Kind::Called(parts) => {
                 let (vmo, offset) = find(parts, at, into.len())?;
                 vmo.read(into, offset).map_err(|_| Gone)
@@ -155,7 +218,10 @@ impl Memory for SharedMemory {
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<(), Gone> {
         match &self.kind {
-            Kind::Mapped(region) => region.write(self.offset(at)?, from).map_err(|_| Gone),
+            Kind::Mapped(mapped) => {
+                let offset = self.offset(at, from.len())?;
+                mapped.region(offset, from.len())?.write(offset, from).map_err(|_| Gone)
+            }
             Kind::Called(parts) => {
                 let (vmo, offset) = find(parts, at, from.len())?;
                 vmo.write(from, offset).map_err(|_| Gone)
@@ -170,7 +236,10 @@ impl Memory for SharedMemory {
     #[inline]
     fn load(&self, at: u64) -> Result<u16, Gone> {
         match &self.kind {
-            Kind::Mapped(region) => region.load(self.offset(at)?).map_err(|_| Gone),
+            Kind::Mapped(mapped) => {
+                let offset = self.offset(at, 2)?;
+                mapped.region(offset, 2)?.load(offset).map_err(|_| Gone)
+            }
             Kind::Called(_) => {
                 let mut bytes = [0; 2];
                 self.read(at, &mut bytes)?;
@@ -186,7 +255,10 @@ impl Memory for SharedMemory {
     #[inline]
     fn store(&self, at: u64, value: u16) -> Result<(), Gone> {
         match &self.kind {
-            Kind::Mapped(region) => region.store(self.offset(at)?, value).map_err(|_| Gone),
+            Kind::Mapped(mapped) => {
+                let offset = self.offset(at, 2)?;
+                mapped.region(offset, 2)?.store(offset, value).map_err(|_| Gone)
+            }
             Kind::Called(_) => self.write(at, &value.to_le_bytes()),
             Kind::Remapped(parts, window) => {
                 let window = window.borrow();
@@ -199,9 +271,11 @@ impl Memory for SharedMemory {
 impl GuestMemory for SharedMemory {
     fn copy_to(&self, at: u64, to: &Self, to_at: u64, len: usize) -> Result<(), Side> {
         match (&self.kind, &to.kind) {
-            (Kind::Mapped(from), Kind::Mapped(region)) => {
-                let offset = self.offset(at).map_err(|Gone| Side::Sender)?;
-                let to_offset = to.offset(to_at).map_err(|Gone| Side::Receiver)?;
+            (Kind::Mapped(from), Kind::Mapped(mapped)) => {
+                let offset = self.offset(at, len).map_err(|Gone| Side::Sender)?;
+                let to_offset = to.offset(to_at, len).map_err(|Gone| Side::Receiver)?;
+                let from = from.region(offset, len).map_err(|Gone| Side::Sender)?;
+                let region = mapped.region(to_offset, len).map_err(|Gone| Side::Receiver)?;
                 from.copy(offset, region, to_offset, len, self.words).map_err(|fault| match fault {
                     CopyFault::From => Side::Sender,
                     CopyFault::To => Side::Receiver,

@@ -139,8 +139,18 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
+    fn add(&mut self, mut bytes: &[u8]) {
+        if self.is_odd
+            && let Some((byte, rest)) = bytes.split_first()
+        {
+            self.sum += u64::from(*byte);
+            (self.is_odd, bytes) = (false, rest);
+        }
+        // Two words at a time: at the end the upper ones are added to the lower ones, and so are the carries. A frame is too
+        // short for the sum to overflow.
+        let (words, rest) = bytes.as_chunks::<4>();
+        self.sum += words.iter().map(|bytes| u64::from(u32::from_be_bytes(*bytes))).sum::<u64>();
+        for byte in rest {
             self.sum += if self.is_odd { u64::from(*byte) } else { u64::from(*byte) << 8 };
             self.is_odd = !self.is_odd;
         }

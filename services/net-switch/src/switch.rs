@@ -6,8 +6,8 @@ use crate::frame::{Counters, DropReason, Frame};
 use crate::guest::{Guest, GuestMemory, RX, Refusal, Room, TX};
 use crate::ports::{Ports, Targets};
 
-/// What a port may cost in one turn. A turn ends with the frame that exceeds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a port may cost in one turn. A turn ends with the frame that exceeds it, and the next turns are shorter by that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Frames, and copies of them.
     pub frames: u32,
@@ -23,10 +23,19 @@ impl Budget {
         Budget { frames, bytes: 256 << 10, descriptors: 1024 }
     }
 
+    /// What is left when this was spent.
+    fn without(self, spent: Budget) -> Budget {
+        Budget {
+            frames: self.frames.saturating_sub(spent.frames),
+            bytes: self.bytes.saturating_sub(spent.bytes),
+            descriptors: self.descriptors.saturating_sub(spent.descriptors),
+        }
+    }
+
     fn spend(&mut self, frames: u32, bytes: usize, descriptors: usize) {
-        self.frames = self.frames.saturating_sub(frames);
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.descriptors = self.descriptors.saturating_sub(descriptors);
+        self.frames = self.frames.saturating_add(frames);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.descriptors = self.descriptors.saturating_add(descriptors);
     }
 
     fn is_left(&self) -> bool {
@@ -74,6 +83,8 @@ pub struct Switch<M> {
     counters: Vec<Counters>,
     /// For each port, the frames that it has got since a sender waited for it, up to [`PATIENCE`].
     got: Vec<u32>,
+    /// For each port, what it has spent beyond its turns.
+    debts: Vec<Budget>,
     /// A bit for each port whose receiving driver, or whose sending driver, is to be told of something.
     tell: [u64; 2],
     endings: Vec<Ending>,
@@ -91,6 +102,7 @@ impl<M: GuestMemory> Switch<M> {
             guests: (0..count).map(|_| None).collect(),
             counters: vec![Counters::default(); count],
             got: vec![0; count],
+            debts: vec![Budget::default(); count],
             tell: [0; 2],
             endings: Vec::new(),
             chain: Chain::default(),
@@ -144,11 +156,14 @@ impl<M: GuestMemory> Switch<M> {
     }
 
     /// Takes frames that a port's guest sends, as many as the budget has room for.
-    pub fn turn(&mut self, port: usize, mut budget: Budget) -> Turn {
+    pub fn turn(&mut self, port: usize, budget: Budget) -> Turn {
         let mut turn = Turn::default();
         // The guest is apart from the others meanwhile: a frame never goes back to its sender.
         let Some(mut guest) = self.guests.get_mut(port).and_then(Option::take) else { return turn };
-        let outcome = self.send(port, &mut guest, &mut budget, &mut turn);
+        // What earlier turns have spent too much is a part of this one's, and what this one does is a part of the next one's.
+        let mut spent = self.debts[port];
+        let outcome = self.send(port, &mut guest, (budget, &mut spent), &mut turn);
+        self.debts[port] = spent.without(budget);
         self.guests[port] = Some(guest);
         if let Err(why) = outcome {
             turn.more = false;
@@ -157,9 +172,15 @@ impl<M: GuestMemory> Switch<M> {
         turn
     }
 
-    fn send(&mut self, port: usize, guest: &mut Guest<M>, budget: &mut Budget, turn: &mut Turn) -> Result<(), Broken> {
+    fn send(
+        &mut self,
+        port: usize,
+        guest: &mut Guest<M>,
+        (budget, spent): (Budget, &mut Budget),
+        turn: &mut Turn,
+    ) -> Result<(), Broken> {
         let Guest { memory, tx: Some(tx), offers, .. } = guest else { return Ok(()) };
-        while budget.is_left() {
+        while budget.without(*spent).is_left() {
             // Step 1.
             if !tx.pop(memory, &mut self.chain)? {
                 return Ok(());
@@ -181,7 +202,7 @@ impl<M: GuestMemory> Switch<M> {
             turn.frames += 1;
             self.counters[port].sent += 1;
             let bytes = if refused.is_none() { self.frame.len() * copies as usize } else { 0 };
-            budget.spend(copies.max(1), bytes, 1 + self.chain.parts.len() + self.room.descriptors());
+            spent.spend(copies.max(1), bytes, 1 + self.chain.parts.len() + self.room.descriptors());
             // Step 6.
             tx.push(memory, self.chain.head, 0)?;
         }

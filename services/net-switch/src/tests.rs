@@ -325,6 +325,27 @@ fn a_turn_has_an_end() {
     assert_eq!((turn.frames, turn.more), (8, false));
 }
 
+/// What a turn has spent too much, the next one has less.
+#[test]
+fn later_turns_pay_for_copies() {
+    let mut switch = Switch::new(ports());
+    let [mut a, mut b, mut c] = [0, 1, 2].map(|port| Driver::new(&mut switch, port, true));
+    a.refill(&[2048; 40]);
+    c.refill(&[2048; 40]);
+    for _ in 0..8 {
+        b.send(&frame([0xff; 6], mac(1), 60), &[]);
+    }
+    // Each frame costs two.
+    let frames: Vec<u32> = (0..6).map(|_| switch.turn(1, Budget::of(3)).frames).collect();
+    assert_eq!(frames, [2, 1, 2, 1, 2, 0]);
+    // A turn that is spent says that there may be more.
+    b.send(&frame([0xff; 6], mac(1), 60), &[]);
+    b.send(&frame([0xff; 6], mac(1), 60), &[]);
+    let turns: Vec<(u32, bool)> =
+        (0..4).map(|_| switch.turn(1, Budget::of(1))).map(|turn| (turn.frames, turn.more)).collect();
+    assert_eq!(turns, [(1, true), (0, true), (1, true), (0, true)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -8,7 +8,7 @@ use vhost_user::{NO_HANDLE, PROTOCOL_FEATURES, REPLY_ACK, Region as Described, R
 use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Rights, Signals, Status, Vmo};
 
 use crate::frames::{Random, TELLING, make, read};
-use crate::guest::{BASE, Front, Guest, MEMORY, NET_HEADER, OFFLOADS, TX_BUFFERS, counted};
+use crate::guest::{BASE, Front, Guest, MEMORY, NET_HEADER, OFFLOADS, counted};
 
 /// The service.
 pub const SWITCH: &str = "switch";
@@ -150,7 +150,7 @@ pub fn offload() {
 }
 
 /// Waits until a port's number has this value.
-fn until(port: &str, what: &str, value: u64) {
+pub fn until(port: &str, what: &str, value: u64) {
     while counted(SWITCH, port, what) != value {
         thread::sleep(Duration::from_millis(1));
     }
@@ -206,7 +206,7 @@ pub fn rules() {
 }
 
 /// The channel closes, perhaps after an answer.
-fn closes(front: &Front) {
+pub fn closes(front: &Front) {
     let signals = front.channel.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant::INFINITE);
     assert!(signals.is_ok_and(|signals| signals.contains(Signals::CHANNEL_PEER_CLOSED)));
 }
@@ -293,68 +293,6 @@ pub fn refusals() {
     b.publish_tx();
     assert!(a.wait() == frame, "a frame");
     println!("{} refusals", counted(SWITCH, "b", "faults"));
-}
-
-/// A guest takes its memory away in different ways while the switch uses it: the switch stays, and so do the others.
-pub fn memory() {
-    let mut a = Guest::new(SWITCH, "a");
-    // Its own memory's pages are given back: the rings are zero then, and its index leaps.
-    let mut b = Guest::new(SWITCH, "b");
-    for sequence in 0..20 {
-        assert!(b.send(&make(a.mac, b.mac, 3, sequence, 1514), &[], false), "no room");
-    }
-    b.publish_tx();
-    assert_eq!(read(&a.wait()), Some((3, 0)));
-    b.vmo.op_range(abi::ZX_VMO_OP_DECOMMIT, 0, MEMORY as u64).expect("decommitted");
-    b.kick(1);
-    drop(b);
-    // Memory with a hole: a second region far behind the first, and a frame in what is between them.
-    let mut c = Guest::new(SWITCH, "c");
-    c.front.must(&Request::SetVringEnable(0, false), Vec::new());
-    c.front.must(&Request::SetVringEnable(1, false), Vec::new());
-    let first = Described { guest_address: BASE, size: MEMORY as u64, user_address: BASE, offset: 0 };
-    let second = Described { guest_address: BASE + (64 << 20), size: 4096, user_address: 0, offset: 0 };
-    let handle = |vmo: &Vmo| vmo.duplicate_handle(Rights::SAME_RIGHTS).expect("a handle");
-    let other = Vmo::create(4096, 0).expect("memory");
-    c.front.must(&Request::SetMemTable(vec![first, second]), vec![handle(&c.vmo), handle(&other)]);
-    c.vmo.op_range(abi::ZX_VMO_OP_ZERO, 0, 0x1_0000).expect("zeroes");
-    (c.rx, c.tx) = (virtqueue::DriverRing::new(BASE, 256, true), virtqueue::DriverRing::new(BASE + 0x4000, 256, true));
-    c.set_queues();
-    let hole = virtqueue::Buffer { at: BASE + (32 << 20), len: 100, write: false };
-    c.tx.add(&c.ram, &[hole], None).expect("own memory");
-    let faults = counted(SWITCH, "c", "faults");
-    c.publish_tx();
-    closes(&c.front);
-    until("c", "faults", faults + 1);
-    drop(c);
-    // The end of a frame is in the hole, and its beginning is not: the receiver gets nothing, and its buffer is not lost.
-    let mut c = Guest::new(SWITCH, "c");
-    c.front.must(&Request::SetVringEnable(0, false), Vec::new());
-    c.front.must(&Request::SetVringEnable(1, false), Vec::new());
-    c.front.must(&Request::SetMemTable(vec![first, second]), vec![handle(&c.vmo), handle(&other)]);
-    c.vmo.op_range(abi::ZX_VMO_OP_ZERO, 0, 0x1_0000).expect("zeroes");
-    (c.rx, c.tx) = (virtqueue::DriverRing::new(BASE, 256, true), virtqueue::DriverRing::new(BASE + 0x4000, 256, true));
-    c.set_queues();
-    let frame = make(a.mac, c.mac, 3, 77, 1514);
-    virtqueue::Memory::write(&c.ram, TX_BUFFERS, &[&[0; 12], &frame[..]].concat()).expect("own memory");
-    let begins = virtqueue::Buffer { at: TX_BUFFERS, len: 200, write: false };
-    c.tx.add(&c.ram, &[begins, virtqueue::Buffer { len: 1326, ..hole }], None).expect("own memory");
-    c.publish_tx();
-    closes(&c.front);
-    drop(c);
-    // The others go on. What came of the first guest's frames is whole.
-    let mut b = Guest::new(SWITCH, "b");
-    let frame = make(a.mac, b.mac, 3, 1000, 1514);
-    b.send(&frame, &[], false);
-    b.publish_tx();
-    loop {
-        match read(&a.wait()) {
-            Some((3, 1000)) => break,
-            Some((3, sequence)) => assert!((1..20).contains(&sequence), "frame {sequence}"),
-            other => panic!("{other:?}"),
-        }
-    }
-    println!("memory went three times");
 }
 
 /// A process that is a guest at a port, and sends until it is killed. Its frames tell which of these processes it is.

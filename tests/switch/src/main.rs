@@ -14,6 +14,8 @@ mod guest;
 mod hostile;
 #[cfg(target_os = "fuchsia")]
 mod measure;
+#[cfg(target_os = "fuchsia")]
+mod memory;
 
 #[cfg(target_os = "fuchsia")]
 fn main() {
@@ -24,7 +26,8 @@ fn main() {
         Some("offload") => cases::offload(),
         Some("rules") => cases::rules(),
         Some("refusals") => cases::refusals(),
-        Some("memory") => cases::memory(),
+        Some("memory") => memory::gone(),
+        Some("pages") => memory::pages(),
         Some("kill") => cases::kill(number(1).unwrap_or(5) as u8),
         Some("guest") => cases::guest(arguments.get(1).map_or("c", String::as_str), number(2).unwrap_or(1) as u8),
         Some("soak") => cases::soak(number(1).unwrap_or(1), number(2).unwrap_or(10_000)),

@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
 use description::network::Rule;
-use description::services::{Access, ProgramRule};
+use description::services::{Access, OTHERS, ProgramRule};
 use serde::Deserialize;
 
 use super::ServiceEntry;
-
-/// The name of the rule for all programs without a rule of their own.
-const OTHERS: &str = "*";
 
 /// The service whose rules these are.
 const NETWORK: &str = "network";
@@ -64,6 +61,18 @@ impl RuleText {
     }
 }
 
+/// Checks a name of programs.
+///
+/// # Errors
+/// It is none.
+pub fn check_program(program: &str) -> Result<()> {
+    let name = program.strip_prefix("run/").unwrap_or(program);
+    if name.is_empty() || name.contains(['/', '*', ' ']) && program != OTHERS {
+        bail!("`{program}` is neither a program's NAME, nor `run/NAME` (if `hafnon run` is told its file), nor `*`");
+    }
+    Ok(())
+}
+
 /// Checks the rules of a service.
 ///
 /// # Errors
@@ -73,12 +82,7 @@ pub fn check(service: &str, rules: &BTreeMap<String, RuleText>) -> Result<Vec<Pr
         bail!("only the service `{NETWORK}` has rules");
     }
     let rule = |(program, text): (&String, &RuleText)| -> Result<ProgramRule> {
-        let name = program.strip_prefix("run/").unwrap_or(program);
-        if name.is_empty() || name.contains(['/', '*', ' ']) && program != OTHERS {
-            bail!(
-                "`{program}`: a rule is for the program NAME, for `run/NAME` if `hafnon run` is told its file, or for `*`"
-            );
-        }
+        check_program(program)?;
         let access = text.check().with_context(|| format!("the rule for `{program}`"))?;
         Ok(ProgramRule { program: program.clone(), access })
     };

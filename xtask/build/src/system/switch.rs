@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, anyhow, bail};
-use description::services::{Access, ProgramRule};
+use anyhow::{Context, Result, anyhow};
+use description::services::{Access, OTHERS, ProgramRule};
 use description::switch::{Grant, Port, check};
 use serde::Deserialize;
 
-/// The name of the rule for all programs without a rule of their own.
-const OTHERS: &str = "*";
+use super::rules::check_program;
 
 /// A port.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,12 +39,7 @@ pub fn ports(texts: &BTreeMap<String, PortText>) -> Result<(Vec<String>, Vec<Pro
     let programs: BTreeSet<&String> = texts.values().flat_map(|text| &text.programs).collect();
     let mut rules = Vec::new();
     for program in &programs {
-        let name = program.strip_prefix("run/").unwrap_or(program);
-        if name.is_empty() || name.contains(['/', '*', ' ']) && *program != OTHERS {
-            bail!(
-                "`{program}`: a port is for the program NAME, for `run/NAME` if `hafnon run` is told its file, or for `*`"
-            );
-        }
+        check_program(program).context("a program of a port")?;
         let may = |text: &PortText| text.programs.iter().any(|other| other == *program || other == OTHERS);
         let names = texts.iter().filter(|(_, text)| may(text)).map(|(name, _)| name.clone()).collect();
         let access = Access::Part(Grant { ports: names }.encode()?);
@@ -91,9 +85,7 @@ mod tests {
         assert!(error("a = { mac = '2' }").contains("port `a`: `2` is no hardware address"));
         assert!(error("'a/b' = { mac = '02:00:00:00:00:01' }").contains("is no name of a port"));
         assert!(error("a = { mac = '02:00:00:00:00:01', sends-to = ['b'] }").contains("sends to `b`"));
-        assert!(
-            error("a = { mac = '02:00:00:00:00:01', programs = ['/bin/x'] }").contains("a port is for the program")
-        );
+        assert!(error("a = { mac = '02:00:00:00:00:01', programs = ['/bin/x'] }").contains("neither a program's NAME"));
         assert!(error("a = { mac = '02:00:00:00:00:01', vlan = 1 }").contains("unknown field"));
     }
 }

@@ -3,8 +3,11 @@
 
 use core::arch::global_asm;
 
+use crate::CopyFault;
+
 // From `begin` to `end`, each routine keeps the return address at RSP and changes no register that a caller keeps. So a
-// thread that faults there can be made to continue at `fault`, which returns to the routine's caller.
+// thread that faults there can be made to continue at `fault`, which returns to the routine's caller. Before, RAX gets
+// `READ_FAULT` or `WRITE_FAULT`.
 global_asm!(
     ".pushsection .text.hafnon_tolerant,\"ax\",@progbits",
     ".hidden hafnon_tolerant_begin",
@@ -57,7 +60,6 @@ global_asm!(
     "ret",
     "hafnon_tolerant_end:",
     "hafnon_tolerant_fault:",
-    "mov eax, -1",
     "ret",
     ".popsection",
 );
@@ -72,25 +74,46 @@ unsafe extern "C" {
     fn hafnon_tolerant_store(to: *mut u16, value: u16) -> u32;
 }
 
-/// Copies bytes. Returns false if there was a fault; part of the bytes may have been copied.
+/// What a routine returns after a fault on the side that it reads, and on the side that it writes.
+const READ_FAULT: u32 = u32::MAX;
+const WRITE_FAULT: u32 = u32::MAX - 1;
+/// In the error code of a page fault: the access was a write.
+const WRITE: u64 = 2;
+
+/// What a copy has returned.
+fn copied(result: u32) -> Result<(), CopyFault> {
+    match result {
+        0 => Ok(()),
+        WRITE_FAULT => Err(CopyFault::To),
+        _ => Err(CopyFault::From),
+    }
+}
+
+/// Copies bytes.
+///
+/// # Errors
+/// Which side could not be accessed. Part of the bytes may have been copied.
 ///
 /// # Safety
 /// Nothing else in this program may access the bytes at `to`, or write those at `from`, except by these functions. Each side
 /// is this program's memory, or a range of addresses that is only accessed by these functions.
 #[inline]
-pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> bool {
+pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> Result<(), CopyFault> {
     // SAFETY: the routine obeys the C ABI, and changes only the bytes that the caller has passed.
-    unsafe { hafnon_tolerant_copy(to, from, len) == 0 }
+    copied(unsafe { hafnon_tolerant_copy(to, from, len) })
 }
 
 /// The same, word by word, for measurements.
 ///
+/// # Errors
+/// As [`copy`].
+///
 /// # Safety
 /// As for [`copy`].
 #[inline]
-pub unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) -> bool {
+pub unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) -> Result<(), CopyFault> {
     // SAFETY: as above.
-    unsafe { hafnon_tolerant_copy_words(to, from, len) == 0 }
+    copied(unsafe { hafnon_tolerant_copy_words(to, from, len) })
 }
 
 /// Reads a number at once. `None`: there was a fault.
@@ -114,14 +137,19 @@ pub unsafe fn store(to: *mut u16, value: u16) -> bool {
     unsafe { hafnon_tolerant_store(to, value) == 0 }
 }
 
-/// Makes a thread that has faulted in one of these functions continue where that function says so. Returns false if it was
-/// somewhere else; the registers are as they were.
-pub fn continue_behind(registers: &mut abi::zx_thread_state_general_regs_t) -> bool {
+/// Makes a thread that has faulted in one of these functions return from it. The processor's error code says which side it
+/// was: by then, another thread may have changed what is mapped. Returns false if the thread was somewhere else; the
+/// registers are as they were.
+pub fn return_after_fault(
+    registers: &mut abi::zx_thread_state_general_regs_t,
+    fault: &abi::zx_x86_64_exc_data_t,
+) -> bool {
     let address = |symbol: *const u8| symbol.addr() as u64;
     let range = address(&raw const hafnon_tolerant_begin)..address(&raw const hafnon_tolerant_end);
     let is_here = range.contains(&registers.rip);
     if is_here {
         registers.rip = address(&raw const hafnon_tolerant_fault);
+        registers.rax = u64::from(if fault.err_code & WRITE != 0 { WRITE_FAULT } else { READ_FAULT });
     }
     is_here
 }
