@@ -1,11 +1,13 @@
 //! Segments of somebody who knows the ends of a connection, but not its numbers: they change nothing.
 
 use proptest::prelude::*;
+use smoltcp::time::Duration;
 use smoltcp::wire::TcpControl;
 
 use super::card::{Ethernet, segment};
 use super::losses::{FIRST, Peer};
 use crate::ports::Id;
+use crate::segments::Segment;
 
 /// The connection works: the peer gets a byte.
 fn works(ethernet: &mut Ethernet, peer: &mut Peer, server: Id) {
@@ -76,4 +78,36 @@ fn a_restarted_peer_connects_again() {
     assert_ne!(ethernet.machines[0].signals(server) & network_protocol::ERROR, 0);
     let answer = ethernet.put(request.write());
     assert_eq!((answer[0].control, answer[0].ack), (TcpControl::Syn, Some(77_778)));
+}
+
+/// An acknowledgement of bytes that were written, but not sent, is answered and changes nothing. Otherwise those bytes would
+/// never be sent.
+#[test]
+fn bytes_that_were_not_sent_cannot_be_acknowledged() {
+    const LEN: i32 = 50_000;
+    for beyond in [1, 1000, 30_000] {
+        let mut ethernet = Ethernet::new();
+        let (mut peer, server) = Peer::connected(&mut ethernet);
+        works(&mut ethernet, &mut peer, server);
+        let end = peer.next + LEN;
+        ethernet.machines[0].write(server, &[7; LEN as usize]);
+        let segments = ethernet.sent();
+        let sent = segments.iter().map(|segment| segment.seq + segment.len as i32).max().unwrap();
+        assert!(sent < end - 30_000, "nothing is left to be sent");
+        let answers = ethernet.put(segment(peer.address, FIRST + 1, Some(sent + beyond), TcpControl::None).write());
+        let is_answer = |answer: &Segment| answer.len == 0 && answer.ack == Some(FIRST + 1);
+        assert!(answers.len() == 1 && is_answer(&answers[0]), "{answers:?}");
+        for segment in segments {
+            peer.receive(&segment, |_| false);
+        }
+        for _ in 0..100 {
+            ethernet.machines[0].stack.wire().unwrap().put(peer.answer());
+            ethernet.sent().iter().filter(|segment| segment.len > 0).for_each(|segment| {
+                peer.receive(segment, |_| false);
+            });
+            ethernet.machines[0].pass(Duration::from_millis(10));
+        }
+        assert_eq!(peer.next, end);
+        works(&mut ethernet, &mut peer, server);
+    }
 }
