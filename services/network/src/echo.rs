@@ -91,6 +91,17 @@ impl<W: DataSockets> Stack<W> {
         Ok(())
     }
 
+    /// Another socket is about to bind this identifier. If the one that has it is closed, its requests leave now, as many
+    /// as in a turn; the others are lost. Afterwards no request has that identifier, and it is free.
+    pub(crate) fn end_closed_echo(&mut self, ident: u16) {
+        if let Some(id) = self.ports.at(Kind::Echo, ident).first().map(|binding| binding.id)
+            && self.sockets.get(&id).is_some_and(|socket| socket.closing)
+        {
+            self.send_earlier(id);
+            self.remove(id);
+        }
+    }
+
     /// The socket that has this identifier, if an answer from `from` is for it.
     fn echo_owner(&self, ident: u16, here: IpAddr, from: IpAddr) -> Option<Id> {
         let binding = self.ports.at(Kind::Echo, ident).first().filter(|binding| binding.takes(here))?;

@@ -399,8 +399,13 @@ impl<W: DataSockets> Stack<W> {
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let both = address.ip().is_unspecified() && address.is_ipv6() && !socket.choices.only_v6;
         let binding = Binding { id, address, both, reuse: socket.choices.reuse, listens: false };
-        let port = self.ports.bind(socket.kind, binding)?;
+        let kind = socket.kind;
+        if kind == Kind::Echo && address.port() != 0 {
+            self.end_closed_echo(address.port());
+        }
+        let port = self.ports.bind(kind, binding)?;
         address.set_port(port);
+        let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         (socket.local, socket.bound) = (Some(address), Some(port));
         Ok(())
     }

@@ -317,7 +317,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// The client has gone. Its remaining datagrams are sent, in turns. The address is free at once, but an identifier
-    /// only afterwards: an answer to a late request is for nobody else.
+    /// only afterwards, or when another socket wants it: an answer to a late request is for nobody else.
     pub(crate) fn close_datagrams(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         (socket.closing, socket.reads) = (true, false);
