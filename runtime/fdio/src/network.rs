@@ -63,6 +63,7 @@ impl From<Error> for Errno {
             Error::HostUnreachable => EHOSTUNREACH,
             Error::Refused => ECONNREFUSED,
             Error::Reset => ECONNRESET,
+            Error::Aborted => ECONNABORTED,
             Error::TimedOut => ETIMEDOUT,
             Error::IsConnected => EISCONN,
             Error::NotConnected => ENOTCONN,

@@ -273,4 +273,6 @@ numbered! {
     NoCard = 23,
     /// The host cannot be reached.
     HostUnreachable = 24,
+    /// The connection's address is not this machine's any more.
+    Aborted = 25,
 }

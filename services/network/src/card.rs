@@ -234,6 +234,7 @@ impl<W: DataSockets> Stack<W> {
         {
             return;
         }
+        let before: Vec<IpAddr> = self.card.iter().flat_map(|card| card.link.interface.ip_addrs()).map(own).collect();
         let mut wire = Wire::card(mtu);
         let mut config = Config::new(HardwareAddress::Ethernet(mac));
         config.random_seed = self.ports.random();
@@ -260,6 +261,8 @@ impl<W: DataSockets> Stack<W> {
                 self.set_name_servers(name_servers);
             }
         }
+        let lost: Vec<IpAddr> = before.into_iter().filter(|ip| !self.owns(*ip)).collect();
+        self.lose_addresses(&lost);
     }
 
     /// The card's frames. `None`: there is no card.
@@ -355,6 +358,8 @@ impl<W: DataSockets> Stack<W> {
         if now.is_some() && now != before {
             self.report_again();
         }
+        let lost = before.map(|before| before.address()).filter(|ip| now.is_none_or(|now| now.address() != *ip));
+        self.lose_addresses(lost.map(IpAddr::V4).as_slice());
     }
 
     /// Handles one frame of the card. Returns whether there was one.
@@ -756,6 +761,11 @@ impl<W: DataSockets> Stack<W> {
         packets.datagrams = Some(waiting + 1);
         Ok(())
     }
+}
+
+/// The address of an interface.
+fn own(cidr: &IpCidr) -> IpAddr {
+    cidr.address().into()
 }
 
 /// Whether an address can be one machine's on the card's network. smoltcp would panic if it had to send to another.

@@ -12,6 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, TcpControl};
@@ -147,6 +148,17 @@ impl HalfOpen {
         {
             self.forget(*number);
         }
+    }
+
+    /// These addresses are not the card's any more.
+    pub fn lose(&mut self, is_lost: impl Fn(IpAddr) -> bool) {
+        let mut numbers = Vec::new();
+        for (at, record) in self.records.iter().enumerate() {
+            if record.is_some_and(|record| is_lost(record.key.1.0)) {
+                numbers.push(self.first.wrapping_add(at as Number));
+            }
+        }
+        numbers.into_iter().for_each(|number| self.forget(number));
     }
 
     /// Step 4, for a reset: it counts only with the next sequence number.

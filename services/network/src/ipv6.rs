@@ -220,7 +220,11 @@ impl<W: DataSockets> Stack<W> {
         let networks: Vec<IpCidr> =
             networks.into_iter().map(|(ip, len)| IpCidr::Ipv6(Ipv6Cidr::new(ip, len))).collect();
         // With other addresses smoltcp forgets all neighbours, which an advertisement alone must not cause.
-        if !interface.ip_addrs().iter().filter(|cidr| matches!(cidr, IpCidr::Ipv6(_))).eq(&networks) {
+        let before = interface.ip_addrs().iter().filter(|cidr| matches!(cidr, IpCidr::Ipv6(_)));
+        let mut lost = Vec::new();
+        if !before.clone().eq(&networks) {
+            let is_kept = |cidr: &&IpCidr| networks.iter().any(|kept| kept.address() == cidr.address());
+            lost.extend(before.filter(|cidr| !is_kept(cidr)).map(|cidr| IpAddr::from(cidr.address())));
             interface.update_ip_addrs(|addresses| {
                 addresses.retain(|cidr| matches!(cidr, IpCidr::Ipv4(_)));
                 // smoltcp has room for eight.
@@ -234,6 +238,7 @@ impl<W: DataSockets> Stack<W> {
             // The same.
             let _ = interface.routes_mut().add_default_ipv6_route(gateway);
         }
+        self.lose_addresses(&lost);
         self.update_name_servers();
     }
 

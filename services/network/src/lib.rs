@@ -23,6 +23,7 @@ pub mod ipv6;
 mod join;
 pub mod lookup;
 mod lookup_stream;
+mod lost;
 mod packets;
 pub mod ports;
 mod room;

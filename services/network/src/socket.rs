@@ -162,6 +162,8 @@ pub struct Socket<E> {
     pub touched: bool,
     /// It has no client any more, and ends in its next turn.
     pub closing: bool,
+    /// It is a connection whose address the card has lost, and ends in its next turn.
+    pub lost: bool,
 }
 
 /// The state of a socket by kind.

@@ -272,6 +272,7 @@ impl<W: DataSockets> Stack<W> {
             writes: false,
             touched: false,
             closing: false,
+            lost: false,
         };
         self.sockets.insert(id, socket);
         Ok(id)
@@ -672,6 +673,7 @@ impl<W: DataSockets> Stack<W> {
         match (&socket.body, socket.kind) {
             (_, Kind::Datagram | Kind::Echo) => self.pump_datagrams(id),
             _ if socket.closing => self.abort(id),
+            _ if socket.lost => self.lose_flow(id),
             (Body::Flow(Flow { way: Transport::Waits(_), .. }), _) => self.retry_connect(id),
             _ => self.pump_flow(id),
         }

@@ -244,9 +244,7 @@ impl<W: DataSockets> Stack<W> {
         self.remove(id);
         self.forget_flow(other);
         let Some(Socket { end, error, body: Body::Flow(flow), .. }) = self.sockets.get_mut(&other) else { return };
-        if !matches!(flow.phase, Phase::Waiting(_)) {
-            flow.phase = Phase::Over;
-        }
+        flow.end();
         // A client that sees the end must see the error, so the error is reported first.
         if reset {
             *error = Some(Error::Reset);
@@ -400,7 +398,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// A connection attempt has failed.
-    fn not_connected(&mut self, id: Id, error: Error) {
+    pub(crate) fn not_connected(&mut self, id: Id, error: Error) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.body = Body::Fresh;
             socket.error = Some(error);
@@ -415,23 +413,18 @@ impl<W: DataSockets> Stack<W> {
         self.send_packets(id);
         self.wait_for_late_segments(id);
         self.drop_packets(id);
-        let Some(Socket { end, body: Body::Flow(flow), error, .. }) = self.sockets.get_mut(&id) else { return };
+        let Some(Socket { body: Body::Flow(flow), .. }) = self.sockets.get_mut(&id) else { return };
         if flow.phase == Phase::Orphan {
             return self.remove(id);
         }
-        if !(flow.sent_end && flow.end_reported) {
-            *error = Some(Error::Reset);
-            end.tell(0, ERROR);
-            end.cut();
+        if flow.sent_end && flow.end_reported {
+            return flow.end();
         }
-        // A connection that waits to be accepted stays in its queue; the client that accepts it gets the error.
-        if !matches!(flow.phase, Phase::Waiting(_)) {
-            flow.phase = Phase::Over;
-        }
+        self.connection_lost(id, Error::Reset);
     }
 
     /// A connection has no way any more. Its smoltcp socket, if there is one, is left.
-    fn forget_flow(&mut self, id: Id) {
+    pub(crate) fn forget_flow(&mut self, id: Id) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let Body::Flow(flow) = &mut socket.body else { return };
         let way = std::mem::replace(&mut flow.way, Transport::Gone);

@@ -13,6 +13,7 @@ mod idle;
 mod ipv6;
 mod lookup_stream;
 mod losses;
+mod lost;
 mod machine;
 mod options;
 mod patterns;

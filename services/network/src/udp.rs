@@ -5,7 +5,7 @@
 //! created the data socket. A datagram that comes over the card reaches its receiver in the same way; one that leaves
 //! over the card waits in a smoltcp socket until the hardware address of its receiver is known.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
@@ -54,6 +54,10 @@ impl<W: DataSockets> Stack<W> {
             let (ip, loops) = (local.ip(), local.ip().is_loopback());
             ip.is_unspecified() || local.is_ipv4() == to.is_ipv4() && !(loops && side == Side::Card)
         };
+        let is_lost = |ip: IpAddr| !ip.is_unspecified() && !ip.is_multicast() && !self.is_own(ip);
+        if socket.local.is_some_and(|local| is_lost(local.ip())) {
+            return Err(Error::AddressNotAvailable);
+        }
         let only_v6 = to.is_ipv4() && socket.family == Family::V6 && socket.choices.only_v6;
         if only_v6 || !socket.local.is_none_or(fits) { Err(Error::Unreachable) } else { Ok(()) }
     }
@@ -187,6 +191,9 @@ impl<W: DataSockets> Stack<W> {
             if is_echo { self.send_echo(id, &mut frame[FRONT..]).map(|()| 1) } else { self.send(id, frame) }
         });
         self.scratch = frame;
+        if sent == Err(Error::AddressNotAvailable) {
+            self.datagram_refused(id);
+        }
         sent.map_or(1, |writes| writes.max(1))
     }
 

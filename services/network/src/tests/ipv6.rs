@@ -816,3 +816,24 @@ proptest! {
         }
     }
 }
+
+/// The advertised prefix ends: connections with its address end with an error, those with the link-local one go on.
+#[test]
+fn connections_of_a_prefix_that_ends() {
+    let mut ethernet = ethernet();
+    for machine in &mut ethernet.machines {
+        let told = router(9000, &[&prefix(PREFIX, BOTH, 9000, 9000)]);
+        machine.stack.wire().unwrap().put(icmp(ROUTER, ALL, 255, &[], &told));
+    }
+    ethernet.settle();
+    ethernet.pass(Duration::from_secs(2));
+    let (ending, _) = connection(&mut ethernet, global(1));
+    let (staying, peer) = connection(&mut ethernet, local(1));
+    for _ in 0..90 {
+        ethernet.pass(Duration::from_secs(100));
+    }
+    assert_eq!(addresses(&ethernet.machines[0]), [local(1)]);
+    let error = ethernet.machines[0].ask(ending, Request::Get(Choice::Error));
+    assert_eq!(error, Ok(Reply::Value(Error::Aborted as u32)));
+    ethernet.transfer(staying, peer);
+}
