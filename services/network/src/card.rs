@@ -16,7 +16,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Cid
 use crate::datagrams::{self, HEADERS};
 use crate::frames::{self, Frame};
 use crate::half_open::{HalfOpen, Offer, Ours};
-use crate::ipv6::{self, FAR_SEGMENT, V6};
+use crate::ipv6::{self, V6};
 use crate::lookup::{DNS, DNS_SERVER};
 use crate::packets::{Link, Packets, Sent, Side};
 use crate::ports::{Ends, Id};
@@ -181,10 +181,12 @@ impl Card {
         }
     }
 
-    /// Whether this side says so of a listener with these choices, to a peer of this network or of another: meanwhile a
-    /// router may have advertised the peer's network as this one, or no longer.
-    fn has_offered(&self, offer: &Offer, choices: &Choices, peer: IpAddr) -> bool {
-        [None, Some(FAR_SEGMENT)].iter().any(|limit| self.offer(choices, peer, *limit) == *offer)
+    /// Whether an answer that said this can have been for a listener with these choices. What lies in the way to the peer may
+    /// have been another limit of segments then.
+    fn can_have_offered(&self, offer: &Offer, choices: &Choices, peer: IpAddr) -> bool {
+        let now = self.offer(choices, peer, None);
+        (offer.window, offer.scale) == (now.window, now.scale)
+            && choices.max_segment.is_none_or(|limit| offer.max_segment <= limit)
     }
 
     /// Repeats answers to connection requests.
@@ -226,13 +228,11 @@ impl Card {
 
 impl<W: DataSockets> Stack<W> {
     /// Adds the network card, or takes it again after its driver has started anew: the addresses and connections of
-    /// before stay. `mtu` is the longest frame in bytes, with its Ethernet header.
+    /// before stay, within its new limit of frames. `mtu` is the longest frame in bytes, with its Ethernet header.
     pub fn attach(&mut self, mac: [u8; 6], mtu: usize, addressing: &Addressing) {
         let mac = EthernetAddress(mac);
-        if let Some(card) = &mut self.card
-            && card.mac == mac
-        {
-            return;
+        if self.card.as_ref().is_some_and(|card| card.mac == mac) {
+            return self.set_mtu(mtu);
         }
         let before: Vec<IpAddr> = self.card.iter().flat_map(|card| card.link.interface.ip_addrs()).map(own).collect();
         let mut wire = Wire::card(mtu);
@@ -263,6 +263,16 @@ impl<W: DataSockets> Stack<W> {
         }
         let lost: Vec<IpAddr> = before.into_iter().filter(|ip| !self.owns(*ip)).collect();
         self.lose_addresses(&lost);
+    }
+
+    /// The card has another limit of frames now. Connections follow it with their next segment; a peer sends segments of
+    /// the size that it was asked for when its connection began.
+    fn set_mtu(&mut self, mtu: usize) {
+        let Some(card) = self.card.as_mut().filter(|card| card.link.wire.mtu() != mtu) else { return };
+        card.link.wire.set_mtu(mtu);
+        card.link.interface.set_max_transmission_unit(mtu);
+        // Those that wait may be too long, and the buffers have the size for the former limit.
+        self.lose_waiting_datagrams();
     }
 
     /// The card's frames. `None`: there is no card.
@@ -527,7 +537,7 @@ impl<W: DataSockets> Stack<W> {
         let listener = self.ports.listener(segment.to).and_then(|id| self.sockets.get(&id))?;
         let card = self.card.as_mut()?;
         // Another listener, with other buffers, has taken the place of the one that was asked.
-        if !card.has_offered(&offer, &listener.choices, segment.from.ip()) {
+        if !card.can_have_offered(&offer, &listener.choices, segment.from.ip()) {
             card.half_open.remove(segment);
             return None;
         }

@@ -25,12 +25,7 @@ impl<W: DataSockets> Stack<W> {
         card.online = online;
         if !online {
             card.link.wire.set_room(0);
-            let lost: Vec<Id> =
-                self.packets.iter().filter(|(_, packets)| packets.datagrams.is_some()).map(|(id, _)| *id).collect();
-            for id in lost {
-                self.drop_packets(id);
-                self.touch(id);
-            }
+            self.lose_waiting_datagrams();
             self.end_lookups();
             // Their limits of time go on.
             let waiting: Vec<Id> = self.card.iter().flat_map(|card| card.in_line.all()).collect();
@@ -46,6 +41,16 @@ impl<W: DataSockets> Stack<W> {
         }
         self.ask_routers();
         self.report_again();
+    }
+
+    /// Datagrams and echo requests that wait for the card are lost.
+    pub(crate) fn lose_waiting_datagrams(&mut self) {
+        let waiting: Vec<Id> =
+            self.packets.iter().filter(|(_, packets)| packets.datagrams.is_some()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            self.drop_packets(id);
+            self.touch(id);
+        }
     }
 
     /// Whether frames can leave over the card.

@@ -32,12 +32,7 @@ impl<W: DataSockets> Stack<W> {
             card.half_open.lose(is_lost);
         }
         // Datagrams that wait for the card may have the address, too.
-        let waiting: Vec<Id> =
-            self.packets.iter().filter(|(_, packets)| packets.datagrams.is_some()).map(|(id, _)| *id).collect();
-        for id in waiting {
-            self.drop_packets(id);
-            self.touch(id);
-        }
+        self.lose_waiting_datagrams();
     }
 
     /// The turn of a connection with a lost address.

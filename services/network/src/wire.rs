@@ -136,6 +136,12 @@ impl Wire {
         self.mtu
     }
 
+    /// Sets the maximum size of a frame in bytes. Longer ones that wait to go out are lost.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        self.outgoing.retain(|frame| frame.len() <= mtu);
+    }
+
     /// Whether frames are Ethernet's.
     pub fn is_ethernet(&self) -> bool {
         self.medium == Medium::Ethernet
