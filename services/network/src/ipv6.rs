@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use network_protocol::{ADDRESSES_V6, CardStateV6};
 use smoltcp::time::{Duration, Instant};
-use smoltcp::wire::{IpCidr, Ipv6Cidr};
+use smoltcp::wire::{IpAddress, IpCidr, Ipv6Cidr};
 
 use crate::card::{Card, is_usable};
 use crate::stack::{DataSockets, Stack};
@@ -62,6 +62,9 @@ impl Plan {
         Ok(true)
     }
 }
+
+/// How often a router is asked for its hardware address, a second apart, before the next one is used (RFC 4861, 10).
+const QUESTIONS: u8 = 3;
 
 /// The frames that may be due at once: for each address a question, two reports of groups, a question for routers.
 pub(crate) const ROOM: usize = ADDRESSES_V6 + 3;
@@ -242,6 +245,22 @@ impl<W: DataSockets> Stack<W> {
         self.update_name_servers();
     }
 
+    /// A socket waits for a neighbour's hardware address. If it is the router's, which was asked for [`QUESTIONS`] times, the
+    /// next router is used.
+    pub(crate) fn check_router(&mut self) {
+        let Some(Card { link, v6: Some(v6), .. }) = &mut self.card else { return };
+        let Some(router) = v6.autoconf.gateway() else { return };
+        let hop = IpAddress::Ipv6(router);
+        if link.interface.unanswered_questions(&hop, self.now) < QUESTIONS {
+            return;
+        }
+        // It is asked again when it is its turn again.
+        link.interface.forget_neighbor(&hop);
+        if v6.autoconf.pass_over(router, self.now) {
+            self.apply_ipv6();
+        }
+    }
+
     /// The card's next frame is a router's advertisement.
     pub(crate) fn router_advertises(&mut self, from: Ipv6Addr, message: Range<usize>) {
         let Some(Card { link, v6: Some(v6), .. }) = &mut self.card else { return self.ignore_frame() };
@@ -280,6 +299,9 @@ impl<W: DataSockets> Stack<W> {
             // Nobody outside this network has a say, and nobody says where this machine is.
             let is_due = if advertises { v6.autoconf.is_on_link(target) } else { v6.autoconf.owns(target) };
             if is_due && is_usable(from.into()) && v6.autoconf.is_on_link(from) {
+                if advertises && v6.autoconf.is_there(target) {
+                    self.apply_ipv6();
+                }
                 return true;
             }
             self.ignore_frame();

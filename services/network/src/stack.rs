@@ -631,6 +631,9 @@ impl<W: DataSockets> Stack<W> {
         if sent.more || closed {
             self.touch(id);
         }
+        if sent.asks {
+            self.check_router();
+        }
         self.datagrams_sent(id, sent.frames);
     }
 

@@ -5,7 +5,9 @@
 //! another one after each boot: the service has no place for a secret that outlives it. An address counts only when
 //! nobody has said for a second that it is taken.
 //!
-//! Whoever is on the network can advertise, so everything has a bound, and what came first stays.
+//! Whoever is on the network can advertise, so everything has a bound, and what came first stays. Of the default routers the
+//! first one is used that answers (RFC 4861, 6.3.6): one that was asked for its hardware address in vain is passed over, until
+//! it is heard of again, or all are.
 
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
@@ -60,6 +62,16 @@ struct Address {
     state: State,
 }
 
+/// A default router.
+#[derive(Clone, Copy, Debug)]
+struct Router {
+    ip: Ipv6Addr,
+    /// It is one until then.
+    until: Until,
+    /// When it was passed over, because it did not answer.
+    silent: Option<Instant>,
+}
+
 /// What is to be done.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
@@ -77,7 +89,7 @@ pub(crate) struct Autoconf {
     identifier: u64,
     /// The link-local one comes first.
     addresses: Vec<Address>,
-    routers: Vec<(Ipv6Addr, Until)>,
+    routers: Vec<Router>,
     servers: Vec<(Ipv6Addr, Until)>,
     /// How many of the routers and of the name servers are configured. They come first, and no advertisement changes them.
     configured: [usize; 2],
@@ -97,7 +109,7 @@ impl Autoconf {
         let forever = |ip, len| Address { ip, len, on_link: true, preferred: None, valid: None, state: State::Fresh };
         let own = plan.addresses.iter().map(|(ip, len)| forever(*ip, *len));
         let listens = plan.addresses.is_empty();
-        let routers: Vec<_> = plan.gateway.into_iter().map(|ip| (ip, None)).collect();
+        let routers: Vec<_> = plan.gateway.into_iter().map(|ip| Router { ip, until: None, silent: None }).collect();
         let servers: Vec<_> = plan.name_servers.iter().take(NAME_SERVERS).map(|ip| (*ip, None)).collect();
         Autoconf {
             identifier,
@@ -113,6 +125,7 @@ impl Autoconf {
 
     /// The link has come again: routers are asked again.
     pub(crate) fn ask_again(&mut self, now: Instant) {
+        self.routers.iter_mut().for_each(|router| router.silent = None);
         if self.listens {
             self.asks = Some((SOLICITATIONS, now));
         }
@@ -137,7 +150,7 @@ impl Autoconf {
         let is_over = |until: &Until| until.is_some_and(|until| until <= now);
         let before = self.addresses.len() + self.routers.len() + self.servers.len();
         self.addresses.retain(|address| !is_over(&address.valid));
-        self.routers.retain(|(_, until)| !is_over(until));
+        self.routers.retain(|router| !is_over(&router.until));
         self.servers.retain(|(_, until)| !is_over(until));
         todo.changed |= before != self.addresses.len() + self.routers.len() + self.servers.len();
         if is_over(&self.patience) {
@@ -160,7 +173,8 @@ impl Autoconf {
             State::Assigned | State::Taken => None,
         });
         let ends = self.addresses.iter().filter_map(|address| address.valid);
-        let others = self.routers.iter().chain(&self.servers).filter_map(|(_, until)| *until);
+        let routers = self.routers.iter().map(|router| router.until);
+        let others = routers.chain(self.servers.iter().map(|(_, until)| *until)).flatten();
         let asks = self.asks.map(|(_, at)| at);
         states.chain(ends).chain(others).chain(asks).chain(self.patience).min()
     }
@@ -176,8 +190,8 @@ impl Autoconf {
         if !self.listens {
             return false;
         }
-        let [routers, servers] = self.configured;
-        let mut changed = update(&mut self.routers, routers..ROUTERS, router, Some(told.router), now);
+        let servers = self.configured[1];
+        let mut changed = self.router_says(router, told.router, now);
         for prefix in &told.prefixes {
             changed |= self.add_prefix(prefix, now);
         }
@@ -190,6 +204,44 @@ impl Autoconf {
             changed |= update(&mut self.servers, servers..NAME_SERVERS, *server, *lifetime, now);
         }
         changed
+    }
+
+    /// A router is one for this time. Returns whether another one is to be used now.
+    fn router_says(&mut self, ip: Ipv6Addr, lifetime: Duration, now: Instant) -> bool {
+        let before = self.gateway();
+        let at = self.routers.iter().position(|router| router.ip == ip);
+        let told = Router { ip, until: Some(now + lifetime), silent: None };
+        match at {
+            Some(at) if at < self.configured[0] => {}
+            Some(at) if lifetime == Duration::ZERO => drop(self.routers.remove(at)),
+            Some(at) => self.routers[at] = told,
+            None if lifetime == Duration::ZERO => {}
+            None if self.routers.len() < ROUTERS => self.routers.push(told),
+            // Whoever was first stays, unless it does not answer.
+            None => {
+                if let Some(place) = self.routers.iter_mut().find(|router| router.silent.is_some()) {
+                    *place = told;
+                }
+            }
+        }
+        before != self.gateway()
+    }
+
+    /// The router that is used did not answer. Returns whether another one is to be used now.
+    pub(crate) fn pass_over(&mut self, ip: Ipv6Addr, now: Instant) -> bool {
+        if let Some(router) = self.routers.iter_mut().find(|router| router.ip == ip) {
+            router.silent = Some(now);
+        }
+        self.gateway() != Some(ip)
+    }
+
+    /// A neighbour has said that it is there. Returns whether another router is to be used now.
+    pub(crate) fn is_there(&mut self, ip: Ipv6Addr) -> bool {
+        let before = self.gateway();
+        if let Some(router) = self.routers.iter_mut().find(|router| router.ip == ip) {
+            router.silent = None;
+        }
+        before != self.gateway()
     }
 
     /// The address of this machine in a network.
@@ -281,13 +333,14 @@ impl Autoconf {
     /// Whether the address is another machine's on this network.
     pub(crate) fn is_on_link(&self, ip: Ipv6Addr) -> bool {
         let shares = |(own, len): (Ipv6Addr, u8)| common(own, ip) >= u32::from(len);
-        let is_router = || self.routers.iter().any(|(router, _)| *router == ip);
+        let is_router = || self.routers.iter().any(|router| router.ip == ip);
         !self.owns(ip) && (self.networks().any(shares) || is_router())
     }
 
-    /// The router to other networks.
+    /// The router to other networks: the first one that was not passed over; if all were, the one for which that is longest
+    /// ago.
     pub(crate) fn gateway(&self) -> Option<Ipv6Addr> {
-        self.routers.first().map(|(ip, _)| *ip)
+        self.routers.iter().min_by_key(|router| router.silent).map(|router| router.ip)
     }
 
     /// The name servers.

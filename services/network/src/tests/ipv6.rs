@@ -837,3 +837,131 @@ fn connections_of_a_prefix_that_ends() {
     assert_eq!(error, Ok(Reply::Value(Error::Aborted as u32)));
     ethernet.transfer(staying, peer);
 }
+
+/// The last byte of the hardware address of the routers with a number, before it is added.
+const ROUTERS: u8 = 0x90;
+
+/// A router with this number.
+fn other_router(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xbeef, number.into())
+}
+
+/// Machine 1, and as many routers, which have advertised themselves in this order.
+fn with_routers(count: u8) -> Ethernet {
+    let mut ethernet = ethernet();
+    for number in 1..=count {
+        says_router(&mut ethernet, number, 9000);
+    }
+    ethernet.pass(Duration::from_secs(2));
+    ethernet.frames.clear();
+    ethernet
+}
+
+fn says_router(ethernet: &mut Ethernet, number: u8, lifetime: u16) {
+    let told = router(lifetime, &[&prefix(PREFIX, BOTH, 86_400, 14_400)]);
+    put(ethernet, icmp(other_router(number), ALL, 255, &[], &told));
+}
+
+fn gateway(ethernet: &Ethernet) -> Option<u8> {
+    let found = ethernet.machines[0].stack.card_state_v6().gateway?;
+    (1..=9).find(|number| other_router(*number) == found)
+}
+
+/// Machine 1 sends a datagram to a machine of another network each second. These routers answer questions for their
+/// hardware addresses. Returns the number of the router that got the last datagram, and how many were sent.
+fn send_afar(ethernet: &mut Ethernet, seconds: u64, answers: &[u8]) -> (Option<u8>, usize) {
+    let machine = &mut ethernet.machines[0];
+    let id = machine.open(Family::V6, Kind::Datagram);
+    let (mut last, mut count) = (None, 0);
+    for _ in 0..seconds {
+        machine.write(id, &datagram(at(FAR, 9), 5));
+        machine.pass(Duration::from_secs(1));
+        for _ in 0..3 {
+            machine.stack.set_room(64);
+            machine.settle();
+            for frame in sent(machine) {
+                if frame[20] == 17 {
+                    count += 1;
+                    last = Some(frame[5] - ROUTERS);
+                } else if frame[54] == 135
+                    && let Some(number) = answers.iter().find(|number| other_router(**number).octets() == frame[62..78])
+                {
+                    let router = other_router(*number);
+                    let mac = [2, 0, 0, 0, 0, ROUTERS + number];
+                    let said = [&[136, 0, 0, 0, 0xe0, 0, 0, 0][..], &router.octets(), &[2, 1], &mac].concat();
+                    machine.stack.wire().unwrap().put(icmp(router, local(1), 255, &[], &said));
+                }
+            }
+        }
+    }
+    machine.stack.close(id);
+    machine.settle();
+    (last, count)
+}
+
+/// Of several routers the first one is used that answers.
+#[test]
+fn a_router_that_is_gone_is_passed_over() {
+    let mut ethernet = with_routers(2);
+    assert_eq!(send_afar(&mut ethernet, 5, &[1, 2]).0, Some(1));
+    // The first one is gone. What it was asked last counts for a minute.
+    let (last, _) = send_afar(&mut ethernet, 70, &[2]);
+    assert_eq!((last, gateway(&ethernet)), (Some(2), Some(2)));
+    // A connection attempt goes there, too.
+    let id = ethernet.machines[0].open(Family::V6, Kind::Stream);
+    let _ = ethernet.machines[0].ask(id, Request::Connect { to: at(FAR, 9), wait: false });
+    let frames = sent(&mut ethernet.machines[0]);
+    assert!(frames.iter().any(|frame| frame[20] == 6 && frame[5] == ROUTERS + 2));
+    // It comes back, and is the first one again.
+    says_router(&mut ethernet, 1, 9000);
+    assert_eq!((send_afar(&mut ethernet, 5, &[1, 2]).0, gateway(&ethernet)), (Some(1), Some(1)));
+    // It says that it is none any more.
+    says_router(&mut ethernet, 1, 0);
+    assert_eq!((send_afar(&mut ethernet, 5, &[1, 2]).0, gateway(&ethernet)), (Some(2), Some(2)));
+    says_router(&mut ethernet, 2, 0);
+    assert_eq!(gateway(&ethernet), None);
+}
+
+/// While no router answers, each is asked in turn, and whichever answers is used.
+#[test]
+fn all_routers_are_gone() {
+    let mut ethernet = with_routers(3);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..30 {
+        assert_eq!(send_afar(&mut ethernet, 1, &[]), (None, 0));
+        seen.insert(gateway(&ethernet));
+    }
+    assert_eq!(seen.len(), 3);
+    let (last, count) = send_afar(&mut ethernet, 20, &[2]);
+    assert_eq!(last, Some(2));
+    assert!(count > 5, "{count}");
+    // Nothing is asked while nothing is sent.
+    ethernet.machines[0].pass(Duration::from_secs(300));
+    assert!(!sent(&mut ethernet.machines[0]).iter().any(|frame| frame[20] == 58 && frame[54] == 135));
+}
+
+/// A neighbour that is silent is no router that is.
+#[test]
+fn a_silent_neighbour_is_no_silent_router() {
+    let mut ethernet = with_routers(2);
+    let machine = &mut ethernet.machines[0];
+    let id = machine.open(Family::V6, Kind::Datagram);
+    for _ in 0..10 {
+        machine.write(id, &datagram(at(global(77), 9), 5));
+        machine.pass(Duration::from_secs(1));
+        machine.stack.set_room(64);
+    }
+    assert_eq!(gateway(&ethernet), Some(1));
+}
+
+/// Routers that do not exist are advertised first. The one that exists takes the place of one that did not answer.
+#[test]
+fn routers_that_do_not_exist() {
+    let mut ethernet = with_routers(4);
+    says_router(&mut ethernet, 9, 9000);
+    assert_eq!(gateway(&ethernet), Some(1));
+    send_afar(&mut ethernet, 5, &[9]);
+    says_router(&mut ethernet, 9, 9000);
+    let (last, _) = send_afar(&mut ethernet, 20, &[9]);
+    assert_eq!((last, gateway(&ethernet)), (Some(9), Some(9)));
+}
