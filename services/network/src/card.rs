@@ -167,12 +167,10 @@ impl Card {
         (hasher.finish() as i32).wrapping_add(clock as i32)
     }
 
-    /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets. `limit` is that of
-    /// segments to this peer.
-    fn offer(&self, choices: &Choices, peer: IpAddr, limit: Option<u16>) -> Offer {
+    /// What this side says in answers to connection requests of a listener: the same as smoltcp's sockets.
+    fn offer(&self, choices: &Choices, peer: IpAddr) -> Offer {
         let headers = SEGMENT_HEADERS + if peer.is_ipv6() { V6_MORE } else { 0 };
         let longest = self.link.wire.mtu().saturating_sub(headers) as u16;
-        let longest = limit.map_or(longest, |limit| limit.min(longest));
         let bits = u32::BITS - choices.receive_buffer.leading_zeros();
         Offer {
             window: u16::try_from(choices.receive_buffer).unwrap_or(u16::MAX),
@@ -181,10 +179,10 @@ impl Card {
         }
     }
 
-    /// Whether an answer that said this can have been for a listener with these choices. What lies in the way to the peer may
-    /// have been another limit of segments then.
+    /// Whether an answer that said this can have been for a listener with these choices. The card may have had another limit
+    /// of frames then.
     fn can_have_offered(&self, offer: &Offer, choices: &Choices, peer: IpAddr) -> bool {
-        let now = self.offer(choices, peer, None);
+        let now = self.offer(choices, peer);
         (offer.window, offer.scale) == (now.window, now.scale)
             && choices.max_segment.is_none_or(|limit| offer.max_segment <= limit)
     }
@@ -395,6 +393,10 @@ impl<W: DataSockets> Stack<W> {
                 self.ignore_frame();
                 return true;
             }
+            Frame::TooBig { from, to, seq, mtu } => {
+                self.packet_too_big(*from, *to, *seq, *mtu);
+                return true;
+            }
             Frame::Unreceived { from, to } => {
                 self.unreceived(*from, *to);
                 self.lose_frame();
@@ -519,7 +521,7 @@ impl<W: DataSockets> Stack<W> {
         // Without room the peer will repeat its request.
         if queue.has_room() {
             let our_seq = card.initial_number(to, from, self.now);
-            let ours = Ours { mac: card.mac, offer: card.offer(choices, from.ip(), card.segment_limit(from.ip())) };
+            let ours = Ours { mac: card.mac, offer: card.offer(choices, from.ip()) };
             let answer = card.half_open.syn(&syn, ours, our_seq, self.now);
             card.link.wire.send(answer.write());
         } else {
@@ -550,6 +552,23 @@ impl<W: DataSockets> Stack<W> {
         packets.socket::<tcp::Socket<'static>>().set_answered(offer.window);
         card.half_open.remove(segment);
         Some(id)
+    }
+
+    /// The card's next frame is a router's: it has not passed on a segment, because the path to `to` carries packets of `mtu`
+    /// bytes only. Anybody can write such a message, so it must quote a segment of a connection that is in flight.
+    fn packet_too_big(&mut self, from: SocketAddr, to: SocketAddr, seq: i32, mtu: usize) {
+        let is_due = self.owns(from.ip()) && self.can_be_there(to.ip());
+        let id = self.flows.get(&Ends(from, to)).copied().filter(|_| is_due);
+        let packets = id.and_then(|id| self.packets.get_mut(&id)).filter(|packets| packets.side == Side::Card);
+        let has_changed =
+            packets.is_some_and(|packets| packets.socket::<tcp::Socket<'static>>().path_is_narrow(seq, mtu));
+        match id {
+            Some(id) if has_changed => {
+                self.lose_frame();
+                self.touch(id);
+            }
+            _ => self.ignore_frame(),
+        }
     }
 
     /// A connection has ended on both sides. Late segments of it are answered for a while.

@@ -77,6 +77,17 @@ pub enum Frame {
         /// Why.
         why: Error,
     },
+    /// A router has not passed on a segment that this machine sent: it was too long for the path (ICMP).
+    TooBig {
+        /// The segment's sender.
+        from: SocketAddr,
+        /// Its receiver.
+        to: SocketAddr,
+        /// Its sequence number.
+        seq: i32,
+        /// The longest packet that the path carries in bytes.
+        mtu: usize,
+    },
     /// A router asks for members of this group, or of all.
     Query {
         /// The group.
@@ -121,6 +132,8 @@ const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
+/// Nobody makes segments over IPv4 smaller than they are in packets of this size.
+const LEAST_MTU: usize = 576;
 /// The type of an IGMP query.
 const QUERY: u8 = 0x11;
 
@@ -233,7 +246,7 @@ fn icmp(source: IpAddr, target: IpAddr, payload: &[u8], start: usize) -> Option<
     let packet = Ipv4Packet::new_unchecked(sent);
     let header = usize::from(sent.first()? & 0xf) * 4;
     let begin: &[u8; 8] = sent.get(header..)?.first_chunk()?;
-    if header < IPV4 {
+    if header < IPV4 || packet.version() != 4 {
         return None;
     }
     let (from, to): (IpAddr, IpAddr) = (packet.src_addr().into(), packet.dst_addr().into());
@@ -244,6 +257,14 @@ fn icmp(source: IpAddr, target: IpAddr, payload: &[u8], start: usize) -> Option<
     let number = |at: usize| u16::from_be_bytes([begin[at], begin[at + 1]]);
     let code = Icmpv4DstUnreachable::from(message.msg_code());
     match (packet.next_header(), kind) {
+        (IpProtocol::Tcp, Icmpv4Message::DstUnreachable) if code == Icmpv4DstUnreachable::FragRequired => {
+            // A router that does not name the limit is not heard.
+            let mtu = usize::from(u16::from_be_bytes([*payload.get(6)?, *payload.get(7)?]));
+            let is_longer = usize::from(packet.total_len()) > mtu;
+            let (from, to) = (SocketAddr::new(from, number(0)), SocketAddr::new(to, number(2)));
+            let seq = i32::from_be_bytes(*begin.last_chunk()?);
+            (mtu > 0 && is_longer).then_some(Frame::TooBig { from, to, seq, mtu: mtu.max(LEAST_MTU) })
+        }
         (IpProtocol::Udp, Icmpv4Message::DstUnreachable) if code == Icmpv4DstUnreachable::PortUnreachable => {
             Some(Frame::Unreceived { from: SocketAddr::new(from, number(0)), to: SocketAddr::new(to, number(2)) })
         }

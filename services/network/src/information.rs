@@ -29,13 +29,7 @@ impl<W: DataSockets> Stack<W> {
     /// The longest segment that the peer was asked to send.
     fn receive_segment(&self, side: Side, peer: SocketAddr, choices: &Choices) -> usize {
         let longest = self.ip_mtu(side).saturating_sub(HEADERS[usize::from(peer.is_ipv6())]);
-        self.segment_limit(choices, peer, side).map_or(longest, |limit| longest.min(limit.into()))
-    }
-
-    /// The limit on segments: the client's choice, or what the way to the peer carries.
-    pub(crate) fn segment_limit(&self, choices: &Choices, peer: SocketAddr, side: Side) -> Option<u16> {
-        let way = self.card.as_ref().filter(|_| side == Side::Card).and_then(|card| card.segment_limit(peer.ip()));
-        choices.max_segment.into_iter().chain(way).min()
+        choices.max_segment.map_or(longest, |limit| longest.min(limit.into()))
     }
 
     /// `TCP_MAXSEG`: the longest segment that is sent. A direct connection has none; the value is that of the loopback.
@@ -98,7 +92,7 @@ impl<W: DataSockets> Stack<W> {
             unacknowledged: number(tcp.send_queue()),
             peer_window: number(known.remote_window),
             receive_space: number(tcp.recv_capacity()),
-            mtu: number(mtu),
+            mtu: number(tcp.path_mtu().map_or(mtu, |path| path.min(mtu))),
         })
     }
 }

@@ -17,10 +17,6 @@ use autoconf::Autoconf;
 use listener::Listener;
 use messages::Advertisement;
 
-/// The largest segment to a machine of another network in bytes: that of the smallest packet that every network carries
-/// (1,280 bytes). What routers say about longer packets is not heard.
-pub(crate) const FAR_SEGMENT: u16 = 1280 - 40 - 20;
-
 /// How the card gets its IPv6 addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -102,13 +98,6 @@ impl Card {
     /// Whether packets to an IPv6 address leave over the card.
     pub(crate) fn reaches_v6(&self, ip: Ipv6Addr, now: Instant) -> bool {
         is_usable(ip.into()) && self.v6.as_ref().is_some_and(|v6| v6.autoconf.reaches(ip, now))
-    }
-
-    /// The limit on segments to and from a peer that lies in the way there.
-    pub(crate) fn segment_limit(&self, peer: IpAddr) -> Option<u16> {
-        let IpAddr::V6(ip) = peer else { return None };
-        let is_near = self.v6.as_ref().is_some_and(|v6| v6.autoconf.is_on_link(ip));
-        (!is_near).then_some(FAR_SEGMENT)
     }
 }
 

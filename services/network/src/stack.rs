@@ -580,6 +580,7 @@ impl<W: DataSockets> Stack<W> {
                 | Frame::Unreceived { .. }
                 | Frame::Echo { .. }
                 | Frame::NoEcho { .. }
+                | Frame::TooBig { .. }
                 | Frame::Query { .. }
                 | Frame::RouterAdvertisement { .. }
                 | Frame::Neighbor { .. }

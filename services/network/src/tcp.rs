@@ -31,7 +31,7 @@ impl<W: DataSockets> Stack<W> {
     fn make_tcp(&self, choices: &Choices, peer: SocketAddr, side: Side) -> tcp::Socket<'static> {
         let buffer = |len: u32| SocketBuffer::new(vec![0; len as usize]);
         let mut tcp = tcp::Socket::new(buffer(choices.receive_buffer), buffer(choices.send_buffer));
-        tcp.set_max_segment_size(self.segment_limit(choices, peer, side));
+        tcp.set_max_segment_size(choices.max_segment);
         if side == Side::Loop {
             // Delayed acknowledgements save packets and cost time. Packets cost almost nothing here.
             tcp.set_ack_delay(None);

@@ -16,6 +16,7 @@ mod losses;
 mod lost;
 mod machine;
 mod options;
+mod path;
 mod patterns;
 mod rules;
 mod shortcuts;

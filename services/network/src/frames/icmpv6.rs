@@ -11,11 +11,14 @@ use super::Frame;
 
 /// Bytes of an IPv6 header.
 const IPV6: usize = 40;
+/// The smallest limit of packets that a network has, in bytes.
+const LEAST_MTU: usize = 1280;
 /// The hop limit of messages that no router has passed on.
 const FRESH: u8 = 255;
 
 /// Types of messages.
 const UNREACHABLE: u8 = 1;
+const TOO_BIG: u8 = 2;
 const TIME_EXCEEDED: u8 = 3;
 const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
@@ -70,7 +73,7 @@ pub(super) fn look(packet: &Packet<'_>) -> Option<Frame> {
             message.get(7)?;
             Some(Frame::Echo { from: packet.source.into(), to: packet.target.into(), ident, message: range })
         }
-        UNREACHABLE | TIME_EXCEEDED if packet.only_here => error(packet, kind, code),
+        UNREACHABLE | TOO_BIG | TIME_EXCEEDED if packet.only_here => error(packet, kind, code),
         ROUTER_ADVERTISEMENT if is_near && is_link_local(packet.source) && message.len() >= ADVERTISEMENT_LEN => {
             Some(Frame::RouterAdvertisement { from: packet.source, message: range })
         }
@@ -99,7 +102,15 @@ fn error(packet: &Packet<'_>, kind: u8, code: u8) -> Option<Frame> {
             let from = SocketAddr::new(from.into(), number(0));
             Some(Frame::Unreceived { from, to: SocketAddr::new(to.into(), number(2)) })
         }
-        (IpProtocol::Icmpv6, _) if begin[0] == ECHO_REQUEST => {
+        (IpProtocol::Tcp, TOO_BIG) => {
+            let mtu = u32::from_be_bytes(*packet.payload.get(4..)?.first_chunk()?) as usize;
+            let is_longer = IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]])) > mtu;
+            let (from, to) = (SocketAddr::new(from.into(), number(0)), SocketAddr::new(to.into(), number(2)));
+            let seq = i32::from_be_bytes(*begin.last_chunk()?);
+            // Every network carries packets of that size (RFC 8201, 4).
+            (mtu >= LEAST_MTU && is_longer).then_some(Frame::TooBig { from, to, seq, mtu })
+        }
+        (IpProtocol::Icmpv6, UNREACHABLE | TIME_EXCEEDED) if begin[0] == ECHO_REQUEST => {
             let is_net = kind == UNREACHABLE && code == NO_ROUTE;
             let why = if is_net { Error::Unreachable } else { Error::HostUnreachable };
             Some(Frame::NoEcho { from: from.into(), to: to.into(), ident: number(4), why })
