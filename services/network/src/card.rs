@@ -189,8 +189,11 @@ impl Card {
 
     /// Repeats answers to connection requests.
     pub(crate) fn repeat_answers(&mut self, now: Instant) {
-        for answer in self.half_open.due(self.mac, now) {
-            self.link.wire.send(answer.write());
+        // What the card has no room for is lost, as on any network.
+        while let Some(answer) = self.half_open.next_due(self.mac, now) {
+            if self.link.wire.has_room() {
+                self.link.wire.send(answer.write());
+            }
         }
     }
 

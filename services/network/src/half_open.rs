@@ -3,7 +3,7 @@
 //! a connection; the code refers to these numbers:
 //!
 //! 1. A SYN comes. Its listener has room. The table keeps a [`Record`], and the answer (SYN and ACK) goes out.
-//! 2. Until the peer answers, the answer is repeated at [`REPEATS`]. A repeated SYN is answered again.
+//! 2. Until the peer answers, the answer is repeated after [`TIMES`]. A repeated SYN is answered again.
 //! 3. The peer acknowledges our sequence number, which nobody else can know. Now the connection gets a socket with a
 //!    smoltcp socket. That is given the sequence number of our answer and the SYN of step 1, as the record describes it,
 //!    and is told that the answer was sent. Then it is given the segment that came.
@@ -19,12 +19,12 @@ use smoltcp::wire::{EthernetAddress, TcpControl};
 
 use crate::segments::{Options, Segment, Short};
 
-/// Maximum number of half-open connections. A record takes 76 bytes, with IPv6 as with IPv4. With the table by addresses
-/// and two entries in the queues of repetitions they take 3 MiB.
+/// Maximum number of half-open connections. A record takes 88 bytes, with IPv6 as with IPv4. With the table by addresses
+/// they take 2 MiB.
 pub const MOST: usize = 14_336;
-/// Times between an answer, its repetitions, and the end of the record.
-const REPEATS: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+/// When an answer is repeated, counted from the request, and, as the last one, when the record goes.
+const TIMES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(7), Duration::from_secs(15)];
 
 /// The peer, and the address here.
 type Key = (Short, Short);
@@ -35,6 +35,8 @@ type Number = u32;
 /// A request, and our answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
+    /// When the request came.
+    since: Instant,
     key: Key,
     mac: EthernetAddress,
     seq: i32,
@@ -48,15 +50,15 @@ struct Record {
 /// All half-open connections.
 #[derive(Debug, Default)]
 pub struct HalfOpen {
-    /// By the hash of their addresses: the table has twice the places that it uses. Nobody outside can tell two addresses
-    /// with the same hash.
-    numbers: HashMap<u64, Number>,
+    /// By half of the hash of their addresses: the table has twice the places that it uses. Nobody outside can tell two
+    /// addresses with the same one; of such two, the later one counts.
+    numbers: HashMap<u32, Number>,
     hasher: RandomState,
     /// In the order of their arrival, with gaps where a record is gone. The first one has the number `first`.
     records: VecDeque<Option<Record>>,
     first: Number,
-    /// In the order of their times: what is to be repeated, for each repetition.
-    repeats: [VecDeque<(Instant, Number)>; REPEATS.len()],
+    /// For each of [`TIMES`], the first record for which it is not over. So nothing else is kept for a repetition.
+    next: [Number; TIMES.len()],
 }
 
 /// What our answers say.
@@ -90,6 +92,7 @@ impl HalfOpen {
         // A request with other numbers takes the place of an earlier one.
         self.remove(syn);
         let record = Record {
+            since: now,
             key: syn.ends(),
             mac: syn.macs[0],
             seq: syn.seq,
@@ -100,15 +103,10 @@ impl HalfOpen {
             offer: ours.offer,
         };
         let number = self.first.wrapping_add(self.records.len() as Number);
-        self.numbers.insert(self.hasher.hash_one(record.key), number);
+        self.numbers.insert(self.hash(&record.key), number);
         self.records.push_back(Some(record));
-        self.repeats[0].push_back((now + REPEATS[0], number));
         while self.records.len() > MOST {
             self.forget(self.first);
-        }
-        // Those of records that are gone are at the front.
-        while self.repeats[0].len() > 2 * MOST {
-            self.repeats[0].pop_front();
         }
         answer(&record, ours.mac)
     }
@@ -144,7 +142,7 @@ impl HalfOpen {
     /// Step 4: the connection has a socket, or its peer has reset it.
     pub fn remove(&mut self, segment: &Segment) {
         if self.record(segment).is_some()
-            && let Some(number) = self.numbers.get(&self.hasher.hash_one(segment.ends()))
+            && let Some(number) = self.numbers.get(&self.hash(&segment.ends()))
         {
             self.forget(*number);
         }
@@ -168,30 +166,46 @@ impl HalfOpen {
         }
     }
 
-    /// Step 2: the answers that are due. After the last one the record goes.
-    pub fn due(&mut self, mac: EthernetAddress, now: Instant) -> Vec<Segment> {
-        let mut answers = Vec::new();
-        for stage in 0..REPEATS.len() {
-            while let Some((at, number)) = self.repeats[stage].front().copied()
-                && at <= now
-            {
-                self.repeats[stage].pop_front();
-                let Some(record) = self.at(number) else { continue };
-                match self.repeats.get_mut(stage + 1) {
-                    Some(next) => {
-                        answers.push(answer(&record, mac));
-                        next.push_back((now + REPEATS[stage + 1], number));
-                    }
-                    None => self.forget(number),
+    /// Step 2: the next answer that is due. After the last one the record goes.
+    pub fn next_due(&mut self, mac: EthernetAddress, now: Instant) -> Option<Segment> {
+        for (stage, after) in TIMES.into_iter().enumerate() {
+            while let Some((number, place)) = self.at_time(stage) {
+                if place.is_some_and(|record| record.since + after > now) {
+                    break;
+                }
+                self.next[stage] = number.wrapping_add(1);
+                match place {
+                    Some(record) if stage + 1 < TIMES.len() => return Some(answer(&record, mac)),
+                    Some(_) => self.forget(number),
+                    None => {}
                 }
             }
         }
-        answers
+        None
     }
 
-    /// When [`HalfOpen::due`] must be called.
+    /// When [`HalfOpen::next_due`] must be called.
     pub fn deadline(&self) -> Option<Instant> {
-        self.repeats.iter().filter_map(|queue| queue.front().map(|(at, ..)| *at)).min()
+        let mut first: Option<Instant> = None;
+        for (stage, after) in TIMES.into_iter().enumerate() {
+            let Some((number, _)) = self.at_time(stage) else { continue };
+            // There are as many gaps as records went since then.
+            let mut behind = self.records.range(number.wrapping_sub(self.first) as usize..);
+            if let Some(record) = behind.find_map(Option::as_ref) {
+                let at = record.since + after;
+                first = Some(first.map_or(at, |first| first.min(at)));
+            }
+        }
+        first
+    }
+
+    /// The first place, with its number, for which one of [`TIMES`] is not over.
+    fn at_time(&self, stage: usize) -> Option<(Number, Option<Record>)> {
+        let next = *self.next.get(stage)?;
+        // Those before the first one are gone.
+        let is_gone = (next.wrapping_sub(self.first) as i32) < 0;
+        let number = if is_gone { self.first } else { next };
+        Some((number, *self.records.get(number.wrapping_sub(self.first) as usize)?))
     }
 
     /// Number of half-open connections.
@@ -200,14 +214,14 @@ impl HalfOpen {
         self.numbers.len()
     }
 
-    fn at(&self, number: Number) -> Option<Record> {
-        *self.records.get(number.wrapping_sub(self.first) as usize)?
+    fn hash(&self, key: &Key) -> u32 {
+        self.hasher.hash_one(key) as u32
     }
 
     /// The record of a segment's connection.
     fn record(&self, segment: &Segment) -> Option<&Record> {
         let key = segment.ends();
-        let number = self.numbers.get(&self.hasher.hash_one(key))?;
+        let number = self.numbers.get(&self.hash(&key))?;
         let record = self.records.get(number.wrapping_sub(self.first) as usize)?.as_ref();
         record.filter(|record| record.key == key)
     }
@@ -217,7 +231,7 @@ impl HalfOpen {
         if let Some(place) = self.records.get_mut(number.wrapping_sub(self.first) as usize)
             && let Some(record) = place.take()
         {
-            let hash = self.hasher.hash_one(record.key);
+            let hash = self.hash(&record.key);
             if self.numbers.get(&hash) == Some(&number) {
                 self.numbers.remove(&hash);
             }
@@ -253,14 +267,57 @@ mod tests {
     use super::*;
 
     /// The bound of [`MOST`] in memory: the table has a power of two of places of which seven eighths can be used, with a
-    /// byte more for each, and twice as many because records come and go. A queue has at most twice the room that it needs.
+    /// byte more for each, and twice as many because records come and go. The queue has at most twice the room that it needs.
     #[test]
-    fn records_take_three_megabytes() {
+    fn records_take_two_megabytes() {
         let places = 2 * (MOST * 8 / 7).next_power_of_two();
-        let table = places * (size_of::<(u64, Number)>() + 1);
-        let queues = MOST.next_power_of_two() * size_of::<Option<Record>>()
-            + (2 * MOST).next_power_of_two() * size_of::<(Instant, Number)>();
-        assert!(size_of::<Record>() <= 76, "{}", size_of::<Record>());
-        assert!(table + queues <= 3 << 20, "{table} + {queues}");
+        let table = places * (size_of::<(u32, Number)>() + 1);
+        let queue = MOST.next_power_of_two() * size_of::<Option<Record>>();
+        assert!(size_of::<Record>() <= 88, "{}", size_of::<Record>());
+        assert!(table + queue <= 2 << 20, "{table} + {queue}");
+    }
+
+    fn request(number: u32, seq: i32) -> Segment {
+        Segment {
+            macs: [EthernetAddress([2, 0, 0, 0, 0, 9]); 2],
+            from: (std::net::Ipv4Addr::from_bits(number), 1000).into(),
+            to: (std::net::Ipv4Addr::new(192, 0, 2, 1), 80).into(),
+            seq,
+            ack: None,
+            control: TcpControl::Syn,
+            window: 1000,
+            options: Options::default(),
+            len: 0,
+        }
+    }
+
+    /// Each answer is repeated three times, in whatever order records go, and nothing is left.
+    #[test]
+    fn answers_are_repeated() {
+        let mac = EthernetAddress([2, 0, 0, 0, 0, 1]);
+        let offer = Offer { window: 1000, max_segment: 1460, scale: 0 };
+        for gone in [|_| false, |number: u32| number.is_multiple_of(3), |number| number < 50, |number| number > 50] {
+            let mut table =
+                HalfOpen { first: u32::MAX - 20, next: [u32::MAX - 20; TIMES.len()], ..HalfOpen::default() };
+            let start = Instant::from_secs(10);
+            for number in 0..100 {
+                let at = start + Duration::from_millis(number.into());
+                table.syn(&request(number, 7), Ours { mac, offer }, number as i32, at);
+            }
+            (0..100).filter(|number| gone(*number)).for_each(|number| table.remove(&request(number, 7)));
+            let mut seen = vec![Vec::new(); 100];
+            for millis in 0..20_000 {
+                let now = start + Duration::from_millis(millis);
+                while let Some(answer) = table.next_due(mac, now) {
+                    seen[answer.seq as usize].push(millis - answer.seq as u64);
+                }
+                assert!(table.deadline().is_none_or(|at| at > now));
+            }
+            for (number, times) in seen.iter().enumerate() {
+                let expected: &[u64] = if gone(number as u32) { &[] } else { &[1000, 3000, 7000] };
+                assert_eq!(times, expected, "{number}");
+            }
+            assert!(table.records.is_empty() && table.numbers.is_empty() && table.deadline().is_none());
+        }
     }
 }

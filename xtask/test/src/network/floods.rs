@@ -10,9 +10,9 @@ use super::wire::Faults;
 use super::{LEN, driver_ended, frames, ipv6, line, transfer};
 use crate::{Context, Test, TestArgs, expect};
 
-/// Memory that a flood and the transfer may cost the service, in bytes: 3 MiB for half-open connections, the rest for buffers
+/// Memory that a flood and the transfer may cost the service, in bytes: 2 MiB for half-open connections, the rest for buffers
 /// of frames and of the connections.
-const MOST: u64 = 6 << 20;
+const MOST: u64 = 4 << 20;
 
 /// The floods. A million requests take minutes: they come only with `--all` or by their exact name.
 pub fn tests(args: &TestArgs) -> Vec<Test> {
