@@ -38,7 +38,7 @@ pub struct Entry {
 }
 
 use Proof::{Example, Rust, Test};
-use Status::{Differs, Unsupported, Works};
+use Status::{Differs, Works};
 
 const fn entry(module: &'static str, api: &'static str, status: Status, proof: Proof, note: &'static str) -> Entry {
     Entry { module, api, status, proof, note }
@@ -75,7 +75,7 @@ pub const TABLE: &[Entry] = &[
     entry("net", "`TcpListener`, `TcpStream`: all of both, timeouts, non-blocking, both families", Works, Example("network", "tcp"), "over IPv6 only on the machine's own loop"),
     entry("net", "`UdpSocket`", Works, Example("network", "udp"), ""),
     entry("net", "`UdpSocket::join_multicast_v4`, `leave_multicast_v4`", Works, Example("network", "udp"), "on the loopback, and over a card"),
-    entry("net", "`UdpSocket::join_multicast_v6`, `leave_multicast_v6`", Unsupported, Test("unsupported::groups"), "there is no network with IPv6 groups"),
+    entry("net", "`UdpSocket::join_multicast_v6`, `leave_multicast_v6`", Works, Example("network", "udp"), "on the loopback, and over a card"),
     entry("net", "`ToSocketAddrs`", Works, Example("network", "names"), "without a network card, names of hosts are an error at once"),
     entry("os::fd", "`OwnedFd`, `try_clone`, `AsFd`", Works, Test("io::descriptors"), ""),
     entry("os::fuchsia", "`raw`, `fs::MetadataExt`", Works, Example("descriptors", "files::metadata"), ""),

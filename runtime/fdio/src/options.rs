@@ -1,14 +1,14 @@
 //! `getsockopt` and `setsockopt`. Timeouts are part of the open description; the network service has the other options.
 
 use core::ffi::{c_int, c_void};
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::Ordering;
 
 use abi::ZX_SOCKET_DATAGRAM;
 use network_protocol::{Choice, Reply, Request};
 
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
-use crate::c::{self, EADDRNOTAVAIL, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, EOPNOTSUPP, Errno, Result};
+use crate::c::{self, EADDRNOTAVAIL, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, Errno, Result};
 use crate::description::Description;
 use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
 use crate::tcp_info;
@@ -42,8 +42,8 @@ enum SocketOption {
     Group(bool),
     /// `IP_MULTICAST_IF`
     GroupInterface,
-    /// Membership in an IPv6 group: no network here has these.
-    GroupV6,
+    /// `IPV6_JOIN_GROUP` (true) or `IPV6_LEAVE_GROUP` (false).
+    GroupV6(bool),
 }
 
 fn option(level: c_int, name: c_int) -> Result<SocketOption> {
@@ -77,7 +77,9 @@ fn option(level: c_int, name: c_int) -> Result<SocketOption> {
         (IPPROTO_IP, 32) => GroupInterface,
         (IPPROTO_IP, 35) => Group(true),
         (IPPROTO_IP, 36) => Group(false),
-        (IPPROTO_IPV6, 20 | 21) => GroupV6,
+        (IPPROTO_IPV6, 17) => Number(Choice::MulticastInterfaceV6),
+        (IPPROTO_IPV6, 20) => GroupV6(true),
+        (IPPROTO_IPV6, 21) => GroupV6(false),
         (IPPROTO_IPV6, 16) => Number(Choice::Hops),
         (IPPROTO_IPV6, 18) => Number(Choice::MulticastHops),
         (IPPROTO_IPV6, 19) => Number(Choice::MulticastLoopV6),
@@ -152,7 +154,7 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
         (SocketOption::GroupInterface, AnySocket::Network(network)) => {
             Value::new(&network.choice(Choice::MulticastInterface)?.to_be_bytes())
         }
-        (SocketOption::Group(_) | SocketOption::GroupV6, _)
+        (SocketOption::Group(_) | SocketOption::GroupV6(_), _)
         | (SocketOption::GroupInterface, AnySocket::Unix(_) | AnySocket::Pair(_))
         | (
             SocketOption::Protocol | SocketOption::Linger | SocketOption::Information | SocketOption::Number(_),
@@ -200,9 +202,14 @@ fn set(description: &Description, socket: &AnySocket<'_>, option: SocketOption, 
             description.timeout(reading).store(nanos, Ordering::Relaxed);
             return Ok(());
         }
-        (SocketOption::GroupV6, _) => return Err(EOPNOTSUPP),
-        (SocketOption::Group(join), AnySocket::Network(network)) => {
-            let request = Request::Group { join, group: ip(0)?, interface: interface(bytes, 4)? };
+        (SocketOption::Group(join) | SocketOption::GroupV6(join), AnySocket::Network(network)) => {
+            let request = if option == SocketOption::Group(join) {
+                Request::Group { join, group: ip(0)?, interface: interface(bytes, 4)? }
+            } else {
+                // `struct ipv6_mreq`
+                let group = bytes.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets)).ok_or(EINVAL)?;
+                Request::GroupV6 { join, group, interface: int(16)? as u32 }
+            };
             let done = network.ask(request).map(drop);
             return done.map_err(|error| match error {
                 EMFILE => ENOBUFS,

@@ -145,6 +145,15 @@ pub enum Request<'a> {
         /// The interface's address. 0.0.0.0 means the card.
         interface: Ipv4Addr,
     },
+    /// Joins a multicast group over IPv6, or leaves it.
+    GroupV6 {
+        /// Whether it joins.
+        join: bool,
+        /// The group's address.
+        group: Ipv6Addr,
+        /// The interface's number: [`LOOPBACK`], [`CARD`], or 0 for the card.
+        interface: u32,
+    },
     /// The machine ends. Closes all sockets, and returns when what was written before is sent and acknowledged, or after two
     /// seconds. Over the channel of `init` (1), and no other.
     Settle,
@@ -220,6 +229,8 @@ numbered! {
     MaxSegment = 22,
     /// `IP_MULTICAST_IF`: the address of the interface for datagrams to groups, as a number; 0 for the default.
     MulticastInterface = 23,
+    /// `IPV6_MULTICAST_IF`: the number of the interface for datagrams to groups; 0 for the default.
+    MulticastInterfaceV6 = 24,
 }
 
 numbered! {

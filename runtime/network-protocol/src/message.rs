@@ -52,6 +52,12 @@ impl Reader<'_> {
         decode_address(header)
     }
 
+    fn ip_v6(&mut self) -> Option<Ipv6Addr> {
+        let (octets, rest) = self.0.split_first_chunk::<16>()?;
+        self.0 = rest;
+        Some(Ipv6Addr::from(*octets))
+    }
+
     fn card(&mut self) -> Option<CardState> {
         let (state, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -146,6 +152,7 @@ impl<'a> Request<'a> {
             Request::Group { .. } => 15,
             Request::Settle => 16,
             Request::CountErrors => 17,
+            Request::GroupV6 { .. } => 18,
         }
     }
 
@@ -176,6 +183,11 @@ impl<'a> Request<'a> {
                 message.word(join.into());
                 message.word(group.to_bits());
                 message.word(interface.to_bits());
+            }
+            Request::GroupV6 { join, group, interface } => {
+                message.word(join.into());
+                message.put(&group.octets());
+                message.word(interface);
             }
             Request::Lookup(name) => message.put(name.as_str().as_bytes()),
             Request::Clone | Request::Accept | Request::LocalAddress | Request::PeerAddress => {}
@@ -239,6 +251,14 @@ impl<'a> Request<'a> {
             }
             16 => Request::Settle,
             17 => Request::CountErrors,
+            18 => {
+                let join = match reader.word()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                Request::GroupV6 { join, group: reader.ip_v6()?, interface: reader.word()? }
+            }
             _ => return None,
         };
         reader.end(request)

@@ -34,6 +34,11 @@ fn request() -> impl Strategy<Value = Request<'static>> {
             group,
             interface
         }),
+        any::<(bool, core::net::Ipv6Addr, u32)>().prop_map(|(join, group, interface)| Request::GroupV6 {
+            join,
+            group,
+            interface
+        }),
         Just(Request::Accept),
         Just(Request::LocalAddress),
         Just(Request::PeerAddress),

@@ -649,11 +649,8 @@ impl<W: DataSockets> Stack<W> {
     /// Gives a datagram of the card's next frame to its receiver, and drops the frame. Returns whether the frame is
     /// still there: nobody receives it, and its sender may be told.
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, data: std::ops::Range<usize>) -> bool {
-        if let IpAddr::V4(ip) = to.ip()
-            && ip.is_multicast()
-            && self.can_be_there(from.ip())
-        {
-            self.deliver_to_group(from, (ip, to.port()), data);
+        if to.ip().is_multicast() && self.can_be_there(from.ip()) {
+            self.deliver_to_group(from, (to.ip(), to.port()), data);
             return false;
         }
         let network = self.card.as_ref().and_then(Card::network);
@@ -764,6 +761,7 @@ impl<W: DataSockets> Stack<W> {
         }
         let hops = match to.ip() {
             IpAddr::V4(ip) if ip.is_multicast() => socket.choices.group_ttl,
+            IpAddr::V6(ip) if ip.is_multicast() => socket.choices.group_hops,
             IpAddr::V4(_) => socket.choices.ttl,
             IpAddr::V6(_) => socket.choices.hops,
         };

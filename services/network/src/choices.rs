@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use network_protocol::{Choice, ERROR, Error, Family, Kind};
+use network_protocol::{CARD, Choice, ERROR, Error, Family, Kind, LOOPBACK};
 use smoltcp::socket::tcp;
 
+use crate::packets::Side;
 use crate::ports::Id;
 use crate::socket::{BUFFERS, Body, End, Flow, Phase, Socket, Transport};
 use crate::stack::{DataSockets, Stack};
@@ -19,6 +20,9 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn set_choice(&mut self, id: Id, choice: Choice, value: u32) -> Result<(), Error> {
         if choice == Choice::MulticastInterface {
             return self.set_group_interface(id, Ipv4Addr::from_bits(value));
+        }
+        if choice == Choice::MulticastInterfaceV6 {
+            return self.set_group_interface_v6(id, value);
         }
         let socket = self.sockets.get_mut(&id).ok_or(Error::Invalid)?;
         let on = value != 0;
@@ -61,9 +65,11 @@ impl<W: DataSockets> Stack<W> {
             Choice::MaxSegment if value == 0 => choices.max_segment = None,
             Choice::MaxSegment if SEGMENTS.contains(&value) => choices.max_segment = Some(value as u16),
             Choice::MaxSegment => return Err(Error::Invalid),
-            Choice::Error | Choice::Accepting | Choice::Protocol | Choice::MulticastInterface => {
-                return Err(Error::NoOption);
-            }
+            Choice::Error
+            | Choice::Accepting
+            | Choice::Protocol
+            | Choice::MulticastInterface
+            | Choice::MulticastInterfaceV6 => return Err(Error::NoOption),
         }
         if let Socket { body: Body::Flow(Flow { way: Transport::Packets, peer, phase, .. }), choices, .. } = socket
             && let Some(packets) = self.packets.get_mut(&id)
@@ -114,6 +120,11 @@ impl<W: DataSockets> Stack<W> {
                 let chosen = choices.group_interface;
                 return Ok(self.group_interface(chosen).to_bits());
             }
+            Choice::MulticastInterfaceV6 => match choices.group_interface {
+                None => 0,
+                Some(Side::Loop) => LOOPBACK,
+                Some(Side::Card) => CARD,
+            },
             Choice::Protocol => match (socket.kind, socket.family) {
                 (Kind::Stream, _) => 6,
                 (Kind::Datagram, _) => 17,

@@ -1,13 +1,13 @@
-//! Multicast groups over IPv4: who has joined which, and what routers are told (IGMPv2, RFC 2236).
+//! Multicast groups: who has joined which, and what routers are told (IGMPv2, RFC 2236; `ipv6` tells them by MLDv2).
 //!
 //! A membership is a socket's, for one group at one interface. A socket receives the datagrams of the groups that it has
 //! joined itself, and of no others. While the card has members of a group, the service reports the group when the first
 //! one joins, once more after a second, and when a router asks. When the last one leaves, it tells the routers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use network_protocol::{Error, Family, Kind};
+use network_protocol::{CARD, Error, Family, Kind, LOOPBACK};
 use service::Program;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Packet};
@@ -15,7 +15,7 @@ use smoltcp::wire::{EthernetAddress, IgmpPacket, Ipv4Packet};
 use crate::packets::Side;
 use crate::ports::Id;
 use crate::socket::{Body, Datagrams, End, Socket, WriteOutcome};
-use crate::stack::{DataSockets, Stack};
+use crate::stack::{DataSockets, Stack, shown};
 use crate::udp::hears;
 
 /// Maximum number of memberships.
@@ -35,13 +35,14 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// The groups of all machines and of all routers.
 const ALL: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+const ALL_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 2);
 /// Types of messages.
 pub(crate) const REPORT: u8 = 0x16;
 const LEAVE: u8 = 0x17;
 
 /// A group at an interface.
-pub type Membership = (Ipv4Addr, Side);
+pub type Membership = (IpAddr, Side);
 
 /// The members of a group at an interface.
 #[derive(Debug, Default)]
@@ -70,10 +71,17 @@ impl Groups {
         self.all.get(&membership).map_or(&[], |members| &members.ids)
     }
 
-    /// The groups that routers are told of.
+    /// The IPv4 groups that routers are told of.
     fn reported(&self) -> Vec<Membership> {
-        let is_told = |(group, side): &&Membership| *side == Side::Card && *group != ALL;
-        self.all.keys().filter(is_told).copied().collect()
+        self.all.keys().filter(|membership| told(**membership).is_some()).copied().collect()
+    }
+
+    /// The same over IPv6. Those of all machines and of one machine are not told.
+    fn reported_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.all.keys().filter_map(|membership| match membership {
+            (IpAddr::V6(group), Side::Card) if *group != ALL_V6 && scope(*group) > HERE => Some(*group),
+            _ => None,
+        })
     }
 
     /// Sets when a group is reported next.
@@ -86,20 +94,59 @@ impl Groups {
     }
 }
 
+/// The scope of an IPv6 group: how far its datagrams go.
+fn scope(group: Ipv6Addr) -> u16 {
+    group.segments()[0] & 0xf
+}
+
+/// The scope of groups within a machine, and the widest one of a network.
+const HERE: u16 = 1;
+const LINK: u16 = 2;
+
+/// Whether datagrams to an IPv6 group stay on the network.
+pub(crate) fn is_near_group(group: Ipv6Addr) -> bool {
+    group.is_multicast() && scope(group) <= LINK
+}
+
+/// The group, if routers are told of it by IGMP.
+fn told((group, side): Membership) -> Option<Ipv4Addr> {
+    match group {
+        IpAddr::V4(group) if side == Side::Card && group != ALL => Some(group),
+        _ => None,
+    }
+}
+
 impl<W: DataSockets> Stack<W> {
     /// Adds a socket to a group, or removes it. The interface is told by its address; 0.0.0.0 means the card.
     pub(crate) fn set_group(&mut self, id: Id, join: bool, group: Ipv4Addr, interface: Ipv4Addr) -> Result<(), Error> {
+        let group = IpAddr::V4(group);
         if join {
             self.sockets.get(&id).ok_or(Error::Invalid)?.check_group(group)?;
         }
         let side = self.interface(interface)?;
-        let membership = (group, side);
-        let Some(Socket {
-            program, family: Family::V4, kind: Kind::Datagram, body: Body::Datagrams(datagrams), ..
-        }) = self.sockets.get_mut(&id)
+        self.change_group(id, join, (group, side))
+    }
+
+    /// The same over IPv6. The interface is told by its number; 0 means the card.
+    pub(crate) fn set_group_v6(&mut self, id: Id, join: bool, group: Ipv6Addr, interface: u32) -> Result<(), Error> {
+        let group = IpAddr::V6(group);
+        if join {
+            self.sockets.get(&id).ok_or(Error::Invalid)?.check_group(group)?;
+        }
+        let side = self.interface_v6(interface)?;
+        self.change_group(id, join, (group, side))
+    }
+
+    fn change_group(&mut self, id: Id, join: bool, membership: Membership) -> Result<(), Error> {
+        let (group, side) = membership;
+        let Some(Socket { program, family, kind: Kind::Datagram, body: Body::Datagrams(datagrams), .. }) =
+            self.sockets.get_mut(&id)
         else {
             return Err(Error::NoOption);
         };
+        if (*family == Family::V4) != group.is_ipv4() {
+            return Err(Error::NoOption);
+        }
         if !group.is_multicast() {
             return Err(Error::Invalid);
         }
@@ -128,9 +175,14 @@ impl<W: DataSockets> Stack<W> {
                 datagrams.groups.push(membership);
                 let members = self.groups.all.entry(membership).or_default();
                 members.ids.push((id, *program));
-                if members.ids.len() == 1 && side == Side::Card && group != ALL {
+                if members.ids.len() > 1 {
+                    return Ok(());
+                }
+                if let Some(group) = told(membership) {
                     self.groups.set_due(membership, Some(self.now + AGAIN));
                     self.tell_routers(REPORT, group, group);
+                } else if group.is_ipv6() && side == Side::Card {
+                    self.tell_groups_v6();
                 }
                 Ok(())
             }
@@ -151,8 +203,10 @@ impl<W: DataSockets> Stack<W> {
         if members.ids.is_empty() {
             self.groups.set_due(membership, None);
             self.groups.all.remove(&membership);
-            if membership.1 == Side::Card && membership.0 != ALL {
-                self.tell_routers(LEAVE, membership.0, ROUTERS);
+            if let Some(group) = told(membership) {
+                self.tell_routers(LEAVE, group, ROUTERS);
+            } else if membership.0.is_ipv6() && membership.1 == Side::Card {
+                self.tell_groups_v6();
             }
         }
     }
@@ -165,6 +219,29 @@ impl<W: DataSockets> Stack<W> {
             _ if address.is_loopback() => Ok(Side::Loop),
             _ => Err(Error::AddressNotAvailable),
         }
+    }
+
+    /// The interface with this number.
+    fn interface_v6(&self, number: u32) -> Result<Side, Error> {
+        match number {
+            LOOPBACK => Ok(Side::Loop),
+            0 | CARD if self.source_v6(ALL_V6).is_some() => Ok(Side::Card),
+            _ => Err(Error::AddressNotAvailable),
+        }
+    }
+
+    /// Tells the card's IPv6 which groups have members.
+    pub(crate) fn tell_groups_v6(&mut self) {
+        let groups = self.groups.reported_v6().collect();
+        self.set_groups_v6(groups);
+    }
+
+    /// Sets the interface for datagrams to groups over IPv6; 0 restores the default.
+    pub(crate) fn set_group_interface_v6(&mut self, id: Id, number: u32) -> Result<(), Error> {
+        let chosen = if number == 0 { None } else { Some(self.interface_v6(number)?) };
+        let socket = self.sockets.get_mut(&id).filter(|socket| socket.family == Family::V6).ok_or(Error::NoOption)?;
+        socket.choices.group_interface = chosen;
+        Ok(())
     }
 
     /// Sets the interface for datagrams to groups; 0.0.0.0 restores the default.
@@ -184,16 +261,32 @@ impl<W: DataSockets> Stack<W> {
         }
     }
 
-    /// The interface over which a socket's datagrams to groups leave: the one that its client chose, or that of its own
-    /// address, or the card.
-    pub(crate) fn side_of_groups(&self, socket: &Socket<W::End>) -> Option<Side> {
-        let chosen = socket.choices.group_interface;
+    /// The interface over which a socket's datagrams to a group leave: the one that the address names, or that its client
+    /// chose, or that of its own address, or the card. `scope` is the number of the first; 0: it names none.
+    pub(crate) fn side_of_groups(&self, socket: &Socket<W::End>, group: IpAddr, scope: u32) -> Option<Side> {
+        let chosen = match scope {
+            0 => socket.choices.group_interface,
+            LOOPBACK => Some(Side::Loop),
+            CARD => Some(Side::Card),
+            _ => return None,
+        };
         let side = match socket.local {
             _ if chosen.is_some() => chosen?,
             Some(local) if local.ip().is_loopback() => Side::Loop,
             _ => Side::Card,
         };
-        (side == Side::Loop || self.card_network().is_some()).then_some(side)
+        (side == Side::Loop || self.group_source(group, side).is_some()).then_some(side)
+    }
+
+    /// The sender's address of datagrams to a group, if the socket has none.
+    pub(crate) fn group_source(&self, group: IpAddr, side: Side) -> Option<IpAddr> {
+        match (group, side) {
+            (IpAddr::V4(_), Side::Loop) => Some(Ipv4Addr::LOCALHOST.into()),
+            (IpAddr::V6(_), Side::Loop) => Some(Ipv6Addr::LOCALHOST.into()),
+            (IpAddr::V4(_), Side::Card) => self.card_network().map(|(own, _)| own.into()),
+            // Those within a machine do not leave over a card.
+            (IpAddr::V6(group), Side::Card) => self.source_v6(group).filter(|_| scope(group) > HERE).map(IpAddr::V6),
+        }
     }
 
     /// Gives a datagram to all members of a group that have its port. Its header's place is at the beginning. Returns
@@ -201,20 +294,17 @@ impl<W: DataSockets> Stack<W> {
     pub(crate) fn give_to_group(
         &mut self,
         from: SocketAddr,
-        to: (Ipv4Addr, u16),
+        to: (IpAddr, u16),
         side: Side,
         datagram: &mut [u8],
     ) -> usize {
         let takes = |id: &Id| {
             let Some(socket) = self.sockets.get(id) else { return false };
             let Socket { bound, local: Some(local), .. } = socket else { return false };
-            *bound == Some(to.1)
-                && (local.ip().is_unspecified() || local.ip() == IpAddr::V4(to.0))
-                && socket.may_hear(from)
+            *bound == Some(to.1) && (local.ip().is_unspecified() || local.ip() == to.0) && socket.may_hear(from)
         };
         let members = self.groups.members((to.0, side)).iter().map(|member| member.0);
         let members: Vec<Id> = members.filter(takes).collect();
-        let header = network_protocol::encode_header(Some(from));
         for id in &members {
             let Some(Socket { end, family, choices, body: Body::Datagrams(Datagrams { peer, .. }), .. }) =
                 self.sockets.get_mut(id)
@@ -224,6 +314,7 @@ impl<W: DataSockets> Stack<W> {
             if !hears(*family, choices, from) || peer.is_some_and(|peer| peer != from) {
                 continue;
             }
+            let header = network_protocol::encode_header(Some(shown(*family, from)));
             datagram[..header.len()].copy_from_slice(&header);
             // If the reader has no room, the datagram is dropped, as on any network.
             if end.give(datagram) != WriteOutcome::Bytes(datagram.len())
@@ -236,7 +327,7 @@ impl<W: DataSockets> Stack<W> {
     }
 
     /// Gives the datagram to a group in the card's next frame to the members, and drops the frame.
-    pub(crate) fn deliver_to_group(&mut self, from: SocketAddr, to: (Ipv4Addr, u16), data: std::ops::Range<usize>) {
+    pub(crate) fn deliver_to_group(&mut self, from: SocketAddr, to: (IpAddr, u16), data: std::ops::Range<usize>) {
         let header = network_protocol::HEADER;
         let bytes = self.card.as_ref().and_then(|card| card.link.wire.next()).and_then(|frame| frame.get(data));
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -258,7 +349,7 @@ impl<W: DataSockets> Stack<W> {
         let within = if within == Duration::ZERO { LONGEST } else { within.min(LONGEST) };
         let asked = match group {
             Some(ALL) => Vec::new(),
-            Some(group) => vec![(group, Side::Card)],
+            Some(group) => vec![(IpAddr::V4(group), Side::Card)],
             None => self.groups.reported(),
         };
         for membership in asked {
@@ -285,7 +376,9 @@ impl<W: DataSockets> Stack<W> {
             && at <= self.now
         {
             self.groups.set_due(membership, None);
-            self.tell_routers(REPORT, membership.0, membership.0);
+            if let Some(group) = told(membership) {
+                self.tell_routers(REPORT, group, group);
+            }
         }
     }
 

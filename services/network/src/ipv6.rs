@@ -4,6 +4,7 @@ mod autoconf;
 mod listener;
 mod messages;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
@@ -70,6 +71,8 @@ pub(crate) const ROOM: usize = ADDRESSES_V6 + 3;
 pub(crate) struct V6 {
     autoconf: Autoconf,
     listener: Listener,
+    /// The groups that programs have joined.
+    groups: BTreeSet<Ipv6Addr>,
     /// When [`Stack::tend_ipv6`] must be called. It is asked for with each packet, so it is kept.
     due: Option<Instant>,
     /// Something was due, and the card had no room.
@@ -78,9 +81,14 @@ pub(crate) struct V6 {
 
 impl V6 {
     fn new(autoconf: Autoconf) -> V6 {
-        let mut v6 = V6 { autoconf, listener: Listener::default(), due: None, starved: false };
+        let mut v6 = V6 { autoconf, listener: Listener::default(), groups: BTreeSet::new(), due: None, starved: false };
         v6.changed();
         v6
+    }
+
+    /// The groups that are heard: those in which others ask for the card's addresses, and those that programs have joined.
+    fn heard(&self) -> BTreeSet<Ipv6Addr> {
+        self.autoconf.wanted().map(messages::solicited_node).chain(self.groups.iter().copied()).collect()
     }
 
     /// Something has changed, so something else may be due.
@@ -109,6 +117,7 @@ impl<W: DataSockets> Stack<W> {
             && !plan.off
         {
             card.v6 = Some(V6::new(Autoconf::new(card.mac, plan, self.now)));
+            self.tell_groups_v6();
         }
     }
 
@@ -185,7 +194,7 @@ impl<W: DataSockets> Stack<W> {
         }
         let todo = v6.autoconf.tend(self.now);
         let own = v6.autoconf.link_local();
-        v6.listener.set(v6.autoconf.wanted().map(messages::solicited_node), self.now);
+        v6.listener.set(v6.heard(), self.now);
         // Switches learn of a group before the question in it.
         let reports = v6.listener.due(self.now).into_iter().map(|records| messages::report(card.mac, own, &records));
         let probes = todo.probes.iter().map(|ip| messages::probe(card.mac, *ip));
@@ -298,6 +307,15 @@ impl<W: DataSockets> Stack<W> {
         }
         self.lose_frame();
         false
+    }
+
+    /// Programs have joined these groups, and no others.
+    pub(crate) fn set_groups_v6(&mut self, groups: BTreeSet<Ipv6Addr>) {
+        if let Some(Card { v6: Some(v6), .. }) = &mut self.card {
+            v6.groups = groups;
+            v6.listener.set(v6.heard(), self.now);
+            v6.changed();
+        }
     }
 
     /// A router asks who hears a group.

@@ -43,8 +43,8 @@ impl<E> Socket<E> {
     }
 
     /// Checks that it may join a multicast group.
-    pub(crate) fn check_group(&self, group: Ipv4Addr) -> Result<(), Error> {
-        allowed(self.rule.as_ref().is_none_or(|rule| rule.reaches_group(group.into())))
+    pub(crate) fn check_group(&self, group: IpAddr) -> Result<(), Error> {
+        allowed(self.rule.as_ref().is_none_or(|rule| rule.reaches_group(group)))
     }
 
     /// Checks that it may bind a local address. Any port is allowed (0): [`Socket::check_listen`] and

@@ -335,7 +335,10 @@ impl<W: DataSockets> Stack<W> {
         let done = |()| Reply::Done;
         // The request may change who hears what.
         self.heard = None;
-        if matches!(request, Request::Connect { .. } | Request::Set(..) | Request::Group { .. }) {
+        if matches!(
+            request,
+            Request::Connect { .. } | Request::Set(..) | Request::Group { .. } | Request::GroupV6 { .. }
+        ) {
             self.send_earlier(id);
         }
         if let Some(Socket { body: Body::Datagrams(datagrams), .. }) = self.sockets.get_mut(&id) {
@@ -351,6 +354,7 @@ impl<W: DataSockets> Stack<W> {
             Request::Set(choice, value) => self.set_choice(id, choice, value).map(done),
             Request::Get(choice) => self.choice(id, choice).map(Reply::Value),
             Request::Group { join, group, interface } => self.set_group(id, join, group, interface).map(done),
+            Request::GroupV6 { join, group, interface } => self.set_group_v6(id, join, group, interface).map(done),
             Request::Information => self.information(id).map(Reply::Information),
             Request::Prepare(address) => self.prepare(id, address).map(done),
             // These carry handles, or are for a client's channel.
@@ -386,7 +390,7 @@ impl<W: DataSockets> Stack<W> {
         }
         let ip = canonical.ip();
         // A receiver can bind a group's address, to hear no other group.
-        let is_group = ip.is_ipv4() && ip.is_multicast() && socket.kind == Kind::Datagram;
+        let is_group = ip.is_multicast() && socket.kind == Kind::Datagram;
         if !ip.is_unspecified() && !self.is_own(ip) && !is_group {
             return Err(Error::AddressNotAvailable);
         }

@@ -9,6 +9,7 @@ mod echo;
 mod ending;
 mod forged;
 mod groups;
+mod groups_v6;
 mod idle;
 mod ipv6;
 mod lookup_stream;

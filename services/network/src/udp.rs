@@ -5,7 +5,7 @@
 //! created the data socket. A datagram that comes over the card reaches its receiver in the same way; one that leaves
 //! over the card waits in a smoltcp socket until the hardware address of its receiver is known.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use network_protocol::{DATAGRAM_MAX, ERROR, Error, Family, HEADER, Kind, decode_header, encode_header};
 
@@ -29,6 +29,7 @@ impl<W: DataSockets> Stack<W> {
     /// Checks that this socket may send to an address; returns the effective address and the way there.
     pub(crate) fn check_target(&self, socket: &Socket<W::End>, to: SocketAddr) -> Result<(SocketAddr, Side), Error> {
         Self::check_family(socket, to)?;
+        let scope = if let SocketAddr::V6(to) = to { to.scope_id() } else { 0 };
         let mut to = ports::target(to);
         if socket.kind == Kind::Echo {
             to.set_port(0);
@@ -40,7 +41,7 @@ impl<W: DataSockets> Stack<W> {
             return Err(Error::Denied);
         }
         let side = match group_of(to) {
-            Some(_) if socket.kind == Kind::Datagram => self.side_of_groups(socket),
+            Some((group, _)) if socket.kind == Kind::Datagram => self.side_of_groups(socket, group, scope),
             _ => self.side_of(to.ip()),
         };
         let side = side.ok_or(Error::Unreachable)?;
@@ -265,21 +266,22 @@ impl<W: DataSockets> Stack<W> {
         &mut self,
         id: Id,
         local: SocketAddr,
-        group: (Ipv4Addr, u16),
+        group: (IpAddr, u16),
         side: Side,
         datagram: &mut [u8],
     ) -> Result<usize, Error> {
         let choices = self.sockets.get(&id).ok_or(Error::Invalid)?.choices;
-        let own = self.group_interface(Some(side));
         let is_own = !local.ip().is_unspecified() && !local.ip().is_multicast();
-        let from = SocketAddr::new(if is_own { local.ip() } else { own.into() }, local.port());
-        let is_heard = choices.loop_v4 || side == Side::Loop;
+        let ip = if is_own { local.ip() } else { self.group_source(group.0, side).ok_or(Error::Unreachable)? };
+        let from = SocketAddr::new(ip, local.port());
+        let (loops, hops) = match group.0 {
+            IpAddr::V4(_) => (choices.loop_v4, choices.group_ttl),
+            IpAddr::V6(_) => (choices.loop_v6, choices.group_hops),
+        };
+        let is_heard = loops || side == Side::Loop;
         let mut writes = if is_heard { self.give_to_group(from, group, side, datagram) } else { 0 };
         // The members here have it, whether the card takes it or not.
-        if side == Side::Card
-            && choices.group_ttl > 0
-            && self.send_over_card(id, from, group.into(), &datagram[HEADER..]).is_ok()
-        {
+        if side == Side::Card && hops > 0 && self.send_over_card(id, from, group.into(), &datagram[HEADER..]).is_ok() {
             writes += 1;
         }
         Ok(writes)
@@ -337,11 +339,8 @@ impl<W: DataSockets> Stack<W> {
 }
 
 /// The group and the port, if the address is a group's.
-fn group_of(to: SocketAddr) -> Option<(Ipv4Addr, u16)> {
-    match to {
-        SocketAddr::V4(to) if to.ip().is_multicast() => Some((*to.ip(), to.port())),
-        _ => None,
-    }
+fn group_of(to: SocketAddr) -> Option<(IpAddr, u16)> {
+    to.ip().is_multicast().then(|| (to.ip(), to.port()))
 }
 
 pub(crate) fn hears(family: Family, choices: &Choices, from: SocketAddr) -> bool {

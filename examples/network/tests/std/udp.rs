@@ -1,7 +1,7 @@
 //! `UdpSocket`.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -216,6 +216,32 @@ fn groups() {
     let again = member.leave_multicast_v4(&group, &Ipv4Addr::LOCALHOST).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AddrNotAvailable);
     let wrong = member.join_multicast_v4(&Ipv4Addr::LOCALHOST, &Ipv4Addr::LOCALHOST).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::InvalidInput);
+}
+
+/// The same over IPv6. The interface is told by its number, and an address of the network names it, too.
+#[test]
+fn groups_v6() {
+    const LOOPBACK: u32 = 1;
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x4d, 1);
+    let member = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
+    member.set_read_timeout(Some(LONG)).unwrap();
+    member.join_multicast_v6(&group, LOOPBACK).unwrap();
+    let again = member.join_multicast_v6(&group, LOOPBACK).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    // Linux' loopback has no route to groups of IPv6.
+    if cfg!(target_os = "fuchsia") {
+        let sender = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+        let to = SocketAddrV6::new(group, member.local_addr().unwrap().port(), 0, LOOPBACK);
+        sender.send_to(b"all", to).unwrap();
+        let mut bytes = [0; 8];
+        assert_eq!(member.recv_from(&mut bytes).unwrap(), (3, sender.local_addr().unwrap()));
+        assert_eq!(&bytes[..3], b"all");
+    }
+    member.leave_multicast_v6(&group, LOOPBACK).unwrap();
+    let again = member.leave_multicast_v6(&group, LOOPBACK).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrNotAvailable);
+    let wrong = member.join_multicast_v6(&Ipv6Addr::LOCALHOST, LOOPBACK).unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::InvalidInput);
 }
 

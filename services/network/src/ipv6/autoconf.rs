@@ -20,6 +20,7 @@ use smoltcp::wire::EthernetAddress;
 use super::Plan;
 use super::messages::{Advertisement, Lifetime, Prefix};
 use crate::card::is_usable;
+use crate::groups::is_near_group;
 
 /// Maximum number of default routers.
 const ROUTERS: usize = 4;
@@ -350,7 +351,11 @@ impl Autoconf {
 
     /// The address for packets to `to` (of RFC 6724, the rules 1 to 3, 6 and 8). `None`: none can reach it.
     pub(crate) fn source(&self, to: Ipv6Addr, now: Instant) -> Option<Ipv6Addr> {
-        let able = self.assigned().filter(|address| is_link_local(address.ip) == is_link_local(to));
+        // A group beyond the network is reached from a link-local address if there is no other.
+        let is_near = is_link_local(to) || is_near_group(to);
+        let has_far = self.assigned().any(|address| !is_link_local(address.ip));
+        let is_near = is_near || to.is_multicast() && !has_far;
+        let able = self.assigned().filter(|address| is_link_local(address.ip) == is_near);
         let rank = |address: &&Address| {
             let is_preferred = address.preferred.is_none_or(|until| until > now);
             let is_alike = kind(address.ip) == kind(to);

@@ -82,11 +82,8 @@ pub(crate) enum Record {
     Joins = 4,
 }
 
-/// Tells the routers about groups: as many as a frame holds.
+/// Tells the routers about groups.
 pub(crate) fn report(mac: EthernetAddress, own: Option<Ipv6Addr>, records: &[(Record, Ipv6Addr)]) -> Vec<u8> {
-    /// A frame of 1,280 bytes holds more.
-    const MOST: usize = 60;
-    let records = &records[..records.len().min(MOST)];
     let mut message = vec![143, 0, 0, 0, 0, 0, 0, records.len() as u8];
     for (record, group) in records {
         message.extend([*record as u8, 0, 0, 0]);

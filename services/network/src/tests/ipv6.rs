@@ -16,13 +16,13 @@ use crate::ipv6::Plan;
 use crate::ports::Id;
 use crate::segments::{Options, Segment};
 
-const ALL: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+pub const ALL: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 pub const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0);
 const FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 9, 0, 0, 0, 9);
 
 /// The link-local address of a machine.
-fn local(number: u16) -> Ipv6Addr {
+pub fn local(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, number)
 }
 
@@ -405,7 +405,7 @@ fn a_question_that_cannot_be_sent_waits() {
 }
 
 /// Reports of groups: of a frame, the kinds of its records and the groups.
-fn reports(frames: &[Vec<u8>]) -> Vec<(u8, Ipv6Addr)> {
+pub fn reports(frames: &[Vec<u8>]) -> Vec<(u8, Ipv6Addr)> {
     let records = |frame: &Vec<u8>| {
         let is_report = frame[20] == 0 && frame[21] == 1 && frame[54..62] == [58, 0, 5, 2, 0, 0, 1, 0];
         let body: &[u8] = if is_report && frame[62] == 143 { &frame[70..] } else { &[] };
