@@ -19,7 +19,7 @@ mod rules;
 mod tasks;
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::exit;
 use std::thread;
 use std::time::Duration;
@@ -84,16 +84,28 @@ fn look_up(name: &str) -> String {
 /// Says something in a group, without hearing itself, and returns the first answer. What is said is said again, as on
 /// any network a datagram can be lost.
 fn group(ip: &str) -> io::Result<String> {
-    let group: Ipv4Addr = ip.parse().map_err(io::Error::other)?;
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, GROUP_PORT))?;
-    socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?;
-    socket.set_multicast_loop_v4(false)?;
+    let group: IpAddr = ip.parse().map_err(io::Error::other)?;
+    let any: IpAddr = if group.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, GROUP_PORT))?;
+    match group {
+        IpAddr::V4(group) => {
+            socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?;
+            socket.set_multicast_loop_v4(false)?;
+        }
+        IpAddr::V6(group) => {
+            socket.join_multicast_v6(&group, 0)?;
+            socket.set_multicast_loop_v6(false)?;
+        }
+    }
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut buffer = [0; 100];
     for _ in 0..10 {
         socket.send_to(b"who is there", (group, GROUP_PORT))?;
         if let Ok((count, from)) = socket.recv_from(&mut buffer) {
-            socket.leave_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?;
+            match group {
+                IpAddr::V4(group) => socket.leave_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED)?,
+                IpAddr::V6(group) => socket.leave_multicast_v6(&group, 0)?,
+            }
             return Ok(format!("{}: {}", from.ip(), String::from_utf8_lossy(&buffer[..count])));
         }
     }

@@ -91,6 +91,9 @@ pub fn is_question(frame: &[u8]) -> bool {
 
 /// What another host says in a multicast group when this frame is a datagram to one: to the same group and port.
 pub fn answer_in_group(said: &[u8]) -> Option<Vec<u8>> {
+    if said.get(12..14)? == [0x86, 0xdd] {
+        return answer_in_group_v6(said);
+    }
     let ip = said.get(ETHERNET..)?;
     let to: [u8; 4] = *ip.get(16..)?.first_chunk()?;
     let is_group = said.get(..3) == Some(&GROUPS) && to[0] == GROUP && ip.get(9) == Some(&UDP_NUMBER);
@@ -101,6 +104,18 @@ pub fn answer_in_group(said: &[u8]) -> Option<Vec<u8>> {
     // A sum of zero says that there is none.
     let datagram = [ports, &len, &[0, 0], data].concat();
     Some(frame(&macs, UDP_NUMBER, [10, 0, 2, MEMBER], to, &datagram))
+}
+
+/// The same over IPv6.
+fn answer_in_group_v6(said: &[u8]) -> Option<Vec<u8>> {
+    let to: &[u8; 16] = said.get(ETHERNET + 24..)?.first_chunk()?;
+    let is_group = said[..2] == [0x33, 0x33] && to[0] == 0xff && said.get(ETHERNET + 6) == Some(&UDP_NUMBER);
+    let ports = said.get(ETHERNET + 40..ETHERNET + 44).filter(|_| is_group)?;
+    let data = b"I am";
+    let len = ((UDP + data.len()) as u16).to_be_bytes();
+    let macs = [said.get(..6)?, said.get(6..11)?, &[MEMBER]].concat();
+    let from = [&[0xfe, 0x80][..], &[0; 13], &[MEMBER]].concat();
+    Some(frame_v6(&macs, (UDP_NUMBER, 1, 6), &from, to, [ports, &len, &[0, 0], data].concat()))
 }
 
 /// Whether this is a segment of a connection to a name server.

@@ -405,6 +405,10 @@ fn groups(context: &Context<'_>) -> Result<()> {
                 writeln!(stream, "group {group}")?;
                 expect(group, &line(&stream)?.as_str(), &"10.0.2.99: I am")?;
             }
+            for group in ["ff02::4d:1", "ff05::4d:1"] {
+                writeln!(stream, "group {group}")?;
+                expect(group, &line(&stream)?.as_str(), &"fe80::63: I am")?;
+            }
             Ok(())
         });
         heard.with_context(|| model.name().to_owned())?;
