@@ -154,12 +154,12 @@ mod tests {
         let error = |text: &str| format!("{:#}", rules(&format!("'*' = 'all'\n{text}")).unwrap_err());
         assert!(rules("sh = 'none'").unwrap_err().to_string().contains("a rule for `*` is needed"));
         for name in ["run/*", "web ", "w*", "run/", ""] {
-            assert!(error(&format!("'{name}' = 'none'")).contains("a rule is for the program NAME"), "{name}");
+            assert!(error(&format!("'{name}' = 'none'")).contains("is neither a program's NAME"), "{name}");
         }
         assert!(error("sh = 'some'").contains("the rule for `sh`: `some` is neither"));
         assert!(error("sh = { listen = [0] }").contains("ports are like 80"));
         assert!(error("sh = { connect = ['example.com:80'] }").contains("an address is like"));
-        assert!(error("'/bin/sh' = 'all'").contains("a rule is for the program NAME"));
+        assert!(error("'/bin/sh' = 'all'").contains("is neither a program's NAME"));
         assert!(error("sh = { conect = [] }").contains("a rule is \"all\""));
         assert!(error("sh = { listen = [70000] }").contains("a rule is \"all\""));
         let other = check("tmp", &toml::from_str("sh = 'all'").unwrap()).unwrap_err();
