@@ -17,12 +17,33 @@ pub const PORTS: usize = 32;
 /// Limit on the length of a port's name.
 pub const NAME: usize = 32;
 
+/// What is at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortKind {
+    /// A guest's network device, by vhost-user.
+    #[default]
+    Guest,
+    /// The TCP/IP service, for which the port is a network card (crate `netdevice`).
+    Service,
+    /// The network card of the machine: all addresses that no other port has.
+    Card,
+}
+
+impl PortKind {
+    /// All kinds, with their names in descriptions and arguments.
+    const ALL: [(PortKind, &str); 3] =
+        [(PortKind::Guest, "guest"), (PortKind::Service, "service"), (PortKind::Card, "card")];
+}
+
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its name: letters, digits and `-`.
     pub name: String,
-    /// Its hardware address.
+    /// What is at it.
+    pub kind: PortKind,
+    /// Its hardware address; of a card's port, zero.
     pub mac: [u8; 6],
     /// The ports to which it may send. `None`: all.
     pub sends_to: Option<Vec<String>>,
@@ -40,28 +61,43 @@ fn mac(text: &str) -> Option<[u8; 6]> {
 }
 
 impl Port {
-    /// Makes a port of its texts.
+    /// Makes a port of its texts. A card's port has no address.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn new(name: &str, address: &str, sends_to: Option<Vec<String>>) -> Result<Port, String> {
+    pub fn new(
+        name: &str,
+        kind: PortKind,
+        address: Option<&str>,
+        sends_to: Option<Vec<String>>,
+    ) -> Result<Port, String> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if name.is_empty() || name.len() > NAME || !name.chars().all(is_of_name) {
             return Err(format!("`{name}` is no name of a port: letters, digits and `-`, {NAME} at most"));
         }
+        let address = match (kind, address) {
+            (PortKind::Card, None) => return Ok(Port { name: name.to_string(), kind, mac: [0; 6], sends_to }),
+            (PortKind::Card, Some(_)) => return Err("the port of a card has no address of its own".to_string()),
+            (_, address) => address.unwrap_or_default(),
+        };
         let mac =
             mac(address).ok_or_else(|| format!("`{address}` is no hardware address, such as 02:00:00:00:00:01"))?;
         if mac[0] & 1 != 0 || mac == [0; 6] {
             return Err(format!("`{address}` is the address of a group, or of nobody"));
         }
-        Ok(Port { name: name.to_string(), mac, sends_to })
+        Ok(Port { name: name.to_string(), kind, mac, sends_to })
     }
 
     /// The argument for the switch.
     pub fn to_argument(&self) -> String {
         let mac: Vec<String> = self.mac.iter().map(|byte| format!("{byte:02x}")).collect();
         let to = self.sends_to.as_ref().map_or_else(String::new, |names| format!(",to={}", names.join("+")));
-        format!("port={},mac={}{to}", self.name, mac.join(":"))
+        let kind = PortKind::ALL.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, name)| name);
+        match self.kind {
+            PortKind::Guest => format!("port={},mac={}{to}", self.name, mac.join(":")),
+            PortKind::Service => format!("port={},kind={kind},mac={}{to}", self.name, mac.join(":")),
+            PortKind::Card => format!("port={},kind={kind}{to}", self.name),
+        }
     }
 
     /// Reads an argument. `None`: it is not about a port.
@@ -71,24 +107,28 @@ impl Port {
     pub fn from_argument(text: &str) -> Option<Result<Port, String>> {
         let text = text.strip_prefix("port=")?;
         let mut parts = text.split(',');
-        let (name, mut address, mut to) = (parts.next().unwrap_or_default(), "", None);
+        let (name, mut kind, mut address, mut to) = (parts.next().unwrap_or_default(), PortKind::Guest, None, None);
         for part in parts {
             match part.split_once('=') {
-                Some(("mac", text)) => address = text,
+                Some(("mac", text)) => address = Some(text),
+                Some(("kind", text)) => match PortKind::ALL.iter().find(|(_, name)| *name == text) {
+                    Some((known, _)) => kind = *known,
+                    None => return Some(Err(format!("`{text}` is no kind of port"))),
+                },
                 Some(("to", text)) => {
                     to = Some(text.split('+').filter(|name| !name.is_empty()).map(str::to_string).collect());
                 }
                 _ => return Some(Err(format!("`{part}` says nothing of a port"))),
             }
         }
-        Some(Port::new(name, address, to))
+        Some(Port::new(name, kind, address, to))
     }
 }
 
 /// Checks the ports of a switch together.
 ///
 /// # Errors
-/// Two have one name or one address, one may send to a port that does not exist, or there are too many.
+/// Two have one name or one address, two are a card's, one may send to a port that does not exist, or there are too many.
 pub fn check(ports: &[Port]) -> Result<(), String> {
     if ports.len() > PORTS {
         return Err(format!("{PORTS} ports at most"));
@@ -97,6 +137,9 @@ pub fn check(ports: &[Port]) -> Result<(), String> {
         for other in &ports[..at] {
             if other.name == port.name {
                 return Err(format!("two ports are named `{}`", port.name));
+            }
+            if port.kind == PortKind::Card && other.kind == PortKind::Card {
+                return Err(format!("ports `{}` and `{}` are both the card's", other.name, port.name));
             }
             if other.mac == port.mac {
                 return Err(format!("ports `{}` and `{}` have one address", other.name, port.name));
@@ -147,7 +190,8 @@ mod tests {
     use std::vec;
 
     fn port(name: &str, mac: &str, to: Option<&[&str]>) -> Result<Port, String> {
-        Port::new(name, mac, to.map(|names| names.iter().map(ToString::to_string).collect()))
+        let to = to.map(|names| names.iter().map(ToString::to_string).collect());
+        Port::new(name, PortKind::Guest, Some(mac), to)
     }
 
     #[test]
@@ -173,9 +217,14 @@ mod tests {
         let to = port("c", "02:00:00:00:00:03", Some(&["a", "x"])).unwrap();
         assert!(check(&[a, b, to]).unwrap_err().contains("sends to `x`"));
         let many: Vec<Port> = (0..=PORTS as u8)
-            .map(|at| Port { name: format!("p{at}"), mac: [2, 0, 0, 0, 0, at], sends_to: None })
+            .map(|at| Port { name: format!("p{at}"), kind: PortKind::Guest, mac: [2, 0, 0, 0, 0, at], sends_to: None })
             .collect();
         assert!(check(&many).unwrap_err().contains("32 ports at most"));
+        let card = |name, mac| Port::new(name, PortKind::Card, mac, None);
+        assert!(card("x", Some("02:00:00:00:00:01")).unwrap_err().contains("no address of its own"));
+        assert!(Port::new("x", PortKind::Service, None, None).unwrap_err().contains("no hardware address"));
+        let both = [card("x", None).unwrap(), card("y", None).unwrap()];
+        assert!(check(&both).unwrap_err().contains("both the card's"));
     }
 
     #[test]
@@ -184,6 +233,11 @@ mod tests {
             let port = port("p", "02:00:00:00:00:0a", to.as_deref()).unwrap();
             assert_eq!(Port::from_argument(&port.to_argument()), Some(Ok(port)));
         }
+        for (kind, mac) in [(PortKind::Service, Some("02:00:00:00:00:0a")), (PortKind::Card, None)] {
+            let port = Port::new("p", kind, mac, Some(vec!["a".to_string()])).unwrap();
+            assert_eq!(Port::from_argument(&port.to_argument()), Some(Ok(port)));
+        }
+        assert!(Port::from_argument("port=a,kind=b").unwrap().unwrap_err().contains("no kind"));
         assert_eq!(Port::from_argument("verbose"), None);
         assert!(Port::from_argument("port=a,mtu=9").unwrap().unwrap_err().contains("says nothing"));
     }

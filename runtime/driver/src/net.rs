@@ -38,11 +38,12 @@ pub trait NetworkCard {
     /// `NO_MEMORY`; `IO`, `NOT_SUPPORTED`: the card cannot be used.
     fn rings(&mut self) -> Result<Rings<Self::Ring>, Status>;
 
-    /// Starts the card with these rings, which are empty.
+    /// Starts the card with these rings, which are empty. If it is `promiscuous`, it passes frames to all hardware addresses
+    /// on, else those to its own and to groups.
     ///
     /// # Errors
     /// `IO`: the card does not start. It may know the rings nevertheless.
-    fn start(&mut self, rings: &Rings<Self::Ring>) -> Result<(), Status>;
+    fn start(&mut self, rings: &Rings<Self::Ring>, promiscuous: bool) -> Result<(), Status>;
 
     /// Tells the card of what it was given.
     fn tell(&mut self, rings: &mut Rings<Self::Ring>);
@@ -132,12 +133,12 @@ impl<C: NetworkCard, F: Frames> Adapter<C, F> {
         self.card.online()
     }
 
-    /// Starts the card. Frames lie in `frames` until [`Adapter::close`].
+    /// Starts the card, as [`NetworkCard::start`]. Frames lie in `frames` until [`Adapter::close`].
     ///
     /// # Errors
     /// The card does not stop. What it may know stays pinned, and this driver can do nothing more with it. The inner error
     /// is the client's: the card does not start, and all memory is given back.
-    pub fn open(&mut self, frames: F) -> Result<Result<(), Status>, Broken> {
+    pub fn open(&mut self, frames: F, promiscuous: bool) -> Result<Result<(), Status>, Broken> {
         if let Err(broken) = self.close() {
             // The card has never heard of them.
             frames.unpin();
@@ -150,7 +151,7 @@ impl<C: NetworkCard, F: Frames> Adapter<C, F> {
                 return Ok(Err(status));
             }
         };
-        let started = self.card.start(&rings);
+        let started = self.card.start(&rings, promiscuous);
         self.session = Some(Session { rings, frames });
         if started.is_err() {
             self.close()?;
@@ -330,7 +331,7 @@ mod tests {
             let ring = || Memory(self.log.clone(), "free");
             if self.has_rings { Ok(Rings { receive: ring(), send: ring() }) } else { Err(Status::NO_MEMORY) }
         }
-        fn start(&mut self, _: &Rings<Memory>) -> Result<(), Status> {
+        fn start(&mut self, _: &Rings<Memory>, _: bool) -> Result<(), Status> {
             self.log.borrow_mut().push("start");
             if self.starts { Ok(()) } else { Err(Status::IO) }
         }
@@ -345,7 +346,7 @@ mod tests {
     fn opened(has_rings: bool, starts: bool, stops: usize) -> (Result<Result<(), Status>, Broken>, Vec<&'static str>) {
         let log = Log::default();
         let mut adapter = Adapter::new(Noted { log: log.clone(), has_rings, starts, stops });
-        let opened = adapter.open(Memory(log.clone(), "lost"));
+        let opened = adapter.open(Memory(log.clone(), "lost"), false);
         let until_then = log.borrow().clone();
         (opened, until_then)
     }
@@ -369,7 +370,7 @@ mod tests {
     fn a_session_ends_with_its_memory() {
         let log = Log::default();
         let mut adapter = Adapter::new(Noted { log: log.clone(), has_rings: true, starts: true, stops: 2 });
-        assert_eq!(adapter.open(Memory(log.clone(), "lost")), Ok(Ok(())));
+        assert_eq!(adapter.open(Memory(log.clone(), "lost"), false), Ok(Ok(())));
         assert!(adapter.can_send() && adapter.can_receive());
         log.borrow_mut().clear();
         assert_eq!(adapter.close(), Ok(()));

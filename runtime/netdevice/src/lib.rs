@@ -1,4 +1,5 @@
-//! The protocol between a network device and its client: the driver of a card and the TCP/IP service.
+//! The protocol between a network device and its client: the driver of a card and the TCP/IP service, or the switch between
+//! the two, which is the device of the one and the client of the other.
 //!
 //! The data plane is that of Fuchsia's `fuchsia.hardware.network`: buffer descriptors in a VMO, frames in a second VMO,
 //! and two FIFOs of descriptor numbers. The control messages on the client's channel are of our own, because there is no

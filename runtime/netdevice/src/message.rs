@@ -23,6 +23,8 @@ pub enum Request {
     Open {
         /// Number of descriptors, from 1 to [`DEPTH`].
         descriptor_count: u16,
+        /// The device passes frames to all hardware addresses on, not only those to its own and to groups.
+        promiscuous: bool,
     },
     /// Waits until the status of the port is another one than the client knows (7).
     WatchStatus,
@@ -31,15 +33,16 @@ pub enum Request {
 impl Request {
     /// Encodes it with the number of the call, which the answer repeats.
     pub fn to_bytes(self, transaction: u32) -> [u8; REQUEST] {
-        let (kind, count) = match self {
-            Request::Info => (INFO, 0),
-            Request::Open { descriptor_count } => (OPEN, descriptor_count.into()),
-            Request::WatchStatus => (WATCH_STATUS, 0),
+        let (kind, count, mode) = match self {
+            Request::Info => (INFO, 0, 0),
+            Request::Open { descriptor_count, promiscuous } => (OPEN, descriptor_count.into(), promiscuous.into()),
+            Request::WatchStatus => (WATCH_STATUS, 0, 0),
         };
         let mut bytes = [0; REQUEST];
         put(&mut bytes, 0, transaction);
         put(&mut bytes, 4, kind);
         put(&mut bytes, 8, count);
+        put(&mut bytes, 12, mode);
         bytes
     }
 
@@ -49,9 +52,9 @@ impl Request {
         let request = match (get(bytes, 4), get(bytes, 8), get(bytes, 12)) {
             (INFO, 0, 0) => Request::Info,
             (WATCH_STATUS, 0, 0) => Request::WatchStatus,
-            (OPEN, count, 0) => {
+            (OPEN, count, mode @ 0..=1) => {
                 let count = u16::try_from(count).ok().filter(|count| (1..=DEPTH).contains(&usize::from(*count)))?;
-                Request::Open { descriptor_count: count }
+                Request::Open { descriptor_count: count, promiscuous: mode == 1 }
             }
             _ => return None,
         };

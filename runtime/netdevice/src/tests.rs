@@ -104,7 +104,7 @@ proptest! {
 
     #[test]
     fn messages_come_back(transaction: u32, status: i32, mac: [u8; 6], online: bool, depths: [u16; 2], sizes: [u32; 4]) {
-        let open = Request::Open { descriptor_count: depths[0] % 1024 + 1 };
+        let open = Request::Open { descriptor_count: depths[0] % 1024 + 1, promiscuous: depths[1] % 2 == 1 };
         for request in [Request::Info, open, Request::WatchStatus] {
             prop_assert_eq!(Request::from_bytes(&request.to_bytes(transaction)), Some((transaction, request)));
         }

@@ -13,7 +13,7 @@ use netdevice::{
     ANSWER, DATA_LENGTH_AT, DEPTH, DESCRIPTOR, Descriptor, ELEMENT, Fault, INBOUND_FLAGS_AT, Info, Owned, REQUEST,
     RETURN_FLAGS_AT, Request, encode_answer,
 };
-use service::{ChannelEnds, Clients, End, Event, Program};
+use service::{ChannelEnds, Clients, DescriptorFifo, End, Event, Program};
 use zx::{AsHandleRef, Bti, Fifo, Handle, MonotonicInstant, Port, Rights, Signals, Status, Unowned, Vmar, Vmo};
 
 use crate::pci_client::{Parts, PciClient};
@@ -65,10 +65,7 @@ struct Session {
 
 /// One direction.
 struct Queue {
-    fifo: Fifo,
-    key: u64,
-    /// A packet is requested for its next numbers.
-    awaits: bool,
+    fifo: DescriptorFifo,
     /// Numbers of the client's, in order.
     coming: VecDeque<u16>,
     /// Numbers that go back.
@@ -217,7 +214,7 @@ impl<C: NetworkCard> Server<C> {
         }
         if let Some(session) = self.session.as_mut().filter(|session| session.key == of) {
             let queue = if key - of == RX { &mut session.rx } else { &mut session.tx };
-            queue.awaits = false;
+            queue.fifo.arrived();
         }
         Ok(())
     }
@@ -239,8 +236,8 @@ impl<C: NetworkCard> Server<C> {
         let (number, request) = Request::from_bytes(&bytes[..size.bytes]).ok_or(Status::INVALID_ARGS)?;
         let answer = match (request, handles) {
             (Request::Info, [None, None]) => Ok(Vec::new()),
-            (Request::Open { descriptor_count }, [Some(descriptors), Some(frames)]) => {
-                match self.open(key, descriptor_count, descriptors, frames) {
+            (Request::Open { descriptor_count, promiscuous }, [Some(descriptors), Some(frames)]) => {
+                match self.open(key, (descriptor_count, promiscuous), descriptors, frames) {
                     Ok(handles) => Ok(Vec::from(handles)),
                     Err(Unanswered::Client(status)) => Err(status),
                     Err(broken) => return Err(broken),
@@ -311,7 +308,13 @@ impl<C: NetworkCard> Server<C> {
     }
 
     /// Opens a session (2).
-    fn open(&mut self, key: u64, count: u16, descriptors: Handle, frames: Handle) -> Result<[Handle; 2], Unanswered> {
+    fn open(
+        &mut self,
+        key: u64,
+        (count, promiscuous): (u16, bool),
+        descriptors: Handle,
+        frames: Handle,
+    ) -> Result<[Handle; 2], Unanswered> {
         if self.session.is_some() {
             return Err(Status::ALREADY_BOUND.into());
         }
@@ -333,7 +336,7 @@ impl<C: NetworkCard> Server<C> {
         let options = abi::ZX_VM_PERM_READ | abi::ZX_VM_PERM_WRITE;
         let mut opened = || -> Result<zx::Mapping<'static>, Unanswered> {
             let descriptors = ROOT.map_here(options, &descriptors, 0, of_descriptors)?;
-            self.card.open(Pinned::new(&self.bti, &frames, len)?).map_err(Unanswered::Card)??;
+            self.card.open(Pinned::new(&self.bti, &frames, len)?, promiscuous).map_err(Unanswered::Card)??;
             Ok(descriptors)
         };
         let descriptors = match opened() {
@@ -344,7 +347,10 @@ impl<C: NetworkCard> Server<C> {
                 return Err(unanswered);
             }
         };
-        let queue = |fifo, key| Queue { fifo, key, awaits: false, coming: VecDeque::new(), done: Vec::new() };
+        let queue = |fifo, key| {
+            let fifo = DescriptorFifo::new(fifo, key);
+            Queue { fifo, coming: VecDeque::new(), done: Vec::new() }
+        };
         self.session = Some(Session {
             key,
             descriptors,
@@ -480,42 +486,16 @@ impl Session {
 impl Queue {
     /// The next number of the client's. `None`: there is none now, and a packet says when there is.
     fn next(&mut self, port: &Port) -> Result<Option<u16>, Ending> {
-        if self.awaits || !self.coming.is_empty() {
-            return Ok(self.coming.pop_front());
-        }
-        let mut bytes = [0; BATCH * ELEMENT];
-        match self.fifo.read(ELEMENT, &mut bytes) {
-            Ok(count) => {
-                let (numbers, _) = bytes.as_chunks::<ELEMENT>();
-                self.coming.extend(numbers.iter().take(count).map(|number| u16::from_le_bytes(*number)));
-                if count < BATCH {
-                    // There are no more: another read would say the same.
-                    self.watch(port)?;
-                }
-            }
-            Err(Status::SHOULD_WAIT) => self.watch(port)?,
-            Err(_) => return Err(Ending::Gone),
+        if self.coming.is_empty() {
+            self.coming.extend(self.fifo.read(port).map_err(|_| Ending::Gone)?);
         }
         Ok(self.coming.pop_front())
     }
 
-    /// Requests a packet for the next numbers.
-    fn watch(&mut self, port: &Port) -> Result<(), Ending> {
-        let signals = Signals::FIFO_READABLE | Signals::FIFO_PEER_CLOSED;
-        self.awaits = self.fifo.wait_async(port, self.key, signals, 0).is_ok();
-        if self.awaits { Ok(()) } else { Err(Ending::Gone) }
-    }
-
-    /// Writes the numbers that go back. There is room for all: a client that keeps its own numbers in this end of
-    /// the FIFO breaks the rules.
+    /// Writes the numbers that go back.
     fn give_back(&mut self) -> Result<(), Ending> {
-        if self.done.is_empty() {
-            return Ok(());
-        }
-        let bytes: Vec<[u8; ELEMENT]> = self.done.iter().map(|number| number.to_le_bytes()).collect();
-        let written = self.fifo.write(ELEMENT, bytes.as_flattened());
-        let all = written.is_ok_and(|count| count == self.done.len());
+        let written = self.fifo.write(&self.done);
         self.done.clear();
-        if all { Ok(()) } else { Err(Ending::Gone) }
+        written.map_err(|_| Ending::Gone)
     }
 }

@@ -1,6 +1,6 @@
 //! A front end's connection to a port: its messages, and the handles that it has sent.
 
-use net_switch::{Guest, Offers, RX, Switch, TX};
+use net_switch::{Guest, Offers, Queues, RX, Switch, TX};
 use service::{End, Program};
 use vhost_user::{
     CONFIG, EVENT_IDX, INDIRECT_DESC, LONGEST, MAX_REGIONS, MessageKind, PROTOCOL_FEATURES, REPLY_ACK, Request,
@@ -165,7 +165,7 @@ impl Connection {
                 switch.detach(port);
                 let memory = SharedMemory::new(&regions, handles, mode).map_err(|status| failed(&status))?;
                 let offers = Offers::default();
-                switch.attach(port, Guest { memory, rx: None, tx: None, merges: false, offers });
+                switch.attach(port, Guest { memory, queues: Queues::Rings([None, None]), merges: false, offers });
                 handles = Vec::new();
             }
             Step::Kick(queue) => {
@@ -190,9 +190,8 @@ impl Connection {
                 }
             }
             Step::Stop(queue) => {
-                let guest = switch.guest(port);
-                let ring = guest.and_then(|guest| if queue == RX { guest.rx.as_ref() } else { guest.tx.as_ref() });
-                let index = ring.map_or_else(|| self.session.base(queue), Ring::index);
+                let ring = switch.guest(port).and_then(|guest| guest.queues.ring(queue));
+                let index = ring.map_or_else(|| self.session.base(queue), |ring| ring.index());
                 answer = Some(self.session.stopped_at(queue, index));
             }
         }
@@ -211,9 +210,10 @@ impl Connection {
         let features = self.session.features().unwrap_or(0);
         guest.merges = features & net::MRG_RXBUF != 0;
         guest.offers = Offers::of(features);
+        let Queues::Rings(rings) = &mut guest.queues else { return };
         for (queue, direction) in [(RX, Direction::Write), (TX, Direction::Read)] {
             let running = self.session.running(queue);
-            let ring = if queue == RX { &mut guest.rx } else { &mut guest.tx };
+            let ring = &mut rings[queue];
             match (running, &ring) {
                 (None, _) => *ring = None,
                 (Some(_), Some(_)) => {}

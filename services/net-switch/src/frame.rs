@@ -32,7 +32,7 @@ pub enum DropReason {
     TooLong,
     /// The receiver's queue or memory is broken.
     Broken,
-    /// virtio's header of the frame lies, or the receiver does not take large segments.
+    /// virtio's header of the frame lies, or the frame cannot be cut for a receiver that does not take large segments.
     Offload,
 }
 
@@ -77,15 +77,15 @@ impl Counters {
 #[derive(Debug)]
 pub struct Frame {
     /// virtio's header, then the first bytes of the frame.
-    start: [u8; HEADER + HEAD],
+    pub(crate) start: [u8; HEADER + HEAD],
     /// How many bytes of `start` there are.
-    started: usize,
+    pub(crate) started: usize,
     /// The rest.
-    rest: Vec<Part>,
+    pub(crate) rest: Vec<Part>,
     /// Bytes of the whole frame, without the header.
-    len: usize,
+    pub(crate) len: usize,
     /// What the header asked for.
-    offload: Offload,
+    pub(crate) offload: Offload,
 }
 
 impl Frame {
@@ -94,19 +94,20 @@ impl Frame {
         Frame { start: [0; HEADER + HEAD], started: 0, rest: Vec::new(), len: 0, offload: Offload::default() }
     }
 
-    /// Step 2. Returns why the frame is dropped, if it is.
+    /// Step 2, of a frame behind so many bytes of virtio's header, all of it or none. Returns why the frame is dropped, if
+    /// it is.
     ///
     /// # Errors
     /// [`Gone`].
     pub fn gather<M: Memory>(
         &mut self,
         memory: &M,
-        chain: &Chain,
+        (chain, header): (&Chain, usize),
         sender: &Offers,
     ) -> Result<Option<DropReason>, Gone> {
         self.rest.clear();
-        self.started = 0;
-        let len = usize::try_from(chain.len).ok().and_then(|len| len.checked_sub(HEADER));
+        self.started = HEADER - header;
+        let len = usize::try_from(chain.len).ok().and_then(|len| len.checked_sub(header));
         let Some(len) = len.filter(|len| (SHORTEST_FRAME..=LONGEST_FRAME).contains(len)) else {
             return Ok(Some(DropReason::Length));
         };
@@ -122,6 +123,7 @@ impl Frame {
                 self.rest.push(Part { at: part.at + count as u64, len: part.len - count as u32 });
             }
         }
+        self.start[..HEADER - header].fill(0);
         match Offload::read(&self.start[..self.started], len, sender) {
             Some(offload) => {
                 self.offload = offload;

@@ -1,9 +1,11 @@
-//! A guest at a port: its memory and its two queues.
+//! What is at a port: memory, and two queues. It is a guest, or speaks for the TCP/IP service or the card.
 
+use netdevice::Fault;
 use virtqueue::{Broken, Chain, Gone, Memory, Part, Ring};
 
 use crate::frame::{DropReason, Frame, HEADER};
 use crate::offload::Offers;
+use crate::session::Session;
 
 /// The queue by which a guest receives, and the one by which it sends.
 pub const RX: usize = 0;
@@ -33,15 +35,119 @@ pub trait GuestMemory: Memory {
     fn copy_to(&self, at: u64, to: &Self, to_at: u64, len: usize) -> Result<(), Side>;
 }
 
-/// A guest.
+/// Why what is at a port is not believed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// A virtqueue, or the memory.
+    Queue(Broken),
+    /// A session of the protocol [`netdevice`].
+    Session(Fault),
+}
+
+impl From<Broken> for Wrong {
+    fn from(broken: Broken) -> Wrong {
+        Wrong::Queue(broken)
+    }
+}
+
+impl From<Gone> for Wrong {
+    fn from(_: Gone) -> Wrong {
+        Wrong::Queue(Broken::Memory)
+    }
+}
+
+impl From<Fault> for Wrong {
+    fn from(fault: Fault) -> Wrong {
+        Wrong::Session(fault)
+    }
+}
+
+/// The two queues, [`RX`] and [`TX`].
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and a port has one of them")]
+pub enum Queues {
+    /// Of a virtio device, as far as they run.
+    Rings([Option<Ring>; 2]),
+    /// Of a session.
+    Session(Session),
+}
+
+impl Queues {
+    /// A virtqueue that runs.
+    pub fn ring(&mut self, queue: usize) -> Option<&mut Ring> {
+        match self {
+            Queues::Rings(rings) => rings.get_mut(queue)?.as_mut(),
+            Queues::Session(_) => None,
+        }
+    }
+
+    /// Whether a queue runs.
+    pub fn runs(&self, queue: usize) -> bool {
+        match self {
+            Queues::Rings(rings) => rings.get(queue).is_some_and(Option::is_some),
+            Queues::Session(_) => true,
+        }
+    }
+
+    /// Bytes of virtio's header in front of each frame.
+    pub fn header(&self) -> usize {
+        match self {
+            Queues::Rings(_) => HEADER,
+            Queues::Session(_) => 0,
+        }
+    }
+
+    /// The next chain of a queue. Returns false if there is none.
+    ///
+    /// # Errors
+    /// [`Wrong`].
+    #[inline]
+    pub fn pop<M: Memory>(&mut self, queue: usize, memory: &M, chain: &mut Chain) -> Result<bool, Wrong> {
+        match self {
+            Queues::Rings(rings) => match rings.get_mut(queue).and_then(Option::as_mut) {
+                Some(ring) => Ok(ring.pop(memory, chain)?),
+                None => Ok(false),
+            },
+            Queues::Session(session) => session.pop(queue, memory, chain),
+        }
+    }
+
+    /// Puts the last chains back: they come again.
+    #[inline]
+    pub fn put_back(&mut self, queue: usize, count: u16) {
+        match self {
+            Queues::Rings(_) => {
+                if let Some(ring) = self.ring(queue) {
+                    ring.put_back(count);
+                }
+            }
+            Queues::Session(session) => session.put_back(queue, count),
+        }
+    }
+
+    /// Gives a chain back, into which so many bytes were written. The other side is told later.
+    ///
+    /// # Errors
+    /// [`Wrong`].
+    #[inline]
+    pub fn push<M: Memory>(&mut self, queue: usize, memory: &M, head: u16, written: u32) -> Result<(), Wrong> {
+        match self {
+            Queues::Rings(rings) => match rings.get_mut(queue).and_then(Option::as_mut) {
+                Some(ring) => Ok(ring.push(memory, head, written)?),
+                None => Ok(()),
+            },
+            Queues::Session(session) => session.push(queue, memory, head, written),
+        }
+    }
+}
+
+/// What is at a port.
 #[derive(Debug)]
 pub struct Guest<M> {
     /// Its memory.
     pub memory: M,
-    /// Its queue to receive, if it runs.
-    pub rx: Option<Ring>,
-    /// Its queue to send, if it runs.
-    pub tx: Option<Ring>,
+    /// Its queues.
+    pub queues: Queues,
     /// It takes frames in several buffers.
     pub merges: bool,
     /// What it leaves to receivers, and takes over from senders.
@@ -55,19 +161,13 @@ pub enum Refusal {
     Drop(DropReason),
     /// The sender's memory has gone.
     SenderGone,
-    /// The receiver's queue is broken.
-    Broken(Broken),
+    /// The receiver is at fault.
+    Broken(Wrong),
 }
 
-impl From<Broken> for Refusal {
-    fn from(broken: Broken) -> Refusal {
-        Refusal::Broken(broken)
-    }
-}
-
-impl From<Gone> for Refusal {
-    fn from(_: Gone) -> Refusal {
-        Refusal::Broken(Broken::Memory)
+impl From<Wrong> for Refusal {
+    fn from(wrong: Wrong) -> Refusal {
+        Refusal::Broken(wrong)
     }
 }
 
@@ -109,13 +209,12 @@ impl<M: GuestMemory> Guest<M> {
     /// # Errors
     /// It was not delivered, and none of its buffers is used.
     pub fn deliver(&mut self, from: &M, frame: &mut Frame, room: &mut Room) -> Result<(), Refusal> {
-        let needed = (HEADER + frame.len()) as u64;
-        let Guest { memory, rx: Some(rx), merges, offers, .. } = self else {
+        let Guest { memory, queues, merges, offers } = self;
+        if !queues.runs(RX) {
             return Err(Refusal::Drop(DropReason::Down));
-        };
-        if !frame.is_for(offers) {
-            return Err(Refusal::Drop(DropReason::Offload));
         }
+        let header = queues.header();
+        let needed = (header + frame.len()) as u64;
         room.parts.clear();
         room.chains.clear();
         (room.part, room.offset) = (0, 0);
@@ -126,13 +225,13 @@ impl<M: GuestMemory> Guest<M> {
                 || room.parts.len() >= MOST_PARTS;
             let refused = if is_full {
                 Some(DropReason::TooLong)
-            } else if !rx.pop(memory, &mut room.chain)? {
+            } else if !queues.pop(RX, memory, &mut room.chain)? {
                 Some(DropReason::NoBuffer)
             } else {
                 None
             };
             if let Some(reason) = refused {
-                rx.put_back(room.chains.len() as u16);
+                queues.put_back(RX, room.chains.len() as u16);
                 return Err(Refusal::Drop(reason));
             }
             room.parts.extend_from_slice(&room.chain.parts);
@@ -140,35 +239,33 @@ impl<M: GuestMemory> Guest<M> {
             total += room.chain.len;
         }
         let buffers = room.chains.len() as u16;
-        match copy(from, memory, offers, frame, room, buffers) {
+        match copy((from, frame), (memory, offers, header), room, buffers) {
             Ok(()) => {}
             Err(Side::Sender) => {
-                rx.put_back(buffers);
+                queues.put_back(RX, buffers);
                 return Err(Refusal::SenderGone);
             }
-            Err(Side::Receiver) => return Err(Refusal::Broken(Broken::Memory)),
+            Err(Side::Receiver) => return Err(Refusal::Broken(Gone.into())),
         }
         let mut left = needed;
         for (head, len) in &room.chains {
             let written = left.min(*len);
-            rx.push(memory, *head, written as u32)?;
+            queues.push(RX, memory, *head, written as u32)?;
             left -= written;
         }
         Ok(())
     }
 }
 
-/// Step 5.
+/// Step 5. The receiver wants so many bytes of virtio's header.
 fn copy<M: GuestMemory>(
-    from: &M,
-    to: &M,
-    offers: &Offers,
-    frame: &mut Frame,
+    (from, frame): (&M, &mut Frame),
+    (to, offers, header): (&M, &Offers, usize),
     room: &mut Room,
     buffers: u16,
 ) -> Result<(), Side> {
     let before = frame.complete(offers, from).map_err(|Gone| Side::Sender)?;
-    let written = write(to, frame.start(buffers, offers), room);
+    let written = write(to, &frame.start(buffers, offers)[HEADER - header..], room);
     frame.restore(before);
     written?;
     for part in frame.rest() {

@@ -1,5 +1,5 @@
-//! A switch for Ethernet frames. Each of its ports is a guest's network device, by vhost-user; docs/switch.md has the whole
-//! picture.
+//! A switch for Ethernet frames. At each of its ports is a guest's network device, by vhost-user, or the TCP/IP service or
+//! the network card, by the protocol `netdevice`; docs/switch.md has the whole picture.
 //!
 //! A frame travels from the sender's queue to the receiver's buffers like this; the code refers to these steps:
 //!
@@ -19,16 +19,19 @@
 //! Every copy counts against the turn of the port that sent the frame, also those of a broadcast ([`Budget`]).
 #![forbid(unsafe_code)]
 
+mod cut;
 mod frame;
 mod guest;
 mod offload;
 mod ports;
+mod session;
 mod switch;
 #[cfg(test)]
 mod tests;
 
 pub use frame::{Counters, DropReason, HEAD, HEADER, LONGEST_FRAME, SHORTEST_FRAME};
-pub use guest::{Guest, GuestMemory, RX, Side, TX};
+pub use guest::{Guest, GuestMemory, Queues, RX, Side, TX, Wrong};
 pub use offload::Offers;
 pub use ports::{Mac, Ports};
-pub use switch::{Budget, Ending, Switch, Turn};
+pub use session::{BUFFER, DESCRIPTORS, FRAMES, LONGEST, Session};
+pub use switch::{Budget, Ending, Notice, Switch, Turn};

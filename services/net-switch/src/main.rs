@@ -1,4 +1,5 @@
-//! The service `switch`: passes vhost-user messages, kicks and calls to and from the [`Switch`](net_switch::Switch).
+//! The service `switch`: passes vhost-user messages, kicks and calls, and those of the protocol `netdevice`, to and from the
+//! [`Switch`](net_switch::Switch).
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
@@ -8,7 +9,13 @@ mod memory;
 #[cfg(target_os = "fuchsia")]
 mod mode;
 #[cfg(target_os = "fuchsia")]
+mod peer;
+#[cfg(target_os = "fuchsia")]
 mod service;
+#[cfg(target_os = "fuchsia")]
+mod session_port;
+#[cfg(target_os = "fuchsia")]
+mod turns;
 
 #[cfg(target_os = "fuchsia")]
 fn main() {

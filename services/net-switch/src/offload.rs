@@ -2,8 +2,8 @@
 //! is.
 //!
 //! The header is the sender's, so it is checked: what it names must lie in the frame, and a kind of segment must fit the
-//! frame's protocol. What the receiver has not negotiated does not reach it: the switch completes the checksum, and drops
-//! large segments.
+//! frame's protocol. What the receiver has not negotiated does not reach it: the switch completes the checksum, and cuts
+//! large segments (`cut.rs`).
 
 use vhost_user::net;
 use virtqueue::{Gone, Memory, Part};
@@ -59,9 +59,9 @@ impl Offers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Where the sum begins, and where it is put behind that.
-    partial: Option<(u16, u16)>,
+    pub(crate) partial: Option<(u16, u16)>,
     /// The version of IP (0: 4, 1: 6), bytes of all headers, and of a segment.
-    large: Option<(usize, u16, u16)>,
+    pub(crate) large: Option<(usize, u16, u16)>,
 }
 
 impl Offload {

@@ -1,6 +1,6 @@
 //! The ports of the description: whose address is whose, and who may send to whom.
 
-use description::switch::Port;
+use description::switch::{Port, PortKind};
 
 /// A hardware address.
 pub type Mac = [u8; 6];
@@ -9,6 +9,8 @@ pub type Mac = [u8; 6];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
     names: Vec<String>,
+    kinds: Vec<PortKind>,
+    /// A card's port has none, which is zero here.
     macs: Vec<Mac>,
     /// For each port, a bit for each port to which it may send.
     reaches: Vec<u64>,
@@ -44,6 +46,7 @@ impl Ports {
         let ports = &ports[..ports.len().min(Ports::MOST)];
         Ports {
             names: ports.iter().map(|port| port.name.clone()).collect(),
+            kinds: ports.iter().map(|port| port.kind).collect(),
             macs: ports.iter().map(|port| port.mac).collect(),
             reaches: ports.iter().enumerate().map(reach).collect(),
         }
@@ -69,6 +72,25 @@ impl Ports {
         self.names.get(port).map_or("", String::as_str)
     }
 
+    /// What is at a port.
+    pub fn kind(&self, port: usize) -> PortKind {
+        self.kinds.get(port).copied().unwrap_or_default()
+    }
+
+    /// The card's port.
+    pub fn card(&self) -> Option<usize> {
+        self.kinds.iter().position(|kind| *kind == PortKind::Card)
+    }
+
+    /// Whether frames from a port may have this source address (3): the port's own; from the card any that is no group's and
+    /// no port's.
+    pub fn may_send_as(&self, port: usize, source: Mac) -> bool {
+        match self.kind(port) {
+            PortKind::Guest | PortKind::Service => source == self.mac(port),
+            PortKind::Card => source[0] & 1 == 0 && !self.macs.contains(&source),
+        }
+    }
+
     /// A port's address.
     pub fn mac(&self, port: usize) -> Mac {
         self.macs.get(port).copied().unwrap_or_default()
@@ -81,11 +103,13 @@ impl Ports {
             // A group, or all.
             return Targets::Many(reach & ((1_u64 << self.macs.len().min(63)) - 1));
         }
+        let may = |port: &usize| *port != from && reach & 1 << port != 0;
         match self.macs.iter().position(|mac| *mac == destination) {
-            Some(port) if reach & 1 << port != 0 => Targets::One(port),
+            Some(port) if may(&port) => Targets::One(port),
             Some(port) if port == from => Targets::Unknown,
             Some(_) => Targets::Forbidden,
-            None => Targets::Unknown,
+            // What no port has, the card's side may have.
+            None => self.card().filter(may).map_or(Targets::Unknown, Targets::One),
         }
     }
 }

@@ -1,46 +1,59 @@
 //! The service: clients, packets, and turns of the ports.
 
-use description::switch::{Grant, Port as Described, check};
-use net_switch::{Budget, DropReason, Ports, Switch};
+use description::switch::{Grant, Port as Described, PortKind, check};
+use net_switch::{DropReason, Ports, RX, Switch, TX};
 use service::{ChannelEnds, Client, Clients, Event};
-use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Port, Signals, Status};
+use zx::{AsHandleRef, Channel, Duration, Handle, MonotonicInstant, Port, Signals, Status};
 
 use crate::connection::{Connection, Finish};
 use crate::memory::SharedMemory;
 use crate::mode::Mode;
+use crate::peer::Peer;
+use crate::session_port::{CardPort, ServicePort};
 
 const CLIENTS: u64 = 1;
 /// Keys with this bit belong to ports: generation, port, and what has come.
 const OF_PORT: u64 = 1 << 63;
 const CHANNEL: u64 = 0;
-const KICK: u64 = 1;
-const REFILLED: u64 = 2;
-/// How long a frame waits for buffers of a receiver that has taken others.
-const WAIT: Duration = Duration::from_millis(2);
+/// There may be frames to take, or buffers to fill.
+pub const KICK: u64 = 1;
+/// See [`KICK`].
+pub const REFILLED: u64 = 2;
+/// The card's driver among the services that this one uses.
+const CARD: u16 = 0;
+/// Time between an end of the card's driver and the next connection.
+const AGAIN: Duration = Duration::from_millis(50);
 /// Messages of a front end before others have their turn.
 const MESSAGES: u32 = 8;
 /// The words with which a program asks for the counters.
 const COUNTERS: &str = "counters";
 
-fn key(port: usize, generation: u32, what: u64) -> u64 {
+/// The key of a port's packets of this kind.
+pub fn key(port: usize, generation: u32, what: u64) -> u64 {
     OF_PORT | u64::from(generation & 0x7fff_ffff) << 16 | (port as u64) << 4 | what
 }
 
-struct Service {
-    switch: Switch<SharedMemory>,
-    mode: Mode,
-    port: Port,
+pub struct Service {
+    pub switch: Switch<SharedMemory>,
+    pub mode: Mode,
+    pub port: Port,
     ends: ChannelEnds,
-    connections: Vec<Option<Connection>>,
-    /// How often a guest of each port has broken a rule.
+    pub peers: Vec<Option<Peer>>,
+    /// How often a peer of each port has broken a rule.
     faults: Vec<u64>,
     generation: u32,
     /// A bit for each port that may have frames to send.
-    active: u64,
+    pub active: u64,
     /// For each port whose next frame waits: the port for whose buffers, and until when.
-    waiting: Vec<Option<(usize, MonotonicInstant)>>,
-    /// Calls to the kernel for kicks, calls and packets.
-    calls: u64,
+    pub waiting: Vec<Option<(usize, MonotonicInstant)>>,
+    /// The machine has a card.
+    has_card: bool,
+    /// When to connect to the card's driver.
+    card_at: MonotonicInstant,
+    /// Whether the ports of the TCP/IP service have a link: without a card always, else as long as the card has one.
+    online: bool,
+    /// Calls to the kernel for kicks, calls, packets and FIFOs.
+    pub calls: u64,
 }
 
 /// Reads the arguments: ports, and a mode.
@@ -74,27 +87,36 @@ pub fn run() -> Result<(), String> {
         mode,
         port: Port::create().map_err(step("a port"))?,
         ends: ChannelEnds::default(),
-        connections: (0..count).map(|_| None).collect(),
+        peers: (0..count).map(|_| None).collect(),
         faults: vec![0; count],
         generation: 0,
         active: 0,
         waiting: vec![None; count],
+        has_card: false,
+        card_at: MonotonicInstant::INFINITE,
+        online: true,
         calls: 0,
     };
+    // A machine without a card has nobody at that port.
+    if let (Some(port), Ok(channel)) = (service.switch.ports().card(), service::uses(CARD)) {
+        (service.has_card, service.online) = (true, false);
+        service.card(port, channel);
+    }
     service.watch_clients(&clients).map_err(step("clients"))?;
     loop {
-        let deadline = if service.active == 0 { service.deadline() } else { MonotonicInstant::ZERO };
+        let deadline = match service.active {
+            0 => service.waits_until().min(service.card_at).min(service.asks_at()),
+            _ => MonotonicInstant::ZERO,
+        };
         service.calls += 1;
         match service.port.wait(deadline) {
             Ok(packet) if packet.key == CLIENTS => {
                 match clients.next() {
                     Ok(Event::Client(client)) => service.client(client),
                     Ok(Event::Ended(program)) => {
-                        let ended = |connection: &Option<Connection>| {
-                            connection.as_ref().is_some_and(|connection| connection.program == program)
-                        };
+                        let is_ended = |peer: &Peer| peer.program() == Some(program);
                         for port in 0..count {
-                            if ended(&service.connections[port]) {
+                            if service.peers[port].as_ref().is_some_and(is_ended) {
                                 service.detach(port);
                             }
                         }
@@ -109,7 +131,9 @@ pub fn run() -> Result<(), String> {
             Err(status) => return Err(format!("port: {status}")),
         }
         service.stop_waiting();
+        service.card_again();
         service.round();
+        service.tell_link();
     }
 }
 
@@ -131,25 +155,98 @@ impl Service {
         }
         let Some(port) = self.switch.ports().named(&words).filter(|_| may(&words)) else { return };
         let Ok(channel) = self.ends.take(handle) else { return };
-        // A front end that has gone makes room, even if the packet of its end is still to come.
-        let is_taken = self.connections[port].as_ref().is_some_and(|connection| {
-            connection.channel.signals().is_ok_and(|signals| !signals.contains(Signals::CHANNEL_PEER_CLOSED))
+        // A peer that has gone makes room, even if the packet of its end is still to come.
+        let is_taken = self.peers[port].as_ref().is_some_and(|peer| {
+            peer.channel().signals().is_ok_and(|signals| !signals.contains(Signals::CHANNEL_PEER_CLOSED))
         });
-        if is_taken {
+        let kind = self.switch.ports().kind(port);
+        if is_taken || kind == PortKind::Card {
             return;
         }
         self.detach(port);
+        let (mac, generation) = (self.switch.ports().mac(port), self.next_generation());
+        self.add(
+            port,
+            match kind {
+                PortKind::Service => Peer::Service(ServicePort::new(channel, program, generation, mac, self.online)),
+                _ => Peer::Guest(Connection::new(channel, program, generation, mac, &self.mode)),
+            },
+        );
+    }
+
+    fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1);
-        let mac = self.switch.ports().mac(port);
-        let connection = Connection::new(channel, program, self.generation, mac, &self.mode);
-        if self.watch(port, &connection).is_ok() {
-            self.connections[port] = Some(connection);
+        self.generation
+    }
+
+    /// The card's driver is there, or will be soon.
+    fn card(&mut self, port: usize, channel: Channel) {
+        let generation = self.next_generation();
+        match CardPort::new(channel, generation) {
+            Ok(peer) => self.add(port, Peer::Card(peer)),
+            Err(_) => self.card_at = MonotonicInstant::after(AGAIN),
         }
     }
 
-    fn watch(&self, port: usize, connection: &Connection) -> zx::Result<()> {
+    /// When to ask the card's driver for the next change of its link.
+    fn asks_at(&mut self) -> MonotonicInstant {
+        let port = self.card_port();
+        port.and_then(|port| port.asks_at).unwrap_or(MonotonicInstant::INFINITE)
+    }
+
+    fn card_port(&mut self) -> Option<&mut CardPort> {
+        match self.peers.get_mut(self.switch.ports().card()?)? {
+            Some(Peer::Card(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    /// Tells the ports of the TCP/IP service whether there is a link (7).
+    fn tell_link(&mut self) {
+        let online = !self.has_card || self.card_port().is_some_and(|port| port.online);
+        if self.online == online {
+            return;
+        }
+        self.online = online;
+        for port in 0..self.peers.len() {
+            if let Some(Peer::Service(peer)) = &mut self.peers[port]
+                && peer.link(online).is_err()
+            {
+                self.detach(port);
+            }
+        }
+    }
+
+    /// Connects to the card's driver again, or asks for the next change of its link, when the time has come.
+    fn card_again(&mut self) {
+        let asks_at = self.asks_at();
+        if asks_at != MonotonicInstant::INFINITE
+            && asks_at <= MonotonicInstant::now()
+            && let (Some(card), Some(port)) = (self.switch.ports().card(), self.card_port())
+            && port.ask().is_err()
+        {
+            self.detach(card);
+        }
+        if self.card_at == MonotonicInstant::INFINITE || self.card_at > MonotonicInstant::now() {
+            return;
+        }
+        self.card_at = MonotonicInstant::INFINITE;
+        match (self.switch.ports().card(), service::uses_again(CARD)) {
+            (Some(port), Ok(channel)) => self.card(port, channel),
+            _ => self.card_at = MonotonicInstant::after(AGAIN),
+        }
+    }
+
+    fn add(&mut self, port: usize, peer: Peer) {
+        match self.watch(port, &peer) {
+            Ok(()) => self.peers[port] = Some(peer),
+            Err(_) => self.detach(port),
+        }
+    }
+
+    fn watch(&self, port: usize, peer: &Peer) -> zx::Result<()> {
         let signals = Signals::CHANNEL_READABLE | Signals::CHANNEL_PEER_CLOSED;
-        connection.channel.wait_async(&self.port, key(port, connection.generation, CHANNEL), signals, 0)
+        peer.channel().wait_async(&self.port, key(port, peer.generation(), CHANNEL), signals, 0)
     }
 
     /// Sends the counters of the ports that a program may have, a line for each, and closes.
@@ -175,17 +272,20 @@ impl Service {
         let _ = channel.write(text.as_bytes(), []);
     }
 
-    /// Nothing of a port's guest is accessed any more.
-    fn detach(&mut self, port: usize) {
+    /// Nothing of a port's peer is accessed any more.
+    pub fn detach(&mut self, port: usize) {
         self.switch.detach(port);
-        self.connections[port] = None;
+        self.peers[port] = None;
+        if self.switch.ports().kind(port) == PortKind::Card {
+            self.card_at = MonotonicInstant::after(AGAIN);
+        }
         self.active &= !(1 << port);
         self.waiting[port] = None;
         self.refilled(port);
     }
 
     /// There may be buffers of this port, or there are none any more: nobody waits for them.
-    fn refilled(&mut self, receiver: usize) {
+    pub fn refilled(&mut self, receiver: usize) {
         for (port, waiting) in self.waiting.iter_mut().enumerate() {
             if waiting.is_some_and(|(to, _)| to == receiver) {
                 *waiting = None;
@@ -194,175 +294,60 @@ impl Service {
         }
     }
 
-    /// When the first port has waited long enough.
-    fn deadline(&self) -> MonotonicInstant {
-        self.waiting.iter().flatten().map(|(_, until)| *until).min().unwrap_or(MonotonicInstant::INFINITE)
-    }
-
-    /// Ports that have waited long enough go on: their frames are dropped if there are still no buffers.
-    fn stop_waiting(&mut self) {
-        let deadline = self.deadline();
-        if deadline == MonotonicInstant::INFINITE {
-            return;
-        }
-        let now = MonotonicInstant::now();
-        for (port, waiting) in self.waiting.iter_mut().enumerate() {
-            if waiting.is_some_and(|(_, until)| until <= now) {
-                *waiting = None;
-                self.active |= 1 << port;
-            }
-        }
-    }
-
-    /// A port's next frame waits for buffers of another port. Returns whether there are some already.
-    fn waits(&mut self, port: usize, receiver: usize) -> bool {
-        let (Some(connection), Some(guest)) = (&mut self.connections[receiver], self.switch.guest(receiver)) else {
-            return true;
-        };
-        let Some(kick) = connection.refill_kick() else { return true };
-        self.calls += 2;
-        let _ = kick.signal(Signals::EVENT_SIGNALED, Signals::NONE);
-        if !connection.awaits_buffers {
-            let key = key(receiver, connection.generation, REFILLED);
-            if kick.wait_async(&self.port, key, Signals::EVENT_SIGNALED, 0).is_err() {
-                return true;
-            }
-            connection.awaits_buffers = true;
-        }
-        let Some(rx) = &mut guest.rx else { return true };
-        // If its memory has gone, the next frame finds that out.
-        if rx.be_loud(&guest.memory).unwrap_or(true) {
-            return true;
-        }
-        self.waiting[port] = Some((receiver, MonotonicInstant::after(WAIT)));
-        false
-    }
-
-    /// A guest has broken a rule.
-    fn fault(&mut self, port: usize, why: &str) {
+    /// A peer has broken a rule.
+    pub fn fault(&mut self, port: usize, why: &str) {
         self.faults[port] += 1;
         // A guest that comes back to break rules does not fill the log.
         if self.faults[port].is_power_of_two() {
-            eprintln!(
-                "port {}: {why}; the guest is detached (time {})",
-                self.switch.ports().name(port),
-                self.faults[port]
-            );
+            eprintln!("port {}: {why}; it is detached (time {})", self.switch.ports().name(port), self.faults[port]);
         }
         self.detach(port);
     }
 
     fn packet(&mut self, packet: u64) {
         let (port, what) = ((packet >> 4 & 0xfff) as usize, packet & 0xf);
-        let Some(mut connection) = self.connections.get_mut(port).and_then(Option::take) else { return };
-        if key(port, connection.generation, what) != packet {
+        let Some(mut peer) = self.peers.get_mut(port).and_then(Option::take) else { return };
+        let keys = [REFILLED, KICK].map(|what| key(port, peer.generation(), what));
+        if key(port, peer.generation(), what) != packet {
             // It was for the one before.
-            self.connections[port] = Some(connection);
+            self.peers[port] = Some(peer);
             return;
         }
-        if what == KICK {
-            (connection.armed, connection.fired) = (false, true);
-            self.activate(port);
-            self.connections[port] = Some(connection);
-            return;
-        }
-        if what == REFILLED {
-            connection.awaits_buffers = false;
-            self.connections[port] = Some(connection);
-            if let Some(guest) = self.switch.guest(port)
-                && let Some(rx) = &mut guest.rx
-            {
-                // If its memory has gone, the next frame finds that out.
-                let _ = rx.be_quiet(&guest.memory);
+        if what == KICK || what == REFILLED {
+            match &mut peer {
+                Peer::Guest(connection) if what == KICK => (connection.armed, connection.fired) = (false, true),
+                Peer::Guest(connection) => connection.awaits_buffers = false,
+                peer => {
+                    if let Some(fifos) = peer.fifos() {
+                        fifos[if what == KICK { TX } else { RX }].arrived();
+                    }
+                }
             }
-            return self.refilled(port);
+            self.peers[port] = Some(peer);
+            return if what == KICK { self.activate(port) } else { self.has_buffers(port) };
         }
         let mut outcome = Ok(true);
         for _ in 0..MESSAGES {
-            outcome = connection.message(port, &mut self.switch, &self.mode);
+            outcome = peer.message(port, keys, &mut self.switch, &self.mode);
             if !matches!(outcome, Ok(true)) {
                 break;
             }
         }
         match outcome {
-            Ok(_) if self.watch(port, &connection).is_ok() => {
-                if connection.sends() {
+            Ok(_) if self.watch(port, &peer).is_ok() => {
+                if peer.sends() {
                     self.activate(port);
                 }
-                self.connections[port] = Some(connection);
+                self.peers[port] = Some(peer);
             }
             Ok(_) | Err(Finish::Gone) => {
-                drop(connection);
+                drop(peer);
                 self.detach(port);
             }
             Err(Finish::Fault(why)) => {
-                drop(connection);
+                drop(peer);
                 self.fault(port, &why);
             }
-        }
-    }
-
-    /// A port may have frames to send. If its next one waits, it waits on.
-    fn activate(&mut self, port: usize) {
-        if self.waiting[port].is_none() {
-            self.active |= 1 << port;
-        }
-    }
-
-    /// A turn for each port that may have frames to send.
-    fn round(&mut self) {
-        let mut ports = self.active;
-        while ports != 0 {
-            let port = ports.trailing_zeros() as usize;
-            ports &= ports - 1;
-            let turn = self.switch.turn(port, Budget::of(self.mode.batch));
-            let goes_on = match turn.waits_for {
-                Some(receiver) => self.waits(port, receiver),
-                None => turn.more || self.rests(port),
-            };
-            if !goes_on {
-                self.active &= !(1 << port);
-            }
-        }
-        let connections = &self.connections;
-        let calls = &mut self.calls;
-        self.switch.tell(|port, queue| {
-            if let Some(connection) = &connections[port] {
-                *calls += 1;
-                connection.call(queue);
-            }
-        });
-        for ending in self.switch.endings() {
-            self.fault(ending.port, &format!("its queue is broken ({:?})", ending.why));
-        }
-    }
-
-    /// A port has no frames to send. Waits for its kick; returns whether it has frames nevertheless.
-    fn rests(&mut self, port: usize) -> bool {
-        let Some(connection) = &mut self.connections[port] else { return false };
-        let Some(kick) = connection.kick().filter(|_| connection.sends()) else { return false };
-        // The kick is cleared before the last look: one that comes later is seen.
-        self.calls += u64::from(connection.fired) + u64::from(!connection.armed);
-        if connection.fired && kick.signal(Signals::EVENT_SIGNALED, Signals::NONE).is_err() {
-            return false;
-        }
-        if !connection.armed {
-            let key = key(port, connection.generation, KICK);
-            if kick.wait_async(&self.port, key, Signals::EVENT_SIGNALED, 0).is_err() {
-                return false;
-            }
-        }
-        (connection.fired, connection.armed) = (false, true);
-        let Some(guest) = self.switch.guest(port) else { return false };
-        match &mut guest.tx {
-            Some(ring) => match ring.be_loud(&guest.memory) {
-                Ok(more) => more,
-                Err(why) => {
-                    self.switch.end(port, why);
-                    false
-                }
-            },
-            None => false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use virtqueue::{Broken, Chain};
 
 use crate::frame::{Counters, DropReason, Frame};
-use crate::guest::{Guest, GuestMemory, RX, Refusal, Room, TX};
+use crate::guest::{Guest, GuestMemory, Queues, RX, Refusal, Room, TX, Wrong};
 use crate::ports::{Ports, Targets};
 
 /// What a port may cost in one turn. A turn ends with the frame that exceeds it, and the next turns are shorter by that.
@@ -49,7 +49,16 @@ pub struct Ending {
     /// The port.
     pub port: usize,
     /// What is wrong with it.
-    pub why: Broken,
+    pub why: Wrong,
+}
+
+/// What is to be told to the other side of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// There is something new in its virtqueue.
+    Call,
+    /// It gets the descriptors with these numbers.
+    Numbers(&'a [u16]),
 }
 
 /// What came of a turn.
@@ -69,8 +78,8 @@ const PATIENCE: u32 = 32;
 
 /// What came of a frame.
 enum Passed {
-    /// It was copied so often, or dropped.
-    Copies(u32),
+    /// It was copied, or dropped.
+    Done,
     /// It waits for buffers of this port.
     Waits(usize),
 }
@@ -88,9 +97,14 @@ pub struct Switch<M> {
     /// A bit for each port whose receiving driver, or whose sending driver, is to be told of something.
     tell: [u64; 2],
     endings: Vec<Ending>,
+    /// For each port, the segments of its next frame that were delivered before it had to wait.
+    delivered: Vec<u32>,
     chain: Chain,
     frame: Frame,
+    segment: Frame,
     room: Room,
+    /// What the frame under way has cost.
+    cost: Budget,
 }
 
 impl<M: GuestMemory> Switch<M> {
@@ -105,9 +119,12 @@ impl<M: GuestMemory> Switch<M> {
             debts: vec![Budget::default(); count],
             tell: [0; 2],
             endings: Vec::new(),
+            delivered: vec![0; count],
             chain: Chain::default(),
             frame: Frame::new(),
+            segment: Frame::new(),
             room: Room::default(),
+            cost: Budget::default(),
         }
     }
 
@@ -124,6 +141,10 @@ impl<M: GuestMemory> Switch<M> {
     /// Puts a guest at a port. The one before is dropped, and with it its memory.
     pub fn attach(&mut self, port: usize, guest: Guest<M>) {
         if let Some(place) = self.guests.get_mut(port) {
+            // A session may begin with numbers for the other side.
+            if matches!(guest.queues, Queues::Session(_)) {
+                self.tell.iter_mut().for_each(|mask| *mask |= 1 << port);
+            }
             *place = Some(guest);
         }
     }
@@ -134,8 +155,10 @@ impl<M: GuestMemory> Switch<M> {
             *place = None;
         }
         self.tell.iter_mut().for_each(|mask| *mask &= !(1 << port));
-        if let Some(got) = self.got.get_mut(port) {
-            *got = 0;
+        for counts in [&mut self.got, &mut self.delivered] {
+            if let Some(count) = counts.get_mut(port) {
+                *count = 0;
+            }
         }
     }
 
@@ -150,9 +173,9 @@ impl<M: GuestMemory> Switch<M> {
     }
 
     /// Takes a guest away that was found to break a rule.
-    pub fn end(&mut self, port: usize, why: Broken) {
+    pub fn end(&mut self, port: usize, why: impl Into<Wrong>) {
         self.detach(port);
-        self.endings.push(Ending { port, why });
+        self.endings.push(Ending { port, why: why.into() });
     }
 
     /// Takes frames that a port's guest sends, as many as the budget has room for.
@@ -178,33 +201,33 @@ impl<M: GuestMemory> Switch<M> {
         guest: &mut Guest<M>,
         (budget, spent): (Budget, &mut Budget),
         turn: &mut Turn,
-    ) -> Result<(), Broken> {
-        let Guest { memory, tx: Some(tx), offers, .. } = guest else { return Ok(()) };
+    ) -> Result<(), Wrong> {
+        let Guest { memory, queues, offers, .. } = guest;
+        let header = queues.header();
         while budget.without(*spent).is_left() {
             // Step 1.
-            if !tx.pop(memory, &mut self.chain)? {
+            if !queues.pop(TX, memory, &mut self.chain)? {
                 return Ok(());
             }
-            let refused = self.frame.gather(memory, &self.chain, offers)?;
+            let refused = self.frame.gather(memory, (&self.chain, header), offers)?;
+            self.cost = Budget { frames: 0, bytes: 0, descriptors: 1 + self.chain.parts.len() };
             let passed = match refused {
                 None => self.pass(port, memory)?,
                 Some(reason) => self.lose(port, reason),
             };
-            let copies = match passed {
-                Passed::Copies(copies) => copies,
-                Passed::Waits(to) => {
-                    tx.put_back(1);
-                    turn.waits_for = Some(to);
-                    return Ok(());
-                }
-            };
+            let Budget { frames, bytes, descriptors } = self.cost;
+            spent.spend(frames.max(1), bytes, descriptors);
+            if let Passed::Waits(to) = passed {
+                queues.put_back(TX, 1);
+                turn.waits_for = Some(to);
+                return Ok(());
+            }
+            self.delivered[port] = 0;
             self.tell[TX] |= 1 << port;
             turn.frames += 1;
             self.counters[port].sent += 1;
-            let bytes = if refused.is_none() { self.frame.len() * copies as usize } else { 0 };
-            spent.spend(copies.max(1), bytes, 1 + self.chain.parts.len() + self.room.descriptors());
             // Step 6.
-            tx.push(memory, self.chain.head, 0)?;
+            queues.push(TX, memory, self.chain.head, 0)?;
         }
         turn.more = true;
         Ok(())
@@ -212,76 +235,99 @@ impl<M: GuestMemory> Switch<M> {
 
     fn lose(&mut self, port: usize, reason: DropReason) -> Passed {
         self.counters[port].drop(reason);
-        Passed::Copies(0)
+        Passed::Done
     }
 
     /// Step 3.
-    fn pass(&mut self, port: usize, from: &M) -> Result<Passed, Broken> {
-        if self.frame.source() != self.ports.mac(port) {
+    fn pass(&mut self, port: usize, from: &M) -> Result<Passed, Wrong> {
+        if !self.ports.may_send_as(port, self.frame.source()) {
             return Ok(self.lose(port, DropReason::Source));
         }
         match self.ports.targets(port, self.frame.destination()) {
-            Targets::One(to) => {
-                let may_wait = self.got.get(to).is_some_and(|got| *got >= PATIENCE);
-                self.pass_to(port, from, to, may_wait)
-            }
+            Targets::One(to) => self.pass_to(port, from, to, true),
             Targets::Many(mut ports) => {
-                let mut copies = 0;
                 while ports != 0 {
                     let to = ports.trailing_zeros() as usize;
                     ports &= ports - 1;
                     // A broadcast is for those that are there.
                     if self.guests.get(to).is_some_and(Option::is_some) {
                         self.pass_to(port, from, to, false)?;
-                        copies += 1;
                     }
                 }
-                Ok(Passed::Copies(copies))
+                Ok(Passed::Done)
             }
             Targets::Unknown => Ok(self.lose(port, DropReason::Unknown)),
             Targets::Forbidden => Ok(self.lose(port, DropReason::Rule)),
         }
     }
 
-    fn pass_to(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Broken> {
+    /// Steps 4 to 6 for one receiver: of the frame, or of its segments, one by one.
+    fn pass_to(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Wrong> {
         let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else {
             return Ok(self.lose(port, DropReason::Down));
         };
-        match receiver.deliver(from, &mut self.frame, &mut self.room) {
-            Ok(()) => {
-                self.tell[RX] |= 1 << to;
-                self.counters[to].received += 1;
-                self.counters[port].delivered += 1;
-                self.got[to] = (self.got[to] + 1).min(PATIENCE);
+        let cuts = if self.frame.is_for(&receiver.offers) {
+            None
+        } else {
+            match self.frame.cuts() {
+                Some(cuts) => Some(cuts),
+                None => return Ok(self.lose(port, DropReason::Offload)),
             }
-            Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait => {
-                self.got[to] = 0;
-                return Ok(Passed::Waits(to));
-            }
-            Err(Refusal::Drop(reason)) => drop(self.lose(port, reason)),
-            Err(Refusal::SenderGone) => return Err(Broken::Memory),
-            Err(Refusal::Broken(why)) => {
-                self.lose(port, DropReason::Broken);
-                self.end(to, why);
+        };
+        let first = if may_wait && cuts.is_some() { self.delivered[port] } else { 0 };
+        for index in first..cuts.map_or(1, |cuts| cuts.count) {
+            let frame = match &cuts {
+                Some(cuts) => {
+                    self.frame.segment(cuts, index, &mut self.segment);
+                    &mut self.segment
+                }
+                None => &mut self.frame,
+            };
+            let outcome = receiver.deliver(from, frame, &mut self.room);
+            self.cost.spend(1, frame.len(), self.room.descriptors());
+            match outcome {
+                Ok(()) => {
+                    self.tell[RX] |= 1 << to;
+                    self.counters[to].received += 1;
+                    self.counters[port].delivered += 1;
+                    self.got[to] = (self.got[to] + 1).min(PATIENCE);
+                }
+                Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait && self.got[to] >= PATIENCE => {
+                    self.got[to] = 0;
+                    self.delivered[port] = index;
+                    return Ok(Passed::Waits(to));
+                }
+                // The segments that follow would be lost as well.
+                Err(Refusal::Drop(reason)) => return Ok(self.lose(port, reason)),
+                Err(Refusal::SenderGone) => return Err(Broken::Memory.into()),
+                Err(Refusal::Broken(why)) => {
+                    self.lose(port, DropReason::Broken);
+                    self.end(to, why);
+                    return Ok(Passed::Done);
+                }
             }
         }
-        Ok(Passed::Copies(1))
+        Ok(Passed::Done)
     }
 
-    /// Tells the drivers of what went back to them. Calls `notify` with the port and queue of each that wants to be
+    /// Tells the other sides of what went back to them: calls `notify` with the port and queue of each that is to be
     /// notified.
-    pub fn tell(&mut self, mut notify: impl FnMut(usize, usize)) {
+    pub fn tell(&mut self, mut notify: impl FnMut(usize, usize, Notice<'_>)) {
         for queue in [RX, TX] {
             let mut ports = std::mem::take(&mut self.tell[queue]);
             while ports != 0 {
                 let port = ports.trailing_zeros() as usize;
                 ports &= ports - 1;
-                let Some(Guest { memory, rx, tx, .. }) = self.guests.get_mut(port).and_then(Option::as_mut) else {
+                let Some(Guest { memory, queues, .. }) = self.guests.get_mut(port).and_then(Option::as_mut) else {
                     continue;
                 };
-                let Some(ring) = (if queue == RX { rx } else { tx }) else { continue };
+                if let Queues::Session(session) = queues {
+                    session.take_done(queue, |numbers| notify(port, queue, Notice::Numbers(numbers)));
+                    continue;
+                }
+                let Some(ring) = queues.ring(queue) else { continue };
                 match ring.publish(memory) {
-                    Ok(true) => notify(port, queue),
+                    Ok(true) => notify(port, queue, Notice::Call),
                     Ok(false) => {}
                     Err(why) => self.end(port, why),
                 }

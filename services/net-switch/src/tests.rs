@@ -1,11 +1,14 @@
 //! The switch over plain memory, with drivers that keep the rules and some that do not.
 
-use description::switch::Port;
+mod cuts;
+mod sessions;
+
+use description::switch::{Port, PortKind};
 use proptest::prelude::*;
 use virtqueue::{Buffer, Direction, DriverRing, Gone, Memory, Plain, Ring};
 
 use crate::frame::{DropReason, HEADER, LONGEST_FRAME};
-use crate::guest::{Guest, GuestMemory, Side};
+use crate::guest::{Guest, GuestMemory, Queues, Side};
 use crate::offload::Offers;
 use crate::ports::{Mac, Ports};
 use crate::switch::{Budget, Switch};
@@ -68,7 +71,12 @@ impl Driver {
         let (rx_ring, tx_ring) = (ring(&rx, Direction::Write), ring(&tx, Direction::Read));
         switch.attach(
             port,
-            Guest { memory: memory.clone(), rx: rx_ring, tx: tx_ring, merges, offers: Offers::default() },
+            Guest {
+                memory: memory.clone(),
+                queues: Queues::Rings([rx_ring, tx_ring]),
+                merges,
+                offers: Offers::default(),
+            },
         );
         Driver { memory, rx, tx, buffers: vec![None; SIZE.into()], next: 0 }
     }
@@ -86,7 +94,12 @@ impl Driver {
 
     /// Sends a frame in parts of these lengths; the last one takes the rest.
     fn send(&mut self, frame: &[u8], lens: &[usize]) {
-        let bytes = [&[0xee; HEADER], frame].concat();
+        self.send_behind([0xee; HEADER], frame, lens);
+    }
+
+    /// The same, behind this header of virtio's.
+    fn send_behind(&mut self, header: [u8; HEADER], frame: &[u8], lens: &[usize]) {
+        let bytes = [&header, frame].concat();
         let (mut rest, mut at, mut buffers) = (bytes.as_slice(), SEND, Vec::new());
         for len in lens.iter().copied().chain([usize::MAX]) {
             let (part, behind) = rest.split_at(len.min(rest.len()));
@@ -138,6 +151,7 @@ fn frame(to: Mac, from: Mac, len: usize) -> Vec<u8> {
 fn ports() -> Ports {
     let port = |name: &str, at: u8, to: Option<&[&str]>| Port {
         name: name.to_string(),
+        kind: PortKind::Guest,
         mac: mac(at),
         sends_to: to.map(|to| to.iter().map(ToString::to_string).collect()),
     };
@@ -151,7 +165,7 @@ const BROADCAST: Mac = [0xff; 6];
 fn turn(switch: &mut Switch<Shared>, port: usize) -> Vec<(usize, usize)> {
     while switch.turn(port, Budget::of(64)).more {}
     let mut told = Vec::new();
-    switch.tell(|port, queue| told.push((port, queue)));
+    switch.tell(|port, queue, _| told.push((port, queue)));
     told
 }
 
@@ -265,11 +279,11 @@ fn a_sender_waits_for_a_receiver_that_goes_on() {
     let turn = switch.turn(0, Budget::of(1));
     assert_eq!((turn.frames, turn.waits_for, dropped(&switch, 0, DropReason::NoBuffer)), (1, None, 1));
     // The last one was not lost meanwhile.
-    switch.tell(|_, _| {});
+    switch.tell(|_, _, _| {});
     assert_eq!((std::iter::from_fn(|| b.receive()).count(), a.sent()), (40, 41));
     b.refill(&[100]);
     assert_eq!(switch.turn(0, Budget::of(64)).frames, 1);
-    switch.tell(|_, _| {});
+    switch.tell(|_, _, _| {});
     assert_eq!((b.receive(), switch.counters(0).sent), (Some(frame(mac(1), mac(0), 60)), 42));
 }
 
@@ -409,7 +423,7 @@ proptest! {
             }
             let turn = switch.turn(port, Budget::of(64));
             prop_assert!(turn.frames <= 64);
-            switch.tell(|_, _| {});
+            switch.tell(|_, _, _| {});
             drivers[1].sent();
         }
         prop_assert!(switch.endings().iter().all(|ending| ending.port == 0));

@@ -17,8 +17,8 @@ use zx::{AsHandleRef, Channel, Fifo, Mapping, Port, Signals, Status, Unowned, Vm
 
 use crate::data_sockets::{SERVICE, key};
 
-/// The driver's name among the services that this one uses.
-const DRIVER: &str = "net0";
+/// The card's driver, or the port of a switch, among the services that this one uses.
+const DRIVER: u16 = 0;
 /// Packets of the port: the driver's channel, numbers of frames that came in, numbers of buffers that are free.
 pub const CHANNEL: u64 = 1;
 pub const RX: u64 = 2;
@@ -145,7 +145,7 @@ pub enum News {
 impl CardSession {
     /// Connects to the driver, if the machine has a card.
     pub fn new(port: Rc<Port>) -> Option<CardSession> {
-        let channel = service::uses(0).ok()?;
+        let channel = service::uses(DRIVER).ok()?;
         let mut session = CardSession { port, state: State::Ended(Instant::ZERO) };
         session.ask(channel, Instant::ZERO);
         Some(session)
@@ -172,7 +172,7 @@ impl CardSession {
             }
             return;
         }
-        match zx::startup::connect(DRIVER) {
+        match service::uses_again(DRIVER) {
             Ok(channel) => self.ask(channel, now),
             Err(_) => self.end(now),
         }
@@ -273,7 +273,7 @@ impl CardSession {
         };
         let (descriptors_vmo, descriptors) = make(of_descriptors)?;
         let (frames_vmo, frames) = make(of_frames)?;
-        let request = Request::Open { descriptor_count: count }.to_bytes(2);
+        let request = Request::Open { descriptor_count: count, promiscuous: false }.to_bytes(2);
         channel.write(&request, [descriptors_vmo.into(), frames_vmo.into()])?;
         Ok(Memory { descriptors, frames, receive, count })
     }

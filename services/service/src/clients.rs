@@ -84,3 +84,11 @@ impl Clients {
 pub fn uses(index: u16) -> Result<Channel> {
     zx::startup::take(CHANNELS, index + 1).map(Channel::from).ok_or(Status::NOT_FOUND)
 }
+
+/// Connects again to the service with this index, which has ended. If there is none, the channel closes.
+///
+/// # Errors
+/// As [`zx::startup::connect`].
+pub fn uses_again(index: u16) -> Result<Channel> {
+    zx::startup::connect(&format!("{}{index}", crate::message::USES))
+}

@@ -13,12 +13,16 @@
 //!
 //! **Checks.** [`ChannelEnds`] takes a client's end of a channel. It refuses objects of another type, and the other end of a
 //! channel that the service already holds.
+//!
+//! [`DescriptorFifo`] is what drivers of network cards and the switch share of the protocol of the crate `netdevice`.
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "fuchsia")]
 mod channel_ends;
 #[cfg(target_os = "fuchsia")]
 mod clients;
+#[cfg(target_os = "fuchsia")]
+mod descriptor_fifo;
 mod fair_queue;
 mod ledger;
 pub mod message;
@@ -26,6 +30,8 @@ pub mod message;
 #[cfg(target_os = "fuchsia")]
 pub use channel_ends::{ChannelEnds, End, memory, socket, socket_for};
 #[cfg(target_os = "fuchsia")]
-pub use clients::{Client, Clients, Event, uses};
+pub use clients::{Client, Clients, Event, uses, uses_again};
+#[cfg(target_os = "fuchsia")]
+pub use descriptor_fifo::DescriptorFifo;
 pub use fair_queue::FairQueue;
 pub use ledger::{Ledger, Program};

@@ -17,6 +17,8 @@ pub const HEAD: usize = 16;
 pub const WORDS: usize = 256;
 /// Maximum size of a rule in bytes.
 pub const RULE: usize = 2048;
+/// Prefix of the names by which a service connects again to the services that it uses: `uses:0` is the first one.
+pub const USES: &str = "uses:";
 
 const CLIENT: u8 = 1;
 const ENDED: u8 = 2;

@@ -16,6 +16,8 @@ mod hostile;
 mod measure;
 #[cfg(target_os = "fuchsia")]
 mod memory;
+#[cfg(target_os = "fuchsia")]
+mod outside;
 
 #[cfg(target_os = "fuchsia")]
 fn main() {
@@ -28,6 +30,7 @@ fn main() {
         Some("refusals") => cases::refusals(),
         Some("memory") => memory::gone(),
         Some("pages") => memory::pages(),
+        Some("outside") => outside::outside(),
         Some("kill") => cases::kill(number(1).unwrap_or(5) as u8),
         Some("guest") => cases::guest(arguments.get(1).map_or("c", String::as_str), number(2).unwrap_or(1) as u8),
         Some("soak") => cases::soak(number(1).unwrap_or(1), number(2).unwrap_or(10_000)),

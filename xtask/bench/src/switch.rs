@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use description::services::Service;
-use description::switch::Port;
+use description::switch::{Port, PortKind};
 use xtask_build::cargo::{self, Build};
 use xtask_build::system::{DeviceNeed, ServiceEntry};
 use xtask_build::{BuildOptions, program_flags, setup};
@@ -42,7 +42,10 @@ const MODES: [(&str, &str, Option<f64>); 7] = [
 
 /// The switch in a mode.
 fn service(mode: &str) -> Service {
-    let port = |(name, last)| Port { name: String::from(name), mac: [2, 0, 0, 0, 1, last], sends_to: None };
+    let port = |(name, last)| {
+        let (name, kind) = (String::from(name), PortKind::Guest);
+        Port { name, kind, mac: [2, 0, 0, 0, 1, last], sends_to: None }
+    };
     let ports = [("a", 1), ("b", 2)].map(port);
     let mut arguments: Vec<String> = ports.iter().map(Port::to_argument).collect();
     arguments.push(format!("mode={mode}"));

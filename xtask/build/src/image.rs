@@ -9,7 +9,7 @@ use description::services::{self, Service};
 
 use crate::Built;
 use crate::devices::{Devices, Model};
-use crate::system::{DeviceNeed, ServiceEntry};
+use crate::system::{DeviceNeed, ServiceEntry, alternatives};
 
 /// The task of `init`.
 #[derive(Clone, Debug)]
@@ -53,10 +53,12 @@ impl Image {
             |known: &&ServiceEntry| known.needs.is_empty() || known.needs.iter().any(|need| has(&known.service, need));
         let mut services: Vec<Service> =
             built.services.iter().filter(there).map(|known| known.service.clone()).collect();
-        // Who uses a service that this machine does not have does without it.
+        // Who uses a service that this machine does not have uses the next one of the alternatives, or does without it.
         let names: Vec<String> = services.iter().map(|service| service.name.clone()).collect();
+        let is_there = |used: &&str| names.iter().any(|name| used.split('/').next() == Some(name));
         for service in &mut services {
-            service.uses.retain(|used| names.iter().any(|name| used.split('/').next() == Some(name)));
+            let first = |used: &String| alternatives(used).find(is_there).map(str::to_owned);
+            service.uses = service.uses.iter().filter_map(first).collect();
         }
         image.add("config/services", services::encode(&services)?)?;
         let trusted: Vec<String> = built.trusted.iter().map(|name| format!("/boot/bin/{name}")).collect();

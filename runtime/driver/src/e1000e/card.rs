@@ -140,7 +140,7 @@ impl NetworkCard for Card {
         Ok(Rings { receive: ring()?, send: ring()? })
     }
 
-    fn start(&mut self, rings: &Rings<Ring<Dma>>) -> zx::Result<()> {
+    fn start(&mut self, rings: &Rings<Ring<Dma>>, promiscuous: bool) -> zx::Result<()> {
         self.settle()?;
         let control = self.get(CTRL) & !(CTRL_GIO_MASTER_DISABLE | CTRL_FORCED);
         self.set(CTRL, control | CTRL_SLU | CTRL_FD);
@@ -162,7 +162,8 @@ impl NetworkCard for Card {
         }
         self.set(TCTL, self.get(TCTL) | TCTL_EN | TCTL_PSP | TCTL_COLLISIONS);
         // Without the bits for long packets, for packets with errors, and for buffers of another size than 2,048 bytes.
-        self.set(RCTL, RCTL_EN | RCTL_MPE | RCTL_BAM | RCTL_SECRC);
+        let all = if promiscuous { RCTL_UPE } else { 0 };
+        self.set(RCTL, RCTL_EN | all | RCTL_MPE | RCTL_BAM | RCTL_SECRC);
         // The card has all of this when it answers.
         if self.get(RCTL) & RCTL_EN == 0 || self.get(STATUS) == NOTHING {
             return Err(Status::IO);

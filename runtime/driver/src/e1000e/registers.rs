@@ -56,6 +56,8 @@ pub const EITR_0: usize = 0x00e8;
 /// Receive control.
 pub const RCTL: usize = 0x0100;
 pub const RCTL_EN: u32 = 1 << 1;
+/// Frames to all hardware addresses are received.
+pub const RCTL_UPE: u32 = 1 << 3;
 /// All frames to groups are received: the service drops those that it has not joined, by their IP address.
 pub const RCTL_MPE: u32 = 1 << 4;
 /// Broadcasts are received, too.

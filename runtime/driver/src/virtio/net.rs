@@ -96,7 +96,8 @@ impl NetworkCard for Card {
         })
     }
 
-    fn start(&mut self, rings: &Rings<Ring>) -> zx::Result<()> {
+    // Without a control queue the device filters nothing.
+    fn start(&mut self, rings: &Rings<Ring>, _promiscuous: bool) -> zx::Result<()> {
         rings.receive.announce(&mut self.transport);
         rings.send.announce(&mut self.transport);
         let status = self.transport.get_status() | DeviceStatus::DRIVER_OK;

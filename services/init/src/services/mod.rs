@@ -31,6 +31,7 @@ use std::thread;
 use std::time::Duration;
 
 use description::services::{Access as Gets, Service};
+use service::message::USES;
 use service::{ChannelEnds, End, Ledger, Program};
 use zx::{AsHandleRef, Channel, Handle, Info, Job, MonotonicInstant, Signals, Status};
 
@@ -327,11 +328,19 @@ impl Services {
             }
             return Ok(None);
         }
+        let name = self.used(access, name).unwrap_or(name);
         let (service, words) = name.split_once('/').unwrap_or((name, ""));
         // If there is none, the client sees its channel close.
         let service = self.known.iter().position(|known| known.service.name == service);
         let service = service.filter(|service| self.may(access, *service));
         Ok(service.map(|service| Request { service, words: words.to_owned(), handles }))
+    }
+
+    /// What a service means that asks for one that it uses by its number.
+    fn used(&self, access: Access, name: &str) -> Option<&str> {
+        let ConnectScope::Service(of) = access.may else { return None };
+        let number: usize = name.strip_prefix(USES)?.parse().ok()?;
+        self.known[of].service.uses.get(number).map(String::as_str)
     }
 
     fn mounted(&self, path: &str) -> Option<usize> {

@@ -225,9 +225,9 @@ impl System {
                     bail!("drivers `{}` and `{}` both have {}", other.name, service.name, said(resource));
                 }
             }
-            for used in &service.uses {
+            for used in service.uses.iter().flat_map(|used| alternatives(used)) {
                 // A service can use only services above it, so none waits for itself.
-                let used = used.split_once('/').map_or(used.as_str(), |(used, _)| used);
+                let used = used.split_once('/').map_or(used, |(used, _)| used);
                 if !all.iter().any(|known| known.service.name == used) {
                     bail!("service `{name}` uses `{used}`, and no service above it has that name");
                 }
@@ -297,9 +297,14 @@ impl DriverText {
     }
 }
 
+/// The services of which one that is used is the first that a machine has: `switch/system | net0`.
+pub fn alternatives(used: &str) -> impl Iterator<Item = &str> {
+    used.split('|').map(str::trim)
+}
+
 fn service_name(name: &str) -> Result<String> {
-    if name.is_empty() || name.contains('/') {
-        bail!("a name has at least one character and no `/`");
+    if name.is_empty() || name.contains(['/', '|', ':']) {
+        bail!("a name has at least one character, and neither `/`, `|` nor `:`");
     }
     Ok(name.to_owned())
 }
@@ -370,7 +375,8 @@ mod tests {
         let error = |drivers: &[String]| error(&format!("{HEAD}memory = '1M'\n{}", drivers.concat()));
         assert!(error(&[driver("a", "uses = ['b/c']"), driver("b", "")]).contains("no service above it"));
         assert!(error(&[driver("a", ""), driver("a", "")]).contains("named `a`"));
-        assert!(error(&[driver("a/b", "")]).contains("no `/`"));
+        assert!(error(&[driver("a/b", "")]).contains("neither `/`"));
+        assert!(error(&[driver("a", "uses = ['b | c']"), driver("b", "")]).contains("uses `b`"));
         assert!(error(&[driver("a", "ports = ['0xffff-0x10000']")]).contains("no range"));
         let ports = [driver("a", "ports = ['8-15']"), driver("b", "ports = ['15']")];
         assert!(error(&ports).contains("both have the ports 0xf-0xf"));

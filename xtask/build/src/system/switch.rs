@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use description::services::{Access, OTHERS, ProgramRule};
-use description::switch::{Grant, Port, check};
+use description::switch::{Grant, Port, PortKind, check};
 use serde::Deserialize;
 
 use super::rules::check_program;
@@ -13,8 +13,11 @@ use super::rules::check_program;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PortText {
-    /// Its hardware address.
-    mac: String,
+    /// What is at it.
+    #[serde(default)]
+    kind: PortKind,
+    /// Its hardware address; a card's port has none.
+    mac: Option<String>,
     /// The programs that may have it; `*` for all. Services that use it need not stand here.
     #[serde(default)]
     programs: Vec<String>,
@@ -31,11 +34,14 @@ pub fn ports(texts: &BTreeMap<String, PortText>) -> Result<(Vec<String>, Vec<Pro
         return Ok((Vec::new(), Vec::new()));
     }
     let port = |(name, text): (&String, &PortText)| {
-        let port = Port::new(name, &text.mac, text.sends_to.clone()).map_err(|why| anyhow!(why));
+        let port = Port::new(name, text.kind, text.mac.as_deref(), text.sends_to.clone()).map_err(|why| anyhow!(why));
         port.with_context(|| format!("port `{name}`"))
     };
     let ports = texts.iter().map(port).collect::<Result<Vec<Port>>>()?;
     check(&ports).map_err(|why| anyhow!(why))?;
+    if let Some((name, _)) = texts.iter().find(|(_, text)| text.kind != PortKind::Guest && !text.programs.is_empty()) {
+        bail!("port `{name}`: only a guest's port is for programs");
+    }
     let programs: BTreeSet<&String> = texts.values().flat_map(|text| &text.programs).collect();
     let mut rules = Vec::new();
     for program in &programs {
@@ -66,6 +72,8 @@ mod tests {
         let (arguments, rules) = of(text).unwrap();
         assert_eq!(arguments[0], "port=a,mac=02:00:00:00:00:01,to=b");
         assert_eq!(arguments[2], "port=c,mac=02:00:00:00:00:03");
+        let (others, _) = of("a = { kind = 'card' }\nb = { kind = 'service', mac = '02:00:00:00:00:01' }").unwrap();
+        assert_eq!(others, ["port=a,kind=card", "port=b,kind=service,mac=02:00:00:00:00:01"]);
         let rule = |name: &str| rules.iter().find(|rule| rule.program == name).map(|rule| rule.access.clone());
         let part = |names: &[&str]| {
             let ports = names.iter().map(ToString::to_string).collect();
@@ -87,5 +95,8 @@ mod tests {
         assert!(error("a = { mac = '02:00:00:00:00:01', sends-to = ['b'] }").contains("sends to `b`"));
         assert!(error("a = { mac = '02:00:00:00:00:01', programs = ['/bin/x'] }").contains("neither a program's NAME"));
         assert!(error("a = { mac = '02:00:00:00:00:01', vlan = 1 }").contains("unknown field"));
+        assert!(error("a = { mac = '02:00:00:00:00:01', kind = 'hub' }").contains("unknown variant"));
+        assert!(error("a = { kind = 'service' }").contains("no hardware address"));
+        assert!(error("a = { kind = 'card', programs = ['*'] }").contains("only a guest's port"));
     }
 }

@@ -13,8 +13,8 @@ use xtask_build::devices::Model;
 
 /// The cable goes out in the middle of a transfer, and comes in again. The connection lives, no byte is wrong, a program
 /// sees that there was no link, and the machine asks for its addresses again.
-pub fn cable(context: &Context<'_>, model: Model) -> Result<()> {
-    let (_, stderr) = Machine::run_with(context, model, Back::User, |machine| {
+pub fn cable(context: &Context<'_>, model: Model, back: Back) -> Result<()> {
+    let (_, stderr) = Machine::run_with(context, model, back, |machine| {
         let mut control = machine.connect()?;
         writeln!(control, "links")?;
         expect("the first look", &line(&control)?.as_str(), &"0")?;

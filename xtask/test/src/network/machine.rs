@@ -24,6 +24,8 @@ use xtask_run::{Capture, PATIENCE, qemu};
 pub enum Back {
     /// QEMU's user network.
     User,
+    /// The same, and in the machine the switch between the service and the card.
+    Switch,
     /// The same, behind a wire with faults.
     Wire(Faults),
     /// The same, behind a switch that has a port for another machine: this socket.
@@ -101,7 +103,8 @@ impl Machine {
         let [near, far] = ["near", "far"].map(|name| folder.path().join(name));
         let at = |socket: &Path| format!("stream,server=off,addr.type=unix,addr.path={}", socket.display());
         let _network = match back {
-            Back::User => {
+            Back::User | Back::Switch => {
+                capture.devices.switch = matches!(back, Back::Switch);
                 capture.devices.network = Some(network(model, format!("user,{forward}"), Some(frames.clone())));
                 None
             }

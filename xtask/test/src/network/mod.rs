@@ -21,6 +21,7 @@ use std::thread;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::{Context, Test, TestArgs, expect, expect_part};
+pub use machine::user_network;
 use machine::{Back, Machine, digest_of};
 use wire::Faults;
 use xtask_build::devices::Model;
@@ -44,11 +45,17 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         Test::one("network.static-names", static_names),
         Test::one("network.datagrams", datagrams),
         Test::one("network.many-connections", many_connections),
-        Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, "virtio-net")),
+        Test::one("network.driver-dies", |context| driver_dies(context, Model::VirtioNetPci, Back::User, "virtio-net")),
         Test::one("network.e1000e", e1000e),
-        Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, "e1000e")),
-        Test::one("network.link", |context| link::cable(context, Model::VirtioNetPci)),
-        Test::one("network.link-e1000e", |context| link::cable(context, Model::E1000e)),
+        Test::one("network.e1000e-dies", |context| driver_dies(context, Model::E1000e, Back::User, "e1000e")),
+        Test::one("network.link", |context| link::cable(context, Model::VirtioNetPci, Back::User)),
+        Test::one("network.link-e1000e", |context| link::cable(context, Model::E1000e, Back::User)),
+        Test::one("network.switch", over_switch),
+        Test::one("network.switch-driver-dies", |context| {
+            driver_dies(context, Model::VirtioNetPci, Back::Switch, "virtio-net")
+        }),
+        Test::one("network.switch-dies", switch_dies),
+        Test::one("network.switch-link", |context| link::cable(context, Model::VirtioNetPci, Back::Switch)),
         Test::one("network.bad-wire", bad_wire),
         Test::one("network.streams", streams),
         Test::one("network.hostile-frames", |context| hostile_frames(context, Model::VirtioNetPci)),
@@ -301,10 +308,21 @@ fn e1000e(context: &Context<'_>) -> Result<()> {
 }
 
 /// The driver is killed five times during a transfer. The connection lives, and no byte is wrong.
-fn driver_dies(context: &Context<'_>, model: Model, driver: &str) -> Result<()> {
-    let (stdout, stderr) = Machine::run_with(context, model, Back::User, |machine| {
+fn driver_dies(context: &Context<'_>, model: Model, back: Back, driver: &str) -> Result<()> {
+    let stderr = killed_five_times(context, model, back, (driver, "net0"))?;
+    driver_ended(5, &stderr)
+}
+
+/// Transfers while a service's program is killed five times.
+fn killed_five_times(
+    context: &Context<'_>,
+    model: Model,
+    back: Back,
+    (program, service): (&str, &str),
+) -> Result<String> {
+    let (stdout, stderr) = Machine::run_with(context, model, back, |machine| {
         let mut control = machine.connect()?;
-        writeln!(control, "kill {driver} 5 300")?;
+        writeln!(control, "kill {program} 5 300")?;
         expect("an answer", &line(&control)?.as_str(), &"killing")?;
         // Until all five are over.
         let mut killed = String::new();
@@ -316,11 +334,24 @@ fn driver_dies(context: &Context<'_>, model: Model, driver: &str) -> Result<()> 
                 return Ok(());
             }
         }
-        bail!("the driver was killed {killed} times, expected 5")
+        bail!("it was killed {killed} times, expected 5")
     })?;
-    expect_part("standard output", &stdout, &format!("killed {driver} 5 times"))?;
-    expect("how often its end was told", &stderr.matches("the service net0 ended (-1024)").count(), &5)?;
-    driver_ended(5, &stderr)
+    expect_part("standard output", &stdout, &format!("killed {program} 5 times"))?;
+    let told = stderr.matches(&format!("the service {service} ended (-1024)")).count();
+    expect("how often its end was told", &told, &5)?;
+    Ok(stderr)
+}
+
+/// The service and the card are at the system's switch.
+fn over_switch(context: &Context<'_>) -> Result<()> {
+    let (_, stderr) = Machine::run(context, Back::Switch, |machine| transfer(machine, 2 * LEN))?;
+    driver_ended(0, &stderr)
+}
+
+/// The switch is killed: connections live, and the card's driver notices only that its client has gone.
+fn switch_dies(context: &Context<'_>) -> Result<()> {
+    let stderr = killed_five_times(context, Model::VirtioNetPci, Back::Switch, ("net-switch", "switch"))?;
+    driver_ended(0, &stderr)
 }
 
 /// Frames are lost, come twice, or overtake others.
