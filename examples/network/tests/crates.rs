@@ -1,4 +1,4 @@
-//! Third-party crates on the network of std and on poll(2): mio, tokio, an HTTP server and an HTTP client.
+//! Third-party crates on the network of std and on epoll: mio, tokio, an HTTP server and an HTTP client.
 //!
 //! In the system, `hafnon cargo` compiles mio with patches (`docs/network.md`). The tests in [`mio_events::patched`] are
 //! for what they correct; all pass on the host, where mio uses epoll.
@@ -181,6 +181,22 @@ mod mio_events {
         }
 
         #[test]
+        fn a_descriptor_of_the_programs_own() {
+            use mio::unix::SourceFd;
+            use std::os::fd::AsRawFd;
+            let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut poll = Poll::new().unwrap();
+            let fd = ours.as_raw_fd();
+            poll.registry().register(&mut SourceFd(&fd), Token(3), Interest::READABLE).unwrap();
+            for _ in 0..20 {
+                theirs.write_all(b"x").unwrap();
+                wait_for(&mut poll, Token(3), |event| event.is_readable());
+                assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
+            }
+            poll.registry().deregister(&mut SourceFd(&fd)).unwrap();
+        }
+
+        #[test]
         fn a_wake_up_before_changes_of_the_list() {
             let mut poll = Poll::new().unwrap();
             let waker = Waker::new(poll.registry(), Token(9)).unwrap();
@@ -346,6 +362,25 @@ mod tokio_net {
         }
         counts.join().unwrap();
         opens.abort();
+    }
+
+    /// A descriptor that is none of tokio's sockets is ready again and again.
+    #[tokio::test]
+    #[expect(deprecated, reason = "the function that replaces it is unsafe")]
+    async fn a_descriptor_of_the_programs_own() {
+        use std::io::{Read, Write};
+        use tokio::io::{Interest, unix::AsyncFd};
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = AsyncFd::try_with_interest(ours, Interest::READABLE).unwrap();
+        for round in 0..20 {
+            theirs.write_all(&[round]).unwrap();
+            let mut byte = [0; 8];
+            let read = ours.async_io(Interest::READABLE, |mut stream| stream.read(&mut byte)).await;
+            assert_eq!((read.unwrap(), byte[0]), (1, round));
+        }
+        drop(theirs);
+        assert_eq!(ours.async_io(Interest::READABLE, |mut stream| stream.read(&mut [0])).await.unwrap(), 0);
     }
 
     #[tokio::test]

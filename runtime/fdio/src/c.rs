@@ -146,6 +146,19 @@ pub fn wait_packet(port: &Port, deadline: MonotonicInstant) -> zx::Result<()> {
     check(unsafe { __libc_wait(call, port.raw_handle() as usize, deadline.0 as usize, place, 0) })
 }
 
+/// Waits for a packet of a port; returns its key.
+///
+/// # Errors
+/// See [`Port::wait`].
+pub fn wait_key(port: &Port, deadline: MonotonicInstant) -> zx::Result<u64> {
+    let mut packet = core::mem::MaybeUninit::<zx_port_packet_t>::zeroed();
+    let (call, place) = (zx::sys::zx_port_wait as *const () as usize, packet.as_mut_ptr() as usize);
+    // SAFETY: a call that waits. A thread that is cancelled in it has taken no packet.
+    check(unsafe { __libc_wait(call, port.raw_handle() as usize, deadline.0 as usize, place, 0) })?;
+    // SAFETY: plain numbers, zeroed before and written by the call.
+    Ok(unsafe { packet.assume_init() }.key)
+}
+
 /// Sleeps until a time.
 ///
 /// # Errors

@@ -22,10 +22,18 @@ const LIMIT: u64 = u64::MAX;
 pub const READABLE: Signals = Signals::USER_0;
 /// Asserted while the counter has room for at least 1.
 pub const WRITABLE: Signals = Signals::USER_1;
+/// One of the two is asserted, and each write asserts the other one.
+pub const WRITTEN: Signals = Signals::USER_2.union(Signals::USER_3);
+
+struct Counter {
+    value: u64,
+    /// Which of [`WRITTEN`] the next write asserts.
+    second: bool,
+}
 
 /// A counter of `eventfd`.
 pub struct EventFd {
-    value: Lock<u64>,
+    value: Lock<Counter>,
     event: Event,
     /// `EFD_SEMAPHORE`: a read takes 1 from the counter instead of its whole value.
     semaphore: bool,
@@ -38,11 +46,11 @@ impl EventFd {
     }
 
     /// Sets the event's signals to match the counter. The caller holds the counter's lock.
-    fn tell(&self, value: u64) -> Result<()> {
-        let mut set = Signals::NONE;
-        set.set(READABLE, value > 0);
-        set.set(WRITABLE, value < LIMIT - 1);
-        Ok(self.event.signal((READABLE | WRITABLE) & !set, set)?)
+    fn tell(&self, counter: &Counter) -> Result<()> {
+        let mut set = if counter.second { Signals::USER_2 } else { Signals::USER_3 };
+        set.set(READABLE, counter.value > 0);
+        set.set(WRITABLE, counter.value < LIMIT - 1);
+        Ok(self.event.signal((READABLE | WRITABLE | WRITTEN) & !set, set)?)
     }
 
     /// Takes the counter's value (or 1, in semaphore mode) as 8 bytes; blocks while the counter is zero.
@@ -52,15 +60,15 @@ impl EventFd {
     pub fn read(&self, bytes: &mut [u8], wait: bool) -> Result<usize> {
         let out = bytes.first_chunk_mut::<8>().ok_or(EINVAL)?;
         loop {
-            let mut value = self.value.lock();
-            if *value > 0 {
-                let taken = if self.semaphore { 1 } else { *value };
-                *value -= taken;
-                self.tell(*value)?;
+            let mut counter = self.value.lock();
+            if counter.value > 0 {
+                let taken = if self.semaphore { 1 } else { counter.value };
+                counter.value -= taken;
+                self.tell(&counter)?;
                 *out = taken.to_ne_bytes();
                 return Ok(8);
             }
-            drop(value);
+            drop(counter);
             self.wait_for(READABLE, wait)?;
         }
     }
@@ -75,17 +83,18 @@ impl EventFd {
             return Err(EINVAL);
         }
         loop {
-            let mut value = self.value.lock();
-            match value.checked_add(add) {
+            let mut counter = self.value.lock();
+            match counter.value.checked_add(add) {
                 Some(sum) if sum < LIMIT => {
-                    *value = sum;
-                    self.tell(sum)?;
+                    counter.value = sum;
+                    counter.second ^= true;
+                    self.tell(&counter)?;
                     return Ok(8);
                 }
                 // `WRITABLE` says only that 1 fits. Clear it, and wait until a read lowers the counter.
                 _ => self.event.signal(WRITABLE, Signals::NONE)?,
             }
-            drop(value);
+            drop(counter);
             self.wait_for(WRITABLE, wait)?;
         }
     }
@@ -105,12 +114,10 @@ pub extern "C" fn eventfd(initial: c_uint, flags: c_int) -> c_int {
         if flags & !(EFD_SEMAPHORE | EFD_CLOEXEC | O_CLOEXEC | O_NONBLOCK) != 0 {
             return Err(EINVAL);
         }
-        let counter = EventFd {
-            value: Lock::new(initial.into()),
-            event: Event::create()?,
-            semaphore: flags & EFD_SEMAPHORE != 0,
-        };
-        counter.tell(initial.into())?;
+        let first = Counter { value: initial.into(), second: false };
+        let counter =
+            EventFd { value: Lock::new(first), event: Event::create()?, semaphore: flags & EFD_SEMAPHORE != 0 };
+        counter.tell(&counter.value.lock())?;
         let open = Description::new(Object::EventFd(counter), O_RDWR | flags & O_NONBLOCK);
         table::add(Arc::new(open), 0, flags & (EFD_CLOEXEC | O_CLOEXEC) != 0)
     })())

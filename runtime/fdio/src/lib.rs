@@ -37,6 +37,8 @@ mod description;
 #[cfg(target_os = "fuchsia")]
 mod dir;
 #[cfg(target_os = "fuchsia")]
+mod epoll;
+#[cfg(target_os = "fuchsia")]
 mod errors;
 #[cfg(target_os = "fuchsia")]
 mod eventfd;

@@ -11,10 +11,11 @@ use zx::{MonotonicInstant, Socket};
 
 use crate::address::{self, AF_INET, AF_INET6, AF_UNIX, Address, Name};
 use crate::c::{
-    self, EAFNOSUPPORT, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, EPROTOTYPE, ESOCKTNOSUPPORT, IoVec,
-    O_NONBLOCK, O_RDWR, Result,
+    self, EAFNOSUPPORT, EAGAIN, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, EPROTOTYPE, ESOCKTNOSUPPORT,
+    IoVec, O_NONBLOCK, O_RDWR, Result,
 };
 use crate::description::Description;
+use crate::epoll;
 use crate::io::{add_two, slice, to_fill, to_take};
 use crate::network::Network;
 use crate::object::Object;
@@ -171,7 +172,12 @@ unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, fl
             AnySocket::Unix(socket) => {
                 // SAFETY: as the caller says.
                 let to = if to.is_null() { None } else { unsafe { address::read_path(to, to_len) }? };
-                socket.send(bytes, to.as_deref(), until)
+                let sent = socket.send(bytes, to.as_deref(), until);
+                if to.is_some() && sent == Err(EAGAIN) {
+                    // No object of this socket says when that receiver has room.
+                    epoll::changed(description);
+                }
+                sent
             }
             AnySocket::Pair(_) if !to.is_null() => Err(EISCONN),
             AnySocket::Pair(_) => description.object.write(bytes, until),
@@ -402,11 +408,15 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const c_void, len: u32) -> c_
 
 #[unsafe(no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    c::done(with_socket(fd, |_, socket| match socket {
-        AnySocket::Network(network) => network.listen(backlog.max(0) as u32),
-        // As on Linux, a negative backlog means the largest.
-        AnySocket::Unix(socket) => socket.listen(backlog as u32),
-        AnySocket::Pair(_) => Err(EINVAL),
+    c::done(with_socket(fd, |description, socket| {
+        let done = match socket {
+            AnySocket::Network(network) => network.listen(backlog.max(0) as u32),
+            // As on Linux, a negative backlog means the largest.
+            AnySocket::Unix(socket) => socket.listen(backlog as u32),
+            AnySocket::Pair(_) => Err(EINVAL),
+        };
+        epoll::changed(description);
+        done
     }))
 }
 
@@ -415,13 +425,16 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const c_void, len: u32) ->
     c::cancellation_point();
     c::done(with_socket(fd, |description, socket| {
         let until = description.write_until();
-        match socket {
+        let done = match socket {
             // SAFETY: the caller's address.
             AnySocket::Network(network) => network.connect(unsafe { address::read(address, len) }?, until),
             // SAFETY: as above.
             AnySocket::Unix(socket) => socket.connect(unsafe { address::read_path(address, len) }?, until),
             AnySocket::Pair(_) => Err(EISCONN),
-        }
+        };
+        // Also if it failed: the attempt may go on.
+        epoll::changed(description);
+        done
     }))
 }
 

@@ -1,6 +1,7 @@
 //! The objects that descriptors refer to.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use abi::{Rights, Signals, Status};
@@ -8,7 +9,8 @@ use file_protocol::Kind;
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
-use crate::c::{self, EAGAIN, EBADF, EISDIR, Errno, Result};
+use crate::c::{self, EAGAIN, EBADF, EINVAL, EISDIR, Errno, Result};
+use crate::epoll::Epoll;
 use crate::eventfd::EventFd;
 use crate::namespace;
 use crate::network::Network;
@@ -50,6 +52,8 @@ pub enum Object {
     },
     /// A counter of `eventfd`.
     EventFd(EventFd),
+    /// A set of descriptors of `epoll`.
+    Epoll(Arc<Epoll>),
     /// A device below `/dev`.
     Device(Device),
 }
@@ -117,7 +121,7 @@ impl Object {
     /// A handle from which another process can make the same object.
     ///
     /// # Errors
-    /// [`Status::NOT_SUPPORTED`] for directories of the boot image, counters and devices, which have no handle, and for
+    /// [`Status::NOT_SUPPORTED`] for directories of the boot image, counters, sets of `epoll` and devices, which have no handle, and for
     /// UNIX sockets other than connected streams.
     pub fn to_handle(&self) -> core::result::Result<Handle, Status> {
         match self {
@@ -126,9 +130,11 @@ impl Object {
             Object::File(file) => file_memory(file).map(Vmo::into_handle),
             Object::Remote(file) => file.to_handle(),
             Object::Unix(socket) => socket.to_handle(),
-            Object::Network(_) | Object::Directory { .. } | Object::EventFd(_) | Object::Device(_) => {
-                Err(Status::NOT_SUPPORTED)
-            }
+            Object::Network(_)
+            | Object::Directory { .. }
+            | Object::EventFd(_)
+            | Object::Epoll(_)
+            | Object::Device(_) => Err(Status::NOT_SUPPORTED),
         }
     }
 
@@ -156,6 +162,7 @@ impl Object {
             Object::Device(device) => Ok(device.read(bytes)),
             Object::Remote(file) if file.opened.kind == Kind::File => file.read(None, bytes),
             Object::Directory { .. } | Object::Remote(_) => Err(EISDIR),
+            Object::Epoll(_) => Err(EINVAL),
             Object::File(_) | Object::Log { .. } => Err(EBADF),
         }
     }
@@ -176,6 +183,7 @@ impl Object {
             }
             Object::EventFd(counter) => counter.write(bytes, until != MonotonicInstant::ZERO),
             Object::Device(_) => Ok(bytes.len()),
+            Object::Epoll(_) => Err(EINVAL),
             Object::Remote(file) if file.opened.kind == Kind::File => file.write(None, bytes),
             Object::File(_) | Object::Directory { .. } | Object::Remote(_) => Err(EBADF),
         }

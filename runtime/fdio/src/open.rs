@@ -134,7 +134,9 @@ pub extern "C" fn fsync(fd: c_int) -> c_int {
     c::cancellation_point();
     c::done(table::get(fd).and_then(|description| match &description.object {
         Object::Remote(file) => file.sync(),
-        Object::Socket { .. } | Object::Network(_) | Object::Unix(_) | Object::EventFd(_) => Err(EINVAL),
+        Object::Socket { .. } | Object::Network(_) | Object::Unix(_) | Object::EventFd(_) | Object::Epoll(_) => {
+            Err(EINVAL)
+        }
         // These objects have no written data that is pending.
         _ => Ok(()),
     }))

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_short, c_ulong};
 use abi::{Signals, Status, zx_wait_item_t};
 use zx::{AsHandleRef, Duration, HandleRef, MonotonicInstant, Port};
 
-use crate::c::{self, EINVAL, O_ACCMODE, O_RDONLY, O_RDWR, O_WRONLY, Result};
+use crate::c::{self, EINVAL, EOPNOTSUPP, O_ACCMODE, O_RDONLY, O_RDWR, O_WRONLY, Result};
 use crate::description::Description;
 use crate::eventfd;
 use crate::object::Object;
@@ -25,7 +25,7 @@ const POLLWRNORM: c_short = 0x100;
 const POLLRDHUP: c_short = 0x2000;
 
 /// Events that `poll` reports even if the caller does not ask for them.
-const UNASKED: c_short = POLLERR | POLLHUP;
+pub const UNASKED: c_short = POLLERR | POLLHUP;
 const READ: c_short = POLLIN | POLLRDNORM;
 const WRITE: c_short = POLLOUT | POLLWRNORM;
 
@@ -95,54 +95,15 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
         if entry.fd < 0 {
             continue;
         }
-        match table::get(entry.fd) {
-            Err(_) => entry.revents = POLLNVAL,
-            Ok(description) => match &description.object {
-                Object::Socket { socket, .. } => {
-                    let waitfor = signals_for(entry.events, description.flags() & O_ACCMODE).bits();
-                    items.push(zx_wait_item_t { handle: socket.raw_handle(), waitfor, pending: 0 });
-                    waited.push((index, WaitTarget::Description(description)));
-                }
-                Object::Network(network) => {
-                    let read = entry.events & (READ | POLLRDHUP) != 0;
-                    match network.wanted(read, entry.events & WRITE != 0)? {
-                        Signals::NONE => {
-                            entry.revents = poll_bits(&network.events(Signals::NONE)) & (entry.events | UNASKED);
-                        }
-                        wanted => {
-                            let handle = network.data().raw_handle();
-                            items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
-                            waited.push((index, WaitTarget::Description(description)));
-                        }
-                    }
-                }
-                Object::Unix(socket) => {
-                    let read = entry.events & (READ | POLLRDHUP) != 0;
-                    let (watched, events) = socket.watched(read, entry.events & WRITE != 0);
-                    entry.revents = poll_bits(&events) & (entry.events | UNASKED);
-                    for one in watched {
-                        let wanted = match &one {
-                            Watched::Stream(_) => signals_for(entry.events, O_RDWR),
-                            other => other.wanted(),
-                        };
-                        let handle = one.handle().raw_handle();
-                        items.push(zx_wait_item_t { handle, waitfor: wanted.bits(), pending: 0 });
-                        waited.push((index, WaitTarget::Unix(one)));
-                    }
-                }
-                Object::EventFd(counter) => {
-                    let mut signals = Signals::NONE;
-                    signals.set(eventfd::READABLE, entry.events & READ != 0);
-                    signals.set(eventfd::WRITABLE, entry.events & WRITE != 0);
-                    let handle = counter.event().raw_handle();
-                    items.push(zx_wait_item_t { handle, waitfor: signals.bits(), pending: 0 });
-                    waited.push((index, WaitTarget::Description(description)));
-                }
-                Object::Log { .. } => entry.revents = entry.events & WRITE,
-                // These objects never block.
-                _ => entry.revents = entry.events & (READ | WRITE),
-            },
-        }
+        entry.revents = match table::get(entry.fd) {
+            Err(_) => POLLNVAL,
+            Ok(description) => watch(&description, entry.events, |target, signals| {
+                let handle = target.handle().raw_handle();
+                items.push(zx_wait_item_t { handle, waitfor: signals.bits(), pending: 0 });
+                waited.push((index, target));
+                Ok(())
+            })?,
+        };
         ready |= entry.revents != 0;
     }
     let deadline = if ready { MonotonicInstant::ZERO } else { deadline };
@@ -163,16 +124,81 @@ pub fn wait(fds: &mut [PollFd], deadline: MonotonicInstant) -> Result<usize> {
     Ok(fds.iter().filter(|entry| entry.revents != 0).count())
 }
 
+/// Calls `add` for each object to wait for before the description has some of `events`, with the signals. Returns the
+/// events that it has whatever the signals are.
+///
+/// # Errors
+/// `EOPNOTSUPP`: no wait can be for a descriptor of `epoll`, because no object says that a port has a packet. Those of
+/// `add`.
+pub fn watch(
+    description: &Arc<Description>,
+    events: c_short,
+    mut add: impl FnMut(WaitTarget, Signals) -> Result<()>,
+) -> Result<c_short> {
+    let itself = || WaitTarget::Description(description.clone());
+    let (read, write) = (events & (READ | POLLRDHUP) != 0, events & WRITE != 0);
+    let now = match &description.object {
+        Object::Socket { .. } => {
+            add(itself(), signals_for(events, description.flags() & O_ACCMODE))?;
+            0
+        }
+        Object::Network(network) => match network.wanted(read, write)? {
+            Signals::NONE => poll_bits(&network.events(Signals::NONE)),
+            wanted => {
+                add(itself(), wanted)?;
+                0
+            }
+        },
+        Object::Unix(socket) => {
+            let (watched, now) = socket.watched(read, write);
+            for one in watched {
+                let wanted = match &one {
+                    Watched::Stream(_) => signals_for(events, O_RDWR),
+                    other => other.wanted(),
+                };
+                add(WaitTarget::Unix(one), wanted)?;
+            }
+            poll_bits(&now)
+        }
+        Object::EventFd(_) => {
+            let mut signals = Signals::NONE;
+            signals.set(eventfd::READABLE, events & READ != 0);
+            signals.set(eventfd::WRITABLE, write);
+            add(itself(), signals)?;
+            0
+        }
+        Object::Epoll(_) => return Err(EOPNOTSUPP),
+        Object::Log { .. } => WRITE,
+        // These objects never block.
+        _ => READ | WRITE,
+    };
+    Ok(now & (events | UNASKED))
+}
+
 /// The object that an item is for.
-enum WaitTarget {
+pub enum WaitTarget {
     Description(Arc<Description>),
     /// A part of a UNIX socket.
     Unix(Watched),
 }
 
 impl WaitTarget {
+    /// The handle to wait for.
+    pub fn handle(&self) -> HandleRef<'_> {
+        match self {
+            WaitTarget::Unix(watched) => watched.handle(),
+            WaitTarget::Description(description) => match &description.object {
+                Object::Socket { socket, .. } => socket.as_handle_ref(),
+                Object::Network(network) => network.data().as_handle_ref(),
+                Object::EventFd(counter) => counter.event().as_handle_ref(),
+                // Never a target.
+                _ => HandleRef::from_raw(0),
+            },
+        }
+    }
+
     /// The events that these signals stand for.
-    fn told(&self, signals: Signals) -> c_short {
+    pub fn told(&self, signals: Signals) -> c_short {
         let description = match self {
             WaitTarget::Unix(Watched::Stream(_)) => return events_of(signals, O_RDWR),
             WaitTarget::Unix(watched) => return poll_bits(&watched.events(signals)),

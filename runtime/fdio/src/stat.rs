@@ -80,7 +80,7 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
         Object::Socket { is_socket: true, .. } | Object::Network(_) | Object::Unix(_) => special(S_IFSOCK | 0o777),
         Object::Socket { .. } => special(S_IFIFO | 0o600),
         Object::Log { .. } => special(S_IFCHR | 0o222),
-        Object::EventFd(_) => special(0o600),
+        Object::EventFd(_) | Object::Epoll(_) => special(0o600),
         Object::Device(device) => stat_of_node(Node::Device(*device), ""),
         Object::File(file) if file.path.is_empty() => regular(file.size),
         Object::File(file) => stat_of_node(look_up(&file.path)?, &file.path),

@@ -62,4 +62,13 @@ impl Port {
         // SAFETY: no memory involved.
         check(unsafe { sys::zx_port_cancel(self.raw_handle(), source.raw_handle(), key) })
     }
+
+    /// Cancels all waits with `key`, and removes their packets.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub fn cancel_key(&self, key: u64) -> Result<()> {
+        // SAFETY: no memory involved.
+        check(unsafe { sys::zx_port_cancel_key(self.raw_handle(), 0, key) })
+    }
 }

@@ -33,10 +33,8 @@ const THEIRS: &str = "HAFNON_RUSTC_WRAPPER";
 const PATCHES: &[Patched] = &[Patched {
     package: "mio",
     patches: &[
-        ("1-wake-ups", include_str!("../patches/mio/1-wake-ups.patch")),
-        ("2-timeouts", include_str!("../patches/mio/2-timeouts.patch")),
-        ("3-hang-ups", include_str!("../patches/mio/3-hang-ups.patch")),
-        ("4-non-blocking", include_str!("../patches/mio/4-non-blocking.patch")),
+        ("1-epoll", include_str!("../patches/mio/1-epoll.patch")),
+        ("2-non-blocking", include_str!("../patches/mio/2-non-blocking.patch")),
     ],
     without: "programs with several threads may hang",
     page: "docs/network.md#mio-and-tokio",

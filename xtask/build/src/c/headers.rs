@@ -36,7 +36,6 @@ const NOT_HERE: &[&str] = &[
     "sys/acct.h",
     "sys/auxv.h",
     "sys/cachectl.h",
-    "sys/epoll.h",
     "sys/fanotify.h",
     "sys/fsuid.h",
     "sys/inotify.h",
