@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <lib/fdio/spawn.h>
 #include <stdint.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zircon/process.h>
 #include <zircon/syscalls.h>
@@ -13,6 +15,47 @@
 #include "check.h"
 
 extern const char *program;
+
+// Memory by name is the same in two processes, and stays until it has neither name nor mapping.
+TEST(mman_shm)
+{
+	shm_unlink("/ctests-shm");
+	CHECK(shm_open("/ctests-shm", O_RDWR, 0) == -1 && errno == ENOENT);
+	int fd = shm_open("/ctests-shm", O_RDWR | O_CREAT | O_EXCL, 0600);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC && !ftruncate(fd, 8192));
+	CHECK(shm_open("/ctests-shm", O_RDWR | O_CREAT | O_EXCL, 0600) == -1 && errno == EEXIST);
+	volatile int *map = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK((void *)map != MAP_FAILED && !close(fd));
+	if ((void *)map == MAP_FAILED)
+		return;
+	map[1024] = 40;
+	char *argv[] = { (char *)program, "--child", "shm", "/ctests-shm", 0 };
+	pid_t pid;
+	int status;
+	CHECK(!posix_spawn(&pid, program, 0, 0, argv, 0) && waitpid(pid, &status, 0) == pid);
+	CHECK_INT(status, 0);
+	CHECK_INT(map[1024], 42);
+	CHECK(!shm_unlink("/ctests-shm") && shm_unlink("/ctests-shm") == -1 && errno == ENOENT);
+	CHECK(shm_open("/ctests-shm", O_RDONLY, 0) == -1 && errno == ENOENT);
+	CHECK_INT(map[1024], 42);
+	CHECK(!munmap((void *)map, 8192));
+}
+
+TEST(mman_shm_names)
+{
+	const char *none[] = { "", "/", "/a/b", "a/../b" };
+	for (int i = 0; i < 4; i++) {
+		CHECK(shm_open(none[i], O_RDWR | O_CREAT, 0600) == -1 && errno == EINVAL);
+		CHECK(shm_unlink(none[i]) == -1);
+	}
+	char large[300];
+	memset(large, 'x', sizeof large - 1);
+	large[sizeof large - 1] = 0;
+	CHECK(shm_open(large, O_RDWR | O_CREAT, 0600) == -1 && errno == ENAMETOOLONG);
+	CHECK(shm_unlink(large) == -1 && errno == ENAMETOOLONG);
+	CHECK(shm_open("/ctests-shm-flags", O_WRONLY | O_CREAT, 0600) == -1 && errno == EINVAL);
+	CHECK(shm_unlink("/ctests-shm-flags") == -1 && errno == ENOENT);
+}
 
 TEST(mman_shared_file)
 {

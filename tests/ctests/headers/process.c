@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/times.h>
 #include <sys/wait.h>
@@ -57,6 +58,11 @@ int child(int argc, char **argv)
 		return cancel_without_handles();
 	if (!strcmp(argv[0], "cancelled-exit"))
 		return cancelled_exit(atoi(argv[1]));
+	if (!strcmp(argv[0], "shm")) {
+		int fd = shm_open(argv[1], O_RDWR, 0);
+		int *map = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return map == MAP_FAILED ? 1 : (map[1024] += 2) != 42;
+	}
 	if (!strcmp(argv[0], "raise"))
 		return raise(atoi(argv[1]));
 	if (!strcmp(argv[0], "print")) {
