@@ -402,6 +402,34 @@ mod tokio_net {
     }
 }
 
+/// tokio learns of the end of a child by SIGCHLD.
+mod tokio_process {
+    use std::process::Stdio;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::process::{Child, Command};
+
+    fn child(argument: &str) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(argument).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn waits_for_children() {
+        for _ in 0..3 {
+            let mut all: Vec<Child> = (0..4).map(|_| child("--list")).collect();
+            for child in &mut all {
+                let mut text = String::new();
+                child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
+                assert!(text.contains("waits_for_children"), "{text}");
+                assert!(child.wait().await.unwrap().success());
+            }
+        }
+        assert!(!child("--an-unknown-option").wait().await.unwrap().success());
+    }
+}
+
 mod http {
     use super::*;
 

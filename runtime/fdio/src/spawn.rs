@@ -47,6 +47,7 @@ unsafe extern "C" {
     safe fn zx_job_default() -> u32;
     safe fn zx_utc_reference_get() -> u32;
     safe fn hafnon_startup_handle(info: u32) -> u32;
+    safe fn __libc_child_started(process: u32);
     fn dl_clone_loader_service(out: *mut u32) -> i32;
 }
 
@@ -393,7 +394,10 @@ fn spawn(
         None => Err(Status::NOT_FOUND),
     };
     match launcher.start(&job, find) {
-        Ok(started) => Ok(started.process),
+        Ok(started) => {
+            __libc_child_started(started.process.raw_handle());
+            Ok(started.process)
+        }
         Err(error) => Err(Failure::new(error.status(), format!("{path}: {error}"))),
     }
 }

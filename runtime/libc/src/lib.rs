@@ -29,6 +29,8 @@ mod arch;
 #[cfg(target_os = "fuchsia")]
 mod c;
 #[cfg(target_os = "fuchsia")]
+mod children;
+#[cfg(target_os = "fuchsia")]
 mod env;
 #[cfg(target_os = "fuchsia")]
 mod errno;

@@ -1,12 +1,14 @@
-//! Signals as in the C standard: only those that a program raises itself.
+//! Signals as in the C standard: those that a program raises itself, and SIGCHLD.
 //!
-//! No signal comes from outside: no process sends one, and no fault or timer causes one. `raise` calls the program's
-//! handler, or performs the default action, before it returns. Functions that would need a signal to reach another
+//! No other signal comes from outside: no process sends one, and no fault or timer causes one. `raise` calls the
+//! program's handler, or performs the default action, before it returns. A thread of this library delivers SIGCHLD
+//! ([`children`](crate::children)); no call of another thread ends early for it (`EINTR`). Functions that would need a signal to reach another
 //! thread, or to wait for one, fail with `ENOSYS`, so that a program that depends on them notices.
 
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::children;
 use crate::errno::{self, EINVAL, ENOSYS, ESRCH};
 use crate::exit;
 use crate::lock::Lock;
@@ -107,11 +109,41 @@ static ACTIONS: Lock<[SavedAction; SIGNALS as usize]> =
 static PENDING: AtomicU64 = AtomicU64::new(0);
 
 const ABORT: i32 = 6;
+/// A child has ended.
+pub const SIGCHLD: i32 = 17;
 const KILL: i32 = 9;
 const TERMINATE: i32 = 15;
 
 fn index(signal: i32) -> usize {
     (signal - 1) as usize
+}
+
+/// What `siginfo_t` says of a signal.
+#[derive(Clone, Copy)]
+struct Cause {
+    /// `si_code`
+    code: i32,
+    process: i32,
+    status: i32,
+}
+
+/// The last child that has ended, until a handler learns of it.
+static CHILD: Lock<Option<Cause>> = Lock::new(None);
+
+/// Delivers SIGCHLD for a child with this koid and return code.
+pub fn child_ended(koid: u64, code: i64) {
+    const EXITED: i32 = 1;
+    const KILLED: i32 = 2;
+    // Zircon's codes of processes that were killed are below this number.
+    let (code, status) = if code <= -1024 { (KILLED, KILL) } else { (EXITED, code as i32) };
+    *CHILD.lock() = Some(Cause { code, process: (koid & 0x7fff_ffff) as i32, status });
+    let bit = 1 << index(SIGCHLD);
+    PENDING.fetch_or(bit, Ordering::SeqCst);
+    // Another thread may unblock the signal now; one of both takes it. The mask stays as it is: other threads may change
+    // it while the handler runs, and this thread delivers one signal at a time.
+    if MASK.load(Ordering::SeqCst) & bit == 0 && PENDING.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+        act(SIGCHLD, |_| {});
+    }
 }
 
 /// Performs a signal's action now, on the calling thread.
@@ -122,6 +154,16 @@ fn deliver(signal: i32) -> i32 {
         PENDING.fetch_or(bit, Ordering::Relaxed);
         return 0;
     }
+    let done = act(signal, |kept| {
+        let itself = if kept.flags & NOT_BLOCKED != 0 { 0 } else { bit };
+        MASK.fetch_or(kept.mask | itself, Ordering::Relaxed);
+    });
+    set_mask(before);
+    done
+}
+
+/// Performs a signal's action. Calls `block` before a handler of the program.
+fn act(signal: i32, block: impl FnOnce(&SavedAction)) -> i32 {
     let kept = {
         let mut actions = ACTIONS.lock();
         let entry = &mut actions[index(signal)];
@@ -136,14 +178,18 @@ fn deliver(signal: i32) -> i32 {
         IGNORE => return 0,
         _ => {}
     }
-    MASK.fetch_or(kept.mask | if kept.flags & NOT_BLOCKED != 0 { 0 } else { bit }, Ordering::Relaxed);
+    block(&kept);
     // SAFETY: the program's own function, of the type that its flags say.
     unsafe {
         if kept.flags & WITH_INFORMATION != 0 {
-            // `siginfo_t`: number, error, code (-6: raised by a thread), sender.
+            let child = if signal == SIGCHLD { CHILD.lock().take() } else { None };
+            // Raised by a thread.
+            let raised = || Cause { code: -6, process: crate::system::getpid(), status: 0 };
+            let cause = child.unwrap_or_else(raised);
+            // `siginfo_t`: number, error, code, sender, user, status.
             let mut information = [0i32; 32];
-            (information[0], information[2]) = (signal, -6);
-            information[4] = crate::system::getpid();
+            (information[0], information[2]) = (signal, cause.code);
+            (information[4], information[6]) = (cause.process, cause.status);
             let handler: extern "C" fn(i32, *mut i32, *mut u8) = core::mem::transmute(kept.handler);
             handler(signal, information.as_mut_ptr(), core::ptr::null_mut());
         } else {
@@ -151,14 +197,13 @@ fn deliver(signal: i32) -> i32 {
             handler(signal);
         }
     }
-    set_mask(before);
     0
 }
 
 /// Sets the mask, and delivers pending signals that it does not block.
 fn set_mask(mask: u64) {
-    MASK.store(mask, Ordering::Relaxed);
-    while let ready @ 1.. = PENDING.load(Ordering::Relaxed) & !mask {
+    MASK.store(mask, Ordering::SeqCst);
+    while let ready @ 1.. = PENDING.load(Ordering::SeqCst) & !mask {
         let bit = 1 << ready.trailing_zeros();
         if PENDING.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
             deliver(ready.trailing_zeros() as i32 + 1);
@@ -191,6 +236,14 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
     if bit(signal).is_none() || (!new.is_null() && matches!(signal, KILL | 19)) {
         return errno::fail(EINVAL);
     }
+    // SAFETY: null, or the caller's object.
+    let handles = unsafe { new.as_ref() }.is_some_and(|new| new.handler > IGNORE);
+    if signal == SIGCHLD
+        && handles
+        && let Err(error) = children::watch()
+    {
+        return errno::fail(error);
+    }
     let mut actions = ACTIONS.lock();
     let entry = &mut actions[index(signal)];
     let before = *entry;
@@ -212,6 +265,13 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
 pub extern "C" fn signal(signal: i32, handler: usize) -> usize {
     if bit(signal).is_none() || matches!(signal, KILL | 19) {
         return errno::fail(EINVAL) as usize;
+    }
+    if signal == SIGCHLD
+        && handler > IGNORE
+        && handler != usize::MAX
+        && let Err(error) = children::watch()
+    {
+        return errno::fail(error) as usize;
     }
     let mut actions = ACTIONS.lock();
     core::mem::replace(&mut actions[index(signal)], SavedAction { handler, mask: 0, flags: RESTART }).handler
@@ -313,6 +373,10 @@ pub unsafe extern "C" fn pthread_sigmask(how: i32, new: *const SignalSet, old: *
     }
     if let Some(mask) = changed {
         set_mask(mask);
+        let child = 1 << index(SIGCHLD);
+        if mask & !before & child != 0 {
+            children::finish();
+        }
     }
     0
 }

@@ -20,7 +20,7 @@ use super::{Destructor, Start, Thread, cancel, current};
 use crate::arch::entry;
 use crate::errno::{EAGAIN, EDEADLK, EINVAL, ENOMEM, ERANGE, ESRCH};
 use crate::{c, sys, system};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -156,6 +156,19 @@ pub unsafe fn create(
         }
     }
     0
+}
+
+/// Creates a thread of this library, which never ends. The process ends without it.
+pub fn service(start: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void, name: &CStr) -> bool {
+    let mut attributes = Attributes::default();
+    attributes.detached = 1;
+    let mut out = null_mut();
+    // SAFETY: the result has room, and the name is a C string; the caller's argument is what `start` expects.
+    let made = unsafe { create(&mut out, &attributes, Start::Posix(start), argument, name.as_ptr().cast()) == 0 };
+    if made {
+        LIVING.fetch_sub(1, Ordering::AcqRel);
+    }
+    made
 }
 
 /// Frees the memory of detached threads that have ended.

@@ -17,7 +17,7 @@ mod once;
 mod rwlock;
 
 pub use attr::STACK_MIN;
-pub use create::{init_main, pthread_exit, run, run_destructors};
+pub use create::{init_main, pthread_exit, run, run_destructors, service};
 pub use keys::KEYS;
 
 use crate::sys::{self, Handle};
