@@ -197,6 +197,14 @@ pub fn done(result: Result<()>) -> c_int {
     int(result.map(|()| 0))
 }
 
+/// Refuses flags that are not among `known`.
+///
+/// # Errors
+/// `EINVAL`.
+pub fn check_flags(flags: c_int, known: c_int) -> Result<()> {
+    if flags & !known == 0 { Ok(()) } else { Err(EINVAL) }
+}
+
 /// A C string as UTF-8. All names that exist here are UTF-8, so another string gives `ENOENT`.
 ///
 /// # Safety
@@ -250,6 +258,9 @@ pub const O_WRONLY: c_int = 1;
 pub const O_RDWR: c_int = 2;
 pub const O_NONBLOCK: c_int = 0x10;
 pub const O_CLOEXEC: c_int = 0x100;
+pub const O_NOCTTY: c_int = 0x200;
+pub const O_LARGEFILE: c_int = 0x1000;
+pub const O_TMPFILE: c_int = 0x4000;
 pub const O_CREAT: c_int = 0x1_0000;
 pub const O_EXCL: c_int = 0x2_0000;
 pub const O_TRUNC: c_int = 0x4_0000;
@@ -258,6 +269,8 @@ pub const O_APPEND: c_int = 0x10_0000;
 pub const O_PATH: c_int = 0x40_0000;
 /// The flags that `F_SETFL` can change.
 pub const CHANGEABLE: c_int = O_NONBLOCK | O_APPEND;
+/// `O_ASYNC`, `O_DIRECT` and `O_NOATIME`, which `F_SETFL` changes on Linux.
+pub const NOT_CHANGEABLE: c_int = 0x400 | 0x800 | 0x2000;
 
 pub const F_DUPFD: c_int = 0;
 pub const F_GETFD: c_int = 1;
@@ -278,6 +291,10 @@ pub const FIOCLEX: c_int = 0x5451;
 pub const AT_FDCWD: c_int = -100;
 pub const AT_SYMLINK_NOFOLLOW: c_int = 0x100;
 pub const AT_REMOVEDIR: c_int = 0x200;
+/// A process has no other identity than its effective one. The value is that of `AT_REMOVEDIR`.
+pub const AT_EACCESS: c_int = 0x200;
+/// Nothing is mounted by looking at it.
+pub const AT_NO_AUTOMOUNT: c_int = 0x800;
 pub const AT_SYMLINK_FOLLOW: c_int = 0x400;
 pub const AT_EMPTY_PATH: c_int = 0x1000;
 pub const X_OK: c_int = 1;

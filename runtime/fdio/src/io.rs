@@ -8,8 +8,8 @@ use zx::{MonotonicInstant, Socket};
 
 use crate::c::{
     self, CHANGEABLE, EBADF, EFAULT, EINVAL, ENOTTY, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_SETFD,
-    F_SETFL, F_SETLK, F_SETLKW, FD_CLOEXEC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IoVec, O_CLOEXEC, O_NONBLOCK,
-    O_RDONLY, O_WRONLY, Result,
+    F_SETFL, F_SETLK, F_SETLKW, FD_CLOEXEC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IoVec, NOT_CHANGEABLE, O_CLOEXEC,
+    O_NONBLOCK, O_RDONLY, O_WRONLY, Result,
 };
 use crate::description::Description;
 use crate::lock;
@@ -82,7 +82,7 @@ fn position(offset: i64) -> Result<u64> {
 }
 
 /// Whether each write to the object sends one datagram.
-fn is_datagram(description: &Description) -> bool {
+pub fn is_datagram(description: &Description) -> bool {
     match &description.object {
         Object::Network(network) => network.is_datagram(),
         Object::Unix(socket) => socket.is_datagram(),
@@ -258,6 +258,7 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
             F_DUPFD | F_DUPFD_CLOEXEC => table::add(description, value, command == F_DUPFD_CLOEXEC),
             F_SETFD => table::set_close_on_exec(fd, value & FD_CLOEXEC != 0).map(|()| 0),
             F_GETFL => Ok(description.flags() as usize),
+            F_SETFL if value & NOT_CHANGEABLE != 0 => Err(EINVAL),
             F_SETFL => description.set_flags(value).map(|()| 0),
             F_GETLK | F_SETLK | F_SETLKW => {
                 let range = core::ptr::with_exposed_provenance_mut::<lock::Range>(argument);

@@ -90,7 +90,10 @@ pub unsafe extern "C" fn rmdir(path: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: a C string, as the caller says.
-    c::done(unsafe { c::bytes(path) }.and_then(|path| remove_name(at, path, flags & AT_REMOVEDIR != 0)))
+    c::done(unsafe { c::bytes(path) }.and_then(|path| {
+        c::check_flags(flags, AT_REMOVEDIR)?;
+        remove_name(at, path, flags & AT_REMOVEDIR != 0)
+    }))
 }
 
 /// C's function to remove a file or an empty directory.
@@ -148,7 +151,11 @@ pub unsafe extern "C" fn linkat(
     let follow = flags & AT_SYMLINK_FOLLOW != 0;
     // SAFETY: C strings, as the caller says.
     let (from, to) = unsafe { (c::bytes(from), c::bytes(to)) };
-    c::done(from.and_then(|from| two(from_at, from, to_at, to?, EEXIST, |from, to| Request::Link { from, to, follow })))
+    c::done(
+        c::check_flags(flags, AT_SYMLINK_FOLLOW)
+            .and(from)
+            .and_then(|from| two(from_at, from, to_at, to?, EEXIST, |from, to| Request::Link { from, to, follow })),
+    )
 }
 
 /// Sends a request with two paths, which must lie in the same file system. `itself` is the error if the second path is

@@ -11,12 +11,12 @@ use zx::{MonotonicInstant, Socket};
 
 use crate::address::{self, AF_INET, AF_INET6, AF_UNIX, Address, Name};
 use crate::c::{
-    self, EAFNOSUPPORT, EAGAIN, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, EPROTOTYPE, ESOCKTNOSUPPORT,
-    IoVec, O_NONBLOCK, O_RDWR, Result,
+    self, EAFNOSUPPORT, EAGAIN, EINVAL, EISCONN, ENOTSOCK, EOPNOTSUPP, EPROTONOSUPPORT, ESOCKTNOSUPPORT, IoVec,
+    O_NONBLOCK, O_RDWR, Result,
 };
 use crate::description::Description;
 use crate::epoll;
-use crate::io::{add_two, slice, to_fill, to_take};
+use crate::io::{add_two, is_datagram, slice, to_fill, to_take};
 use crate::network::Network;
 use crate::object::Object;
 use crate::table;
@@ -32,9 +32,12 @@ pub const IPPROTO_TCP: c_int = 6;
 pub const IPPROTO_UDP: c_int = 17;
 const IPPROTO_ICMPV6: c_int = 58;
 const MSG_PEEK: c_int = 2;
+const MSG_TRUNC: c_int = 0x20;
 const MSG_DONTWAIT: c_int = 0x40;
 const MSG_WAITALL: c_int = 0x100;
 const MSG_NOSIGNAL: c_int = 0x4000;
+/// Limit on the bytes that one `recvmsg` with several buffers returns.
+const ROOM: usize = 1 << 20;
 const SHUT_RD: c_int = 0;
 const SHUT_WR: c_int = 1;
 const SHUT_RDWR: c_int = 2;
@@ -81,13 +84,16 @@ fn add(socket: Object, kind: c_int) -> Result<usize> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int {
     let made = (|| {
-        if domain != AF_UNIX || protocol != 0 {
-            return Err(EAFNOSUPPORT);
+        if domain != AF_UNIX {
+            return Err(if matches!(domain, AF_INET | AF_INET6) { EOPNOTSUPP } else { EAFNOSUPPORT });
+        }
+        if !matches!(protocol, 0 | AF_UNIX) {
+            return Err(EPROTONOSUPPORT);
         }
         let options = match kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC) {
             SOCK_STREAM => ZX_SOCKET_STREAM,
             SOCK_DGRAM => ZX_SOCKET_DATAGRAM,
-            _ => return Err(EPROTOTYPE),
+            _ => return Err(ESOCKTNOSUPPORT),
         };
         let flags = if kind & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
         let (a, b) = Socket::create(options)?;
@@ -328,16 +334,22 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int)
     c::number(unsafe {
         (|| {
             let message = &mut *message;
-            let (len, from) = match slice(message.vectors, message.count)? {
-                [vector] => receive(fd, to_fill(vector.base, vector.len), flags)?,
+            let mut cut = false;
+            let vectors = slice(message.vectors, message.count)?;
+            let (len, from) = match vectors {
+                [vector] if !is_datagram(&*table::get(fd)?) => receive(fd, to_fill(vector.base, vector.len), flags)?,
                 vectors => {
-                    let mut bytes = alloc::vec![0; vectors.iter().map(|vector| vector.len).sum()];
+                    // With room for one byte more than the caller has, to learn whether a datagram was longer.
+                    let room = vectors.iter().fold(0usize, |all, vector| all.saturating_add(vector.len)).min(ROOM);
+                    let mut bytes = alloc::vec![0; room + usize::from(is_datagram(&*table::get(fd)?))];
                     let (len, from) = receive(fd, &mut bytes, flags)?;
+                    cut = len > room;
+                    let len = len.min(room);
                     scatter(&bytes[..len], vectors);
                     (len, from)
                 }
             };
-            (message.control_len, message.flags) = (0, 0);
+            (message.control_len, message.flags) = (0, if cut { MSG_TRUNC } else { 0 });
             give_address(fd, from, message.name, &mut message.name_len);
             Ok(len)
         })()

@@ -7,8 +7,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use file_protocol::flags as protocol;
 
 use crate::c::{
-    self, AT_FDCWD, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EROFS, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT,
-    O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, Result,
+    self, AT_FDCWD, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EOPNOTSUPP, EROFS, O_ACCMODE, O_APPEND, O_CLOEXEC,
+    O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE,
+    O_TRUNC, O_WRONLY, Result,
 };
 use crate::description::Description;
 use crate::namespace::{locate_at, look_up};
@@ -16,6 +17,20 @@ use crate::object::{File, Object};
 use crate::path::{Node, parent};
 use crate::remote::PathResult;
 use crate::table;
+
+/// The flags of `open`. The others would have to do what they say: `O_SYNC` and `O_DSYNC` make each write durable,
+/// `O_DIRECT` and `O_NOATIME` leave something out.
+const KNOWN: c_int = O_ACCMODE
+    | O_APPEND
+    | O_CLOEXEC
+    | O_CREAT
+    | O_DIRECTORY
+    | O_EXCL
+    | O_LARGEFILE
+    | O_NOCTTY
+    | O_NOFOLLOW
+    | O_NONBLOCK
+    | O_TRUNC;
 
 /// `umask`: the permission bits that new files and directories do not get.
 static MASK: AtomicU32 = AtomicU32::new(0o022);
@@ -51,6 +66,12 @@ pub fn masked(mode: c_uint) -> u32 {
 
 /// Opens the file or directory at a path.
 pub fn open_at(at: c_int, path: &[u8], flags: c_int, mode: c_uint) -> Result<Object> {
+    if flags & O_TMPFILE != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
     let mut wanted = 0;
     let access = match flags & O_ACCMODE {
         O_RDONLY => protocol::READ,

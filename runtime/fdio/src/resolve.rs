@@ -18,6 +18,8 @@ use crate::{interfaces, network};
 const AI_PASSIVE: c_int = 0x1;
 const AI_CANONNAME: c_int = 0x2;
 const AI_NUMERICHOST: c_int = 0x4;
+const AI_V4MAPPED: c_int = 0x8;
+const AI_ALL: c_int = 0x10;
 /// All known flags.
 const AI_KNOWN: c_int = 0x43f;
 
@@ -32,6 +34,9 @@ const EAI_SYSTEM: c_int = -11;
 const EAI_OVERFLOW: c_int = -12;
 
 const NI_NAMEREQD: c_int = 8;
+const NI_NUMERICSCOPE: c_int = 0x100;
+/// All known flags. Names of services and hosts are never looked up, so most change nothing.
+const NI_KNOWN: c_int = 0x11f;
 
 /// `struct addrinfo`.
 #[repr(C)]
@@ -139,6 +144,13 @@ fn list(
     }
     let mut found = hosts(host, flags)?;
     let scope = scope(host)?;
+    if family == AF_INET6 && flags & AI_V4MAPPED != 0 && (flags & AI_ALL != 0 || !found.iter().any(|ip| ip.is_ipv6())) {
+        for ip in &mut found {
+            if let IpAddr::V4(v4) = ip {
+                *ip = v4.to_ipv6_mapped().into();
+            }
+        }
+    }
     found.retain(|ip| family == AF_UNSPEC || ip.is_ipv4() == (family == AF_INET));
     if found.is_empty() {
         return Err(EAI_NONAME);
@@ -240,13 +252,16 @@ pub unsafe extern "C" fn getnameinfo(
 ) -> c_int {
     // SAFETY: the caller's address.
     let Ok(address) = (unsafe { address::read(address, len) }) else { return EAI_FAMILY };
+    if flags & !NI_KNOWN != 0 {
+        return EAI_BADFLAGS;
+    }
     if host.is_null() && service.is_null() || flags & NI_NAMEREQD != 0 {
         return EAI_NONAME;
     }
     let name = match address {
         SocketAddr::V6(v6) if v6.scope_id() != 0 => match interfaces::name_of_scope(v6.scope_id()) {
-            Some(name) => format!("{}%{name}", v6.ip()),
-            None => format!("{}%{}", v6.ip(), v6.scope_id()),
+            Some(name) if flags & NI_NUMERICSCOPE == 0 => format!("{}%{name}", v6.ip()),
+            _ => format!("{}%{}", v6.ip(), v6.scope_id()),
         },
         address => format!("{}", address.ip()),
     };

@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 use file_protocol::{Attributes, Change, Kind, Request};
 
 use crate::c::{
-    self, AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, EACCES, EINVAL, EPERM, EROFS, R_OK, Result, S_IFCHR, S_IFDIR,
-    S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK, Stat, W_OK, X_OK,
+    self, AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, EACCES, EINVAL, ENOENT, EPERM,
+    EROFS, R_OK, Result, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK, Stat, W_OK, X_OK,
 };
 use crate::namespace::{locate_at, look_up, now};
 use crate::object::Object;
@@ -52,7 +52,7 @@ fn special(mode: u32) -> Stat {
     Stat { mode, links: 1, block_size: 4096, ..Stat::default() }
 }
 
-fn stat_of(attributes: Attributes) -> Stat {
+fn stat_from(attributes: Attributes) -> Stat {
     let kind = match attributes.kind {
         Kind::File => S_IFREG,
         Kind::Directory => S_IFDIR,
@@ -85,7 +85,7 @@ fn stat_of_fd(fd: c_int) -> Result<Stat> {
         Object::File(file) if file.path.is_empty() => regular(file.size),
         Object::File(file) => stat_of_node(look_up(&file.path)?, &file.path),
         Object::Directory { path } => stat_of_node(look_up(path)?, path),
-        Object::Remote(file) => stat_of(file.attributes()?),
+        Object::Remote(file) => stat_from(file.attributes()?),
     })
 }
 
@@ -99,7 +99,7 @@ pub fn stat_at(at: c_int, path: &[u8], follow: bool) -> Result<Stat> {
         |path| Ok(stat_of_node(look_up(path)?, path)),
         |remote, path| {
             Ok(match remote.attributes(path, follow)? {
-                PathResult::Done(attributes) => PathResult::Done(stat_of(attributes)),
+                PathResult::Done(attributes) => PathResult::Done(stat_from(attributes)),
                 PathResult::Elsewhere { second, above, rest } => PathResult::Elsewhere { second, above, rest },
             })
         },
@@ -131,11 +131,21 @@ pub unsafe extern "C" fn fstat(fd: c_int, out: *mut Stat) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fstatat(at: c_int, path: *const c_char, out: *mut Stat, flags: c_int) -> c_int {
     // SAFETY: a C string, as the caller says.
-    let stat = unsafe { c::bytes(path) }.and_then(|path| match path {
-        b"" if flags & AT_EMPTY_PATH != 0 && at != AT_FDCWD => stat_of_fd(at),
-        path => stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0),
+    let stat = unsafe { c::bytes(path) }.and_then(|path| {
+        c::check_flags(flags, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT)?;
+        stat_of(at, path, flags)
     });
     give(stat, out)
+}
+
+/// The attributes of what the path and the flags `AT_EMPTY_PATH` and `AT_SYMLINK_NOFOLLOW` name.
+fn stat_of(at: c_int, path: &[u8], flags: c_int) -> Result<Stat> {
+    match path {
+        b"" if flags & AT_EMPTY_PATH != 0 && at == AT_FDCWD => stat_at(at, b".", true),
+        b"" if flags & AT_EMPTY_PATH != 0 => stat_of_fd(at),
+        b"" => Err(ENOENT),
+        path => stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0),
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -148,7 +158,9 @@ pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
 pub unsafe extern "C" fn faccessat(at: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
     // SAFETY: a C string, as the caller says.
     c::done(unsafe { c::bytes(path) }.and_then(|path| {
-        let stat = stat_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+        c::check_flags(flags, AT_EACCESS | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)?;
+        c::check_flags(mode, R_OK | W_OK | X_OK)?;
+        let stat = stat_of(at, path, flags)?;
         let lacks = |asked, bit| mode & asked != 0 && stat.mode & bit == 0;
         match () {
             // Device 1 is this library's own part of the name space.
@@ -165,6 +177,17 @@ fn change_at(at: c_int, path: &[u8], follow: bool, change: Change) -> Result<()>
         |path| look_up(path).and(Err(EROFS)),
         |remote, path| remote.order(&Request::SetAttributes { path, follow, change }),
     )
+}
+
+/// Changes the attributes of what the path and the flags `AT_EMPTY_PATH` and `AT_SYMLINK_NOFOLLOW` name.
+fn change_of(at: c_int, path: &[u8], flags: c_int, change: Change) -> Result<()> {
+    c::check_flags(flags, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)?;
+    match path {
+        b"" if flags & AT_EMPTY_PATH != 0 && at == AT_FDCWD => change_at(at, b".", true, change),
+        b"" if flags & AT_EMPTY_PATH != 0 => change_fd(at, change),
+        b"" => Err(ENOENT),
+        path => change_at(at, path, flags & AT_SYMLINK_NOFOLLOW == 0, change),
+    }
 }
 
 /// Changes the attributes of an open file.
@@ -188,9 +211,8 @@ pub unsafe extern "C" fn chmod(path: *const c_char, mode: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fchmodat(at: c_int, path: *const c_char, mode: c_uint, flags: c_int) -> c_int {
-    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
     // SAFETY: a C string, as the caller says.
-    c::done(unsafe { c::bytes(path) }.and_then(|path| change_at(at, path, follow, permissions(mode))))
+    c::done(unsafe { c::bytes(path) }.and_then(|path| change_of(at, path, flags, permissions(mode))))
 }
 
 #[unsafe(no_mangle)]
@@ -218,9 +240,8 @@ pub unsafe extern "C" fn lchown(path: *const c_char, user: c_uint, group: c_uint
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fchownat(at: c_int, path: *const c_char, user: c_uint, group: c_uint, flags: c_int) -> c_int {
-    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
     // SAFETY: a C string, as the caller says.
-    c::done(unsafe { c::bytes(path) }.and_then(|path| change_at(at, path, follow, check_owner(user, group)?)))
+    c::done(unsafe { c::bytes(path) }.and_then(|path| change_of(at, path, flags, check_owner(user, group)?)))
 }
 
 #[unsafe(no_mangle)]
@@ -250,10 +271,9 @@ pub unsafe extern "C" fn utimensat(
     wanted: *const [[i64; 2]; 2],
     flags: c_int,
 ) -> c_int {
-    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
     // SAFETY: a C string and two times or null, as the caller says.
     let (path, wanted) = unsafe { (c::bytes(path), wanted.as_ref()) };
-    c::done(path.and_then(|path| change_at(at, path, follow, times(wanted)?)))
+    c::done(path.and_then(|path| change_of(at, path, flags, times(wanted)?)))
 }
 
 #[unsafe(no_mangle)]

@@ -4,7 +4,7 @@
 //! compilers do, unless the job's policy forbids that. A file's VMO comes from libfdio, if that is loaded
 //! (`fdio_get_vmo_copy` for private writable mappings, `fdio_get_vmo_exact` for all others).
 
-use crate::errno::{self, EACCES, EBADF, EINVAL, ENODEV, ENOMEM, ENOTSUP};
+use crate::errno::{self, EACCES, EBADF, EEXIST, EINVAL, ENODEV, ENOMEM, ENOTSUP};
 use crate::loader;
 use crate::sys::{self, Handle, PAGE_SIZE};
 use crate::system::root_vmar;
@@ -14,12 +14,20 @@ use core::sync::atomic::{AtomicBool, Ordering};
 const PROT_READ: c_int = 1;
 const PROT_WRITE: c_int = 2;
 const PROT_EXEC: c_int = 4;
-const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE: c_int = 2;
 const MAP_FIXED: c_int = 0x10;
 const MAP_ANON: c_int = 0x20;
+/// As `MAP_FIXED`, but nothing is replaced.
+const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
+/// Flags that are met in any case (`MAP_STACK`, `MAP_NORESERVE`), hints (`MAP_POPULATE`, `MAP_NONBLOCK`), and flags of
+/// old systems that Linux does not look at either (`MAP_DENYWRITE`, `MAP_EXECUTABLE`).
+const MAP_HINTS: c_int = 0x2_0000 | 0x4000 | 0x8000 | 0x1_0000 | 0x800 | 0x1000;
+/// `MAP_SHARED`, and unknown flags are an error, which they always are here.
+const MAP_SHARED_VALIDATE: c_int = 3;
 /// Memory for code that is generated at run time, under Zircon's name.
 const MAP_JIT: c_int = 0x8_0000;
+/// `ZX_ERR_ALREADY_EXISTS`: something is mapped there.
+const ALREADY_EXISTS: sys::Status = -26;
 const FAILED: *mut c_void = usize::MAX as *mut c_void;
 
 /// Writable or executable memory is also readable: POSIX allows a system to grant more than was requested.
@@ -118,9 +126,18 @@ pub unsafe extern "C" fn mmap(
     if len >= isize::MAX as usize {
         return failed(ENOMEM);
     }
+    if protection & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
+        return failed(EINVAL);
+    }
+    const KNOWN: c_int = MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_ANON | MAP_JIT | MAP_HINTS;
+    // Others would have to do what they say: memory that grows, is locked, consists of large pages, or lies low.
+    if flags & !KNOWN != 0 {
+        return failed(ENOTSUP);
+    }
     let protection = with_reading(protection);
-    // Exactly one of the two must be set.
-    let one = matches!(flags & (MAP_SHARED | MAP_PRIVATE), MAP_SHARED | MAP_PRIVATE);
+    let kind = flags & MAP_SHARED_VALIDATE;
+    let one = kind != 0;
+    let flags = if kind == MAP_SHARED_VALIDATE { flags & !MAP_PRIVATE } else { flags };
     let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| one && size > 0) else {
         return failed(EINVAL);
     };
@@ -129,12 +146,13 @@ pub unsafe extern "C" fn mmap(
     };
     let mut options = rights(protection);
     let mut at = 0;
-    if flags & MAP_FIXED != 0 {
+    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
         match root().and_then(|[base, _]| (hint as usize).checked_sub(base)).filter(|at| at % PAGE_SIZE == 0) {
             Some(offset) => at = offset,
             None => return failed(EINVAL),
         }
-        options |= sys::VM_SPECIFIC_OVERWRITE;
+        let keeps = flags & MAP_FIXED_NOREPLACE != 0;
+        options |= if keeps { sys::VM_SPECIFIC } else { sys::VM_SPECIFIC_OVERWRITE };
     }
     let anonymous = flags & MAP_ANON != 0;
     let memory = if anonymous {
@@ -156,6 +174,9 @@ pub unsafe extern "C" fn mmap(
     };
     if status == sys::OK {
         return address as *mut c_void;
+    }
+    if status == ALREADY_EXISTS {
+        return failed(EEXIST);
     }
     // Larger than the address space.
     let fits = root().is_none_or(|[_, all]| at.checked_add(size).is_some_and(|end| end <= all));

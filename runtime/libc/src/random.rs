@@ -1,6 +1,6 @@
 //! Random bytes, from the kernel.
 
-use crate::errno::{self, EIO};
+use crate::errno::{self, EINVAL, EIO};
 use crate::sys;
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -17,9 +17,14 @@ pub unsafe extern "C" fn getentropy(buffer: *mut c_void, size: usize) -> c_int {
     0
 }
 
-/// Fills a buffer of any size. It never blocks, so the flags have no effect.
+/// Fills a buffer of any size. It never blocks, so the known flags have no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getrandom(buffer: *mut c_void, size: usize, _flags: c_uint) -> isize {
+pub unsafe extern "C" fn getrandom(buffer: *mut c_void, size: usize, flags: c_uint) -> isize {
+    // `GRND_NONBLOCK` and `GRND_RANDOM`: the source is ready from the start, and there is one.
+    const KNOWN: c_uint = 3;
+    if flags & !KNOWN != 0 {
+        return errno::fail(EINVAL) as isize;
+    }
     for at in (0..size).step_by(AT_ONCE) {
         // SAFETY: inside of the caller's buffer.
         unsafe { sys::zx_cprng_draw(buffer.byte_add(at), AT_ONCE.min(size - at)) };

@@ -98,6 +98,8 @@ struct SavedAction {
 
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
+/// `SA_NOCLDWAIT`
+const NO_ZOMBIES: i32 = 2;
 const WITH_INFORMATION: i32 = 4;
 const RESTART: i32 = 0x1000_0000;
 const NOT_BLOCKED: i32 = 0x4000_0000;
@@ -238,6 +240,11 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
     }
     // SAFETY: null, or the caller's object.
     let handles = unsafe { new.as_ref() }.is_some_and(|new| new.handler > IGNORE);
+    // The library keeps a child's result until the program waits for it.
+    // SAFETY: as above.
+    if signal == SIGCHLD && unsafe { new.as_ref() }.is_some_and(|new| new.flags & NO_ZOMBIES != 0) {
+        return errno::fail(EINVAL);
+    }
     if signal == SIGCHLD
         && handles
         && let Err(error) = children::watch()

@@ -4,7 +4,7 @@
 //! process received at its start. In a process without a UTC clock, the time is 1970-01-01 plus the system's uptime, so
 //! it is wrong but advances. The CPU-time clocks of process and thread return their run time.
 
-use crate::errno::{self, EINVAL};
+use crate::errno::{self, EINVAL, ENOTSUP};
 use crate::thread::{self, cancel};
 use crate::{sys, system};
 
@@ -77,6 +77,10 @@ fn now(clock: i32) -> Option<i64> {
     }
 }
 
+fn is_run_time(clock: i32) -> bool {
+    matches!(clock, CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// The monotonic deadline that corresponds to the time `time` of `clock`.
 pub fn deadline(clock: i32, time: Timespec) -> Option<i64> {
     let at = time.to_nanos()?;
@@ -96,7 +100,10 @@ pub unsafe extern "C" fn clock_gettime(clock: i32, time: *mut Timespec) -> i32 {
     }
 }
 
-/// The resolution of a clock: 1 ns.
+/// How exact the run times of threads are, in nanoseconds: the kernel samples them at its tick.
+const TICK: i64 = 2_000_000;
+
+/// The resolution of a clock: 1 ns, for run times the kernel's tick.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_getres(clock: i32, time: *mut Timespec) -> i32 {
     if now(clock).is_none() {
@@ -104,7 +111,7 @@ pub unsafe extern "C" fn clock_getres(clock: i32, time: *mut Timespec) -> i32 {
     }
     if !time.is_null() {
         // SAFETY: `time` has room for the result.
-        unsafe { *time = Timespec::from_nanos(1) };
+        unsafe { *time = Timespec::from_nanos(if is_run_time(clock) { TICK } else { 1 }) };
     }
     0
 }
@@ -151,7 +158,8 @@ pub unsafe extern "C" fn nanosleep(request: *const Timespec, _remaining: *mut Ti
     }
 }
 
-/// Sleeps for a duration, or (`flags` = 1) until a time, of a clock. Returns an error number.
+/// Sleeps for a duration, or (`TIMER_ABSTIME`) until a time, of a clock. Returns an error number; `ENOTSUP` for a clock
+/// of run times.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_nanosleep(
     clock: i32,
@@ -159,9 +167,16 @@ pub unsafe extern "C" fn clock_nanosleep(
     request: *const Timespec,
     _remaining: *mut Timespec,
 ) -> i32 {
+    const ABSOLUTE: i32 = 1;
+    if flags & !ABSOLUTE != 0 || clock == CLOCK_THREAD_CPUTIME_ID {
+        return EINVAL;
+    }
+    if clock == CLOCK_PROCESS_CPUTIME_ID {
+        return ENOTSUP;
+    }
     // SAFETY: the caller's argument.
     let request = unsafe { *request };
-    let until = if flags & 1 != 0 {
+    let until = if flags & ABSOLUTE != 0 {
         deadline(clock, request)
     } else {
         request.to_nanos().filter(|_| now(clock).is_some()).map(|nanos| monotonic().saturating_add(nanos))

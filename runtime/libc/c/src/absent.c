@@ -30,7 +30,6 @@ ABSENT(ENOSYS, pid_t, vfork, void)
 ABSENT(ENOSYS, int, execve, const char *path, char *const argv[], char *const envp[])
 ABSENT(ENOSYS, int, fexecve, int fd, char *const argv[], char *const envp[])
 ABSENT(ENOSYS, int, daemon, int here, int open)
-ABSENT(ENOSYS, int, waitid, idtype_t type, id_t id, siginfo_t *info, int options)
 // Process groups and sessions; there is no controlling terminal.
 ABSENT(ENOSYS, pid_t, setsid, void)
 ABSENT(ENOSYS, int, setpgid, pid_t pid, pid_t group)

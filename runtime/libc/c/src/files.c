@@ -21,7 +21,12 @@ int eventfd_write(int fd, eventfd_t more)
 // Advice has no effect.
 int posix_fadvise(int fd, off_t offset, off_t size, int advice)
 {
-	return fcntl(fd, F_GETFD) < 0 ? EBADF : 0;
+	struct stat info;
+	if (fstat(fd, &info))
+		return EBADF;
+	if (S_ISFIFO(info.st_mode))
+		return ESPIPE;
+	return size < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE ? EINVAL : 0;
 }
 
 int posix_fallocate(int fd, off_t offset, off_t size)
@@ -32,7 +37,9 @@ int posix_fallocate(int fd, off_t offset, off_t size)
 	if (fstat(fd, &info))
 		return errno;
 	if (!S_ISREG(info.st_mode))
-		return ENODEV;
+		return S_ISFIFO(info.st_mode) ? ESPIPE : ENODEV;
+	if (offset > INT64_MAX - size)
+		return EFBIG;
 	return info.st_size < offset + size && ftruncate(fd, offset + size) ? errno : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <lib/fdio/spawn.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,19 +65,21 @@ static pid_t remember(zx_handle_t process)
 	return pid;
 }
 
-// Reads an ended child's result and removes the child from the table.
-static int reap(size_t index, int *status, struct rusage *usage)
+// Reads an ended child's result and, unless it is to stay, removes the child from the table.
+static int reap(size_t index, int *status, struct rusage *usage, int stays)
 {
 	struct child child = children[index];
 	zx_info_process_t info = { 0 };
 	zx_info_task_runtime_t ran = { 0 };
 	zx_object_get_info(child.process, ZX_INFO_PROCESS, &info, sizeof info, 0, 0);
 	zx_object_get_info(child.process, ZX_INFO_TASK_RUNTIME, &ran, sizeof ran, 0, 0);
-	run_time += ran.cpu_time;
 	if (usage)
 		*usage = (struct rusage){ .ru_utime = { ran.cpu_time / 1000000000, ran.cpu_time / 1000 % 1000000 } };
-	zx_handle_close(child.process);
-	children[index] = children[--count];
+	if (!stays) {
+		run_time += ran.cpu_time;
+		zx_handle_close(child.process);
+		children[index] = children[--count];
+	}
 	int result = (info.return_code & 0xff) << 8;
 	// Zircon's return codes of processes that were killed.
 	if (info.return_code == ZX_TASK_RETCODE_EXCEPTION_KILL)
@@ -94,11 +97,18 @@ static int has_ended(zx_handle_t process)
 	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
 }
 
-// Of a child's resource usage, only the run time is known.
-pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+// Of a child's resource usage, only the run time is known. No child stops, so WUNTRACED and WCONTINUED change nothing.
+static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	if (usage)
 		memset(usage, 0, sizeof *usage);
+	// Each child is a group of its own, so none is in this process's.
+	if (pid < -1)
+		pid = pid == INT_MIN ? 0 : -pid;
+	if (!pid) {
+		errno = ECHILD;
+		return -1;
+	}
 	pthread_testcancel();
 	for (;;) {
 		zx_wait_item_t items[ZX_WAIT_MANY_MAX_ITEMS];
@@ -108,7 +118,7 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 			if (pid > 0 && children[i].pid != pid)
 				continue;
 			if (has_ended(children[i].process)) {
-				pid = reap(i, status, usage);
+				pid = reap(i, status, usage, options & WNOWAIT);
 				UNLOCK(lock);
 				return pid;
 			}
@@ -129,6 +139,43 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 		__libc_wait((uintptr_t)zx_object_wait_many, (uintptr_t)items, waiting, until, 0);
 		pthread_testcancel();
 	}
+}
+
+pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	if (options & ~(WNOHANG | WUNTRACED | WCONTINUED)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return wait_for(pid, status, options, usage);
+}
+
+// Only for the end of children: none stops.
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	pid_t pid = type == P_ALL ? -1 : type == P_PGID ? -(pid_t)id : (pid_t)id;
+	if (options & ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED) || !(options & WEXITED)
+		|| (type != P_ALL && type != P_PID && type != P_PGID) || (type == P_PID && pid <= 0) || (type == P_PGID && pid > 0)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (type == P_PGID && pid == -1)
+		// The group of process 1, which is no child.
+		pid = 0;
+	int status = 0;
+	pid = wait_for(pid, &status, options, 0);
+	if (pid < 0)
+		return -1;
+	if (!info)
+		return 0;
+	memset(info, 0, sizeof *info);
+	if (pid) {
+		info->si_signo = SIGCHLD;
+		info->si_code = WIFEXITED(status) ? CLD_EXITED : CLD_KILLED;
+		info->si_pid = pid;
+		info->si_status = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+	}
+	return 0;
 }
 
 pid_t waitpid(pid_t pid, int *status, int options)

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 #include <zircon/syscalls.h>
 #include "pthread_impl.h"
 
@@ -157,9 +158,22 @@ int sched_getcpu(void)
 	return -1;
 }
 
+hidden _Bool __c_kill_child(int pid, _Bool really);
+
+// The functions below know this process and its children, by their pid.
+static int known(pid_t pid)
+{
+	if (!pid || pid == getpid() || pid == gettid() || __c_kill_child(pid, 0))
+		return 1;
+	errno = pid < 0 ? EINVAL : ESRCH;
+	return 0;
+}
+
 // All processors: affinity is not restricted.
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *out)
 {
+	if (!known(pid))
+		return -1;
 	uint32_t count = zx_system_get_num_cpus();
 	if (size * 8 < count) {
 		errno = EINVAL;
@@ -173,11 +187,13 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *out)
 
 int sched_getscheduler(pid_t pid)
 {
-	return SCHED_OTHER;
+	return known(pid) ? SCHED_OTHER : -1;
 }
 
 int sched_getparam(pid_t pid, struct sched_param *out)
 {
+	if (!known(pid))
+		return -1;
 	memset(out, 0, sizeof *out);
 	return 0;
 }
@@ -185,6 +201,8 @@ int sched_getparam(pid_t pid, struct sched_param *out)
 // Like pthread_setschedparam.
 int sched_setscheduler(pid_t pid, int policy, const struct sched_param *wanted)
 {
+	if (!known(pid))
+		return -1;
 	int error = pthread_setschedparam(0, policy, wanted);
 	if (!error)
 		return 0;

@@ -15,6 +15,7 @@
 #include "features.h"
 
 hidden zx_duration_t __c_run_time_of_children(void);
+hidden _Bool __c_kill_child(int pid, _Bool really);
 
 int uname(struct utsname *out)
 {
@@ -185,8 +186,15 @@ int getgrouplist(const char *user, gid_t group, gid_t *groups, int *count)
 
 // Each process is its own process group and session.
 pid_t getpgrp(void) { return getpid(); }
-pid_t getpgid(pid_t pid) { return pid ? pid : getpid(); }
-pid_t getsid(pid_t pid) { return pid ? pid : getpid(); }
+pid_t getpgid(pid_t pid)
+{
+	if (!pid || pid == getpid() || __c_kill_child(pid, 0))
+		return pid ? pid : getpid();
+	errno = ESRCH;
+	return -1;
+}
+
+pid_t getsid(pid_t pid) { return getpgid(pid); }
 
 // A shared mapping is the file's own memory, so nothing needs to be written back.
 int msync(void *address, size_t size, int flags)
@@ -201,5 +209,5 @@ int msync(void *address, size_t size, int flags)
 // POSIX's advice never changes memory; POSIX_MADV_DONTNEED does not either.
 int posix_madvise(void *address, size_t size, int advice)
 {
-	return 0;
+	return advice < POSIX_MADV_NORMAL || advice > POSIX_MADV_DONTNEED || (uintptr_t)address % 4096 ? EINVAL : 0;
 }

@@ -117,7 +117,12 @@ pub extern "C" fn dlerror() -> *mut c_char {
     }
 }
 
+const LAZY: c_int = 1;
+const NOW: c_int = 2;
 const NOLOAD: c_int = 4;
+const GLOBAL: c_int = 0x100;
+/// No library is ever unloaded.
+const NODELETE: c_int = 0x1000;
 
 /// A handle is a module's index + 1; the program's is 1.
 fn handle(index: usize) -> *mut c_void {
@@ -127,6 +132,9 @@ fn handle(index: usize) -> *mut c_void {
 /// Loads a library (null: returns the program). All modules loaded later see its symbols, regardless of the mode.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void {
+    if mode & !(LAZY | NOW | NOLOAD | GLOBAL | NODELETE) != 0 || mode & (LAZY | NOW) == 0 {
+        return failed(String::from("invalid mode"));
+    }
     if name.is_null() {
         return handle(0);
     }
