@@ -60,6 +60,8 @@ pub(crate) struct PageWait {
     pub then: AfterPageWait,
     /// Step 5: the wait is over with this status.
     ready: Option<Status>,
+    /// Step 4F: the thread is suspended and has left its request.
+    left: bool,
 }
 
 impl<M: Machine> Kernel<M> {
@@ -88,7 +90,7 @@ impl<M: Machine> Kernel<M> {
         let first = pages.start;
         let (start, new) = source.requests.ask(kind, pages);
         let joined = (!new).then_some(first);
-        let wait = PageWait { source: key, kind, request: start, joined, then, ready: None };
+        let wait = PageWait { source: key, kind, request: start, joined, then, ready: None, left: false };
         let blocked = self.block(thread, Wait::Page(Box::new(wait)), ZX_TIME_INFINITE);
         if blocked == Ok(Waiting::Blocked) {
             self.page_change_waiters(key, kind, start, joined, |list, kernel| {
@@ -126,12 +128,35 @@ impl<M: Machine> Kernel<M> {
 
     /// Step 4E: a thread no longer waits.
     pub(crate) fn page_wait_cancel(&mut self, thread: Id<Thread>, wait: &PageWait) {
-        let &PageWait { source, kind, request, joined, ready, .. } = wait;
-        let place = thread.object().key();
+        let &PageWait { source, kind, request, joined, ready, left, .. } = wait;
         if ready.is_some() {
-            self.page_ready_queue.remove(&mut self.objects.slab, place);
+            self.page_ready_queue.remove(&mut self.objects.slab, thread.object().key());
+        } else if !left {
+            self.page_leave_request(thread, source, kind, request, joined);
+        }
+    }
+
+    /// Step 4F: a thread that waits for pages has been suspended, and leaves its request; or has been resumed, and looks
+    /// again, which may be a new request.
+    pub(crate) fn page_wait_suspended(&mut self, thread: Id<Thread>, suspended: bool) {
+        let Ok(Thread { wait: Wait::Page(wait), .. }) = self.objects.get_mut(thread) else { return };
+        if wait.ready.is_some() || wait.left == suspended {
             return;
         }
+        wait.left = suspended;
+        let (source, kind, request, joined) = (wait.source, wait.kind, wait.request, wait.joined);
+        if suspended {
+            self.page_leave_request(thread, source, kind, request, joined);
+        } else {
+            wait.ready = Some(Status::OK);
+            self.unsettled |= DEFERRED_WORK;
+            self.page_ready_queue.push(&mut self.objects.slab, thread.object().key());
+        }
+    }
+
+    /// Removes a thread from its request, which is withdrawn with its last waiter.
+    fn page_leave_request(&mut self, thread: Id<Thread>, source: Key, kind: Kind, request: u64, joined: Option<u64>) {
+        let place = thread.object().key();
         self.page_change_waiters(source, kind, request, joined, |list, kernel| {
             list.remove(&mut kernel.objects.slab, place);
         });

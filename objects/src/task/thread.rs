@@ -372,7 +372,7 @@ impl<M: Machine> Kernel<M> {
         let suspended = suspended && !thread.in_exception();
         let Ok(thread) = self.objects.get_mut(id) else { return };
         let was_stopped = core::mem::replace(&mut thread.stopped, hold);
-        thread.suspended = suspended;
+        let was_suspended = core::mem::replace(&mut thread.suspended, suspended);
         let noted = thread.noted;
         match (was_stopped, hold) {
             (false, true) => {
@@ -387,6 +387,9 @@ impl<M: Machine> Kernel<M> {
                 self.turn_thread_ready(id, noted);
             }
             _ => {}
+        }
+        if suspended != was_suspended {
+            self.page_wait_suspended(id, suspended);
         }
         if suspended {
             self.signal(id.object(), Signals::THREAD_RUNNING, Signals::THREAD_SUSPENDED);

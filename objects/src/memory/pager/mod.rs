@@ -19,7 +19,9 @@
 //!    - 4C the VMO is detached or the pager closed, which is also a failure,
 //!    - 4D the VMO is destroyed, or shrinks: nothing is left to wait for,
 //!    - 4E the thread is killed, or a debugger moves it elsewhere ([`Kernel::page_wait_cancel`]). A request without
-//!      waiters is withdrawn.
+//!      waiters is withdrawn,
+//!    - 4F the thread is suspended ([`Kernel::page_wait_suspended`]): it leaves the request. When it is resumed, it goes
+//!      on with step 5, and asks again for what is still absent.
 //! 5. 4A to 4D append the thread to a queue. It still counts as waiting.
 //! 6. After each event, the server takes some threads off that queue ([`Kernel::page_wait_next`]). After a failure the
 //!    call returns its status, or the fault becomes an exception with that status. Otherwise the server makes the call

@@ -14,12 +14,14 @@ use super::*;
 use crate::containers::name::Name;
 use crate::core::continuation::PAGE_WAIT;
 use crate::core::handle::Handle;
+use crate::core::object::ObjectId;
 use crate::core::wait::Waiting;
 use crate::fake::FakeMachine;
 use crate::machine::Access;
 use crate::machine::Registers;
 use crate::task::page_wait::AfterPageWait;
 use crate::task::process::Process;
+use crate::task::suspend_token::{SuspendToken, SuspendedTask};
 use crate::task::thread::{Thread, ThreadState};
 
 const PAGES: u64 = 16;
@@ -52,6 +54,8 @@ struct World {
     asked: BTreeMap<(u16, u64), u64>,
     detached: bool,
     completed: bool,
+    /// Suspended threads.
+    tokens: BTreeMap<ObjectId, Id<SuspendToken>>,
 }
 
 const NUMBER: u32 = 7;
@@ -87,6 +91,7 @@ impl World {
             asked: BTreeMap::new(),
             detached: false,
             completed: false,
+            tokens: BTreeMap::new(),
         };
         (0..=THREADS).for_each(|_| world.thread());
         world
@@ -280,8 +285,9 @@ impl World {
 
     fn step(&mut self, (what, thread, first, count): (u8, usize, u64, u64)) {
         let thread = self.threads[thread % THREADS];
+        let suspended = self.tokens.contains_key(&thread.object());
         match what {
-            0..=5 if !self.waits(thread) => {
+            0..=5 if !self.waits(thread) && !suspended => {
                 let what = u64::from(what) / 2;
                 let _ = self.call(thread, [what, first, count, first ^ 0x55]);
             }
@@ -295,10 +301,17 @@ impl World {
                 let place = self.threads.iter().position(|&one| one == thread).unwrap();
                 // Another process's handle keeps it alive, so that the process does not end with its last thread.
                 self.kernel.thread_kill(thread);
+                self.resume(thread);
                 self.threads.remove(place);
                 self.thread();
                 let last = self.threads.len() - 1;
                 self.threads.swap(place, last);
+            }
+            17 if suspended => self.resume(thread),
+            17 => {
+                let token = self.kernel.task_suspend(SuspendedTask::Thread(thread)).unwrap();
+                self.kernel.add_handle(token.object());
+                self.tokens.insert(thread.object(), token);
             }
             15 => self.resize(first),
             16 if count == 1 && first < 2 => {
@@ -312,8 +325,19 @@ impl World {
         self.check_dirty();
     }
 
+    fn resume(&mut self, thread: Id<Thread>) {
+        if let Some(token) = self.tokens.remove(&thread.object()) {
+            self.kernel.drop_handle(Handle { object: token.object(), rights: abi::Rights::NONE });
+            self.kernel.reap();
+        }
+    }
+
     /// Serves or fails everything, then destroys all objects and checks that nothing is left.
     fn end(mut self) {
+        for thread in self.threads.clone() {
+            self.resume(thread);
+            self.settle();
+        }
         while let Some((command, pages)) = self.packet() {
             match command {
                 ZX_PAGER_VMO_READ => self.supply(pages.start, pages.end - pages.start),
@@ -360,7 +384,7 @@ proptest! {
     #[test]
     fn behaves_as_its_pages(
         traps: bool,
-        steps in proptest::collection::vec((0u8..17, 0..THREADS, 0..PAGES, 1u64..7), 0..60),
+        steps in proptest::collection::vec((0u8..18, 0..THREADS, 0..PAGES, 1u64..7), 0..60),
     ) {
         let mut world = World::new(traps);
         for step in steps {

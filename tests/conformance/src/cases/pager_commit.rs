@@ -184,6 +184,7 @@ fn suspended() -> Outcome {
     })??;
     drop(token);
     access.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+    supplier.asked_to_read(&vmo, 0, 1)?;
     supplier.supply(&vmo, 0, 1)?;
     access.ends()?;
     supplier.unasked()

@@ -70,8 +70,9 @@ fn suspended(how: AccessKind) -> Outcome {
         } else {
             drop(token);
             access.with_thread(|thread| thread.wait_one(Signals::THREAD_RUNNING, late()))??;
+            // It asks again, as in Zircon, whose pager may have forgotten what nobody waits for.
+            supplier.asked_to_read(&vmo, page, 1)?;
             access.waits()?;
-            supplier.unasked()?;
             supplier.supply(&vmo, page, 1)?;
         }
         access.finds(&[content(page)])?;
