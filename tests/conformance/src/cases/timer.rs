@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use abi::Status;
-use zx::{AsHandleRef, Duration, Handle, MonotonicInstant, Port, Signals, Timer};
+use abi::{Status, ZX_INFO_TIMER, zx_info_timer_t};
+use zx::{AsHandleRef, Duration, Handle, Info, MonotonicInstant, Port, Signals, Timer};
 
 use super::{cases, late, raw, soon, until_fast_enough};
 use crate::check::{Outcome, ensure, equal, fails, gives};
@@ -30,6 +30,11 @@ cases! {
     "timer.set.rights" => set_rights,
     "timer.cancel.twice" => cancel_twice,
     "timer.close.while_set" => close_while_set,
+    "timer.info.past" => info_past,
+    "timer.info.fires_again" => info_fires_again,
+    "timer.info.restarted" => info_restarted,
+    "timer.set.asserted_at_once" => set_asserted_at_once,
+    "timer.set.restart_race" => set_restart_race,
 }
 
 const NONE: Duration = Duration(0);
@@ -85,7 +90,75 @@ fn set_again_replaces() -> Outcome {
 }
 
 fn set_negative_slack() -> Outcome {
-    fails(Timer::create(0)?.set(soon(10), Duration(-1)), Status::OUT_OF_RANGE)
+    let timer = Timer::create(0)?;
+    fails(timer.set(soon(10), Duration(-1)), Status::OUT_OF_RANGE)?;
+    fails(timer.set(MonotonicInstant::ZERO, Duration(-1)), Status::OUT_OF_RANGE)?;
+    tells(&timer, 0)
+}
+
+/// `ZX_INFO_TIMER` must have this deadline; the options and the slack are 0.
+fn tells(timer: &Timer, deadline: i64) -> Outcome {
+    let mut info = [zx_info_timer_t::default()];
+    timer.get_info_records(ZX_INFO_TIMER, &mut info)?;
+    equal((info[0].options, info[0].deadline, info[0].slack), (0, deadline, 0))
+}
+
+/// A deadline that has passed, also one before the clock's start, sets the signal at once, and the timer is not set.
+fn info_past() -> Outcome {
+    for deadline in [MonotonicInstant(-1), MonotonicInstant::INFINITE_PAST] {
+        let timer = Timer::create(0)?;
+        tells(&timer, 0)?;
+        timer.set(deadline, NONE)?;
+        tells(&timer, 0)?;
+        equal(timer.wait_one(Signals::TIMER_SIGNALED, MonotonicInstant::INFINITE_PAST)?, Signals::TIMER_SIGNALED)?;
+        tells(&timer, 0)?;
+    }
+    Ok(())
+}
+
+fn info_fires_again() -> Outcome {
+    let timer = Timer::create(0)?;
+    fails(timer.wait_one(Signals::TIMER_SIGNALED, MonotonicInstant::ZERO), Status::TIMED_OUT)?;
+    for _ in 0..3 {
+        timer.set(soon(10), NONE)?;
+        equal(timer.wait_one(Signals::TIMER_SIGNALED, late())?, Signals::TIMER_SIGNALED)?;
+        tells(&timer, 0)?;
+    }
+    Ok(())
+}
+
+fn info_restarted() -> Outcome {
+    let timer = Timer::create(0)?;
+    for _ in 0..10 {
+        let deadline = MonotonicInstant::after(Duration::from_seconds(60 * 60 * 24 * 365));
+        timer.set(deadline, NONE)?;
+        tells(&timer, deadline.0)?;
+        fails(timer.wait_one(Signals::TIMER_SIGNALED, soon(1)), Status::TIMED_OUT)?;
+        tells(&timer, deadline.0)?;
+    }
+    Ok(())
+}
+
+fn set_asserted_at_once() -> Outcome {
+    let timer = Timer::create(0)?;
+    for _ in 0..100 {
+        timer.set(MonotonicInstant::now(), NONE)?;
+        equal(timer.signals()?, Signals::TIMER_SIGNALED)?;
+        timer.cancel()?;
+        equal(timer.signals()?, Signals::NONE)?;
+    }
+    Ok(())
+}
+
+/// The timer is set again and again around the moments at which it fires.
+fn set_restart_race() -> Outcome {
+    let timer = Timer::create(0)?;
+    let end = soon(50);
+    while MonotonicInstant::now() < end {
+        timer.set(MonotonicInstant::after(Duration::from_micros(100)), NONE)?;
+    }
+    timer.cancel()?;
+    equal(timer.signals()?, Signals::NONE)
 }
 
 fn set_order_of_many() -> Outcome {

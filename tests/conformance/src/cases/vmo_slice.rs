@@ -1,15 +1,16 @@
 //! Slices and references: VMOs that show the pages of another VMO.
 
 use abi::{
-    Rights, Status, ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE,
-    ZX_VMO_CHILD_SNAPSHOT, ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_OP_COMMIT,
-    ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
+    Rights, Status, ZX_INFO_VMO_IS_COW_CLONE, ZX_STREAM_MODE_READ, ZX_STREAM_MODE_WRITE, ZX_STREAM_SEEK_ORIGIN_START,
+    ZX_VMO_CHILD_NO_WRITE, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_RESIZABLE, ZX_VMO_CHILD_SLICE, ZX_VMO_CHILD_SNAPSHOT,
+    ZX_VMO_CHILD_SNAPSHOT_AT_LEAST_ON_WRITE, ZX_VMO_CHILD_SNAPSHOT_MODIFIED, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT,
+    ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
 };
-use zx::{AsHandleRef, Info, Signals, Vmo};
+use zx::{AsHandleRef, Info, Signals, Stream, Vmo};
 
 use super::vmar::{READ, READ_WRITE};
 use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
-use super::{cases, without};
+use super::{cases, late, without};
 use crate::check::{Outcome, ensure, equal, fails};
 use crate::prober::Prober;
 
@@ -36,6 +37,17 @@ cases! {
     "vmo_reference.size.changes_the_parents" => reference_resizes,
     "vmo_reference.size.takes_the_right" => reference_takes_the_right,
     "vmo_reference.outlives.its_parent" => reference_outlives,
+    "vmo_reference.shares.both_ways" => reference_shares,
+    "vmo_reference.children.signal" => reference_children_signal,
+    "vmo_reference.children.snapshot" => reference_snapshot,
+    "vmo_reference.children.slice" => reference_slice,
+    "vmo_reference.children.nested" => reference_nested,
+    "vmo_reference.mapped.updates" => reference_mapped,
+    "vmo_reference.mapped.parent_is_gone" => reference_mapped_without_parent,
+    "vmo_reference.mapped.nested" => reference_mapped_nested,
+    "vmo_reference.stream.of_two" => reference_streams,
+    "vmo_reference.info.no_clone" => reference_info,
+    "vmo_reference.info.pages_are_the_parents" => reference_pages,
 }
 
 fn slice(of: &Vmo, page: u64, pages: u64) -> zx::Result<Vmo> {
@@ -333,4 +345,147 @@ fn reference_outlives() -> Outcome {
     let copy = snapshot(&all, 0, 2)?;
     mark(&all, 0, 9)?;
     shows(&copy, &[1, 0])
+}
+
+fn reference_shares() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let all = reference(&vmo, 0)?;
+    mark(&vmo, 0, 0xaa)?;
+    shows(&all, &[0xaa])?;
+    mark(&all, 0, 0xbb)?;
+    shows(&vmo, &[0xbb])
+}
+
+fn reference_children_signal() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    equal(vmo.signals()? & Signals::VMO_ZERO_CHILDREN, Signals::VMO_ZERO_CHILDREN)?;
+    let all = reference(&vmo, 0)?;
+    equal(vmo.signals()? & Signals::VMO_ZERO_CHILDREN, Signals::NONE)?;
+    drop(all);
+    vmo.wait_one(Signals::VMO_ZERO_CHILDREN, late())?;
+    Ok(())
+}
+
+/// A snapshot of a reference is one of the pages, and a child of the reference.
+fn reference_snapshot() -> Outcome {
+    let vmo = numbered(1, 0)?;
+    let all = reference(&vmo, 0)?;
+    let copy = snapshot(&all, 0, 1)?;
+    equal(copy.info()?.parent_koid, all.koid()?)?;
+    shows(&copy, &[1])?;
+    mark(&vmo, 0, 2)?;
+    shows(&copy, &[1])?;
+    mark(&copy, 0, 3)?;
+    shows(&vmo, &[2])?;
+    shows(&all, &[2])?;
+    shows(&copy, &[3])
+}
+
+fn reference_slice() -> Outcome {
+    let vmo = numbered(1, 0)?;
+    let all = reference(&vmo, 0)?;
+    let part = slice(&all, 0, 1)?;
+    equal(part.info()?.parent_koid, all.koid()?)?;
+    shows(&part, &[1])?;
+    mark(&vmo, 0, 2)?;
+    shows(&part, &[2])?;
+    mark(&part, 0, 3)?;
+    [&vmo, &all, &part].into_iter().try_for_each(|vmo| shows(vmo, &[3]))
+}
+
+fn reference_nested() -> Outcome {
+    let vmo = numbered(1, 0)?;
+    let all = reference(&vmo, 0)?;
+    let second = reference(&all, 0)?;
+    let third = reference(&second, 0)?;
+    equal(second.info()?.parent_koid, all.koid()?)?;
+    equal(third.info()?.parent_koid, second.koid()?)?;
+    for (value, writer) in (2..).zip([&vmo, &third, &second, &all]) {
+        mark(writer, 0, value)?;
+        [&vmo, &all, &second, &third].into_iter().try_for_each(|vmo| shows(vmo, &[value]))?;
+    }
+    Ok(())
+}
+
+/// Gives back the page of `through` while `mapped` are mapped and after `gone` has been closed: all of them then show
+/// zeros.
+fn zeros_after_decommit(mapped: &[&Vmo], through: &Vmo, gone: Option<Vmo>) -> Outcome {
+    let prober = Prober::new()?;
+    let (vmar, base) = prober.region(mapped.len())?;
+    let places: Vec<usize> = (0..mapped.len()).map(|n| n * PAGE as usize).collect();
+    for (vmo, at) in mapped.iter().zip(&places) {
+        vmar.map(READ_WRITE | abi::ZX_VM_SPECIFIC, *at, vmo, 0, PAGE as usize)?;
+        prober.finds(base + at, 7)?;
+    }
+    mark(through, 0, 8)?;
+    places.iter().try_for_each(|at| prober.finds(base + at, 8))?;
+    drop(gone);
+    through.op_range(ZX_VMO_OP_DECOMMIT, 0, PAGE)?;
+    equal(through.info()?.populated_bytes, 0)?;
+    places.iter().try_for_each(|at| prober.finds(base + at, 0))
+}
+
+/// Mappings of a reference and of its parent follow writes and decommits, while the other one exists and after.
+fn reference_mapped() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let all = reference(&vmo, 0)?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&all, &vmo], &all, None)?;
+    equal(vmo.info()?.populated_bytes, 0)?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&vmo], &vmo, Some(all))
+}
+
+fn reference_mapped_without_parent() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let all = reference(&vmo, 0)?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&all], &all, Some(vmo))
+}
+
+/// The same for references of references, without the one between, and without the root.
+fn reference_mapped_nested() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let (first, second) = (reference(&vmo, 0)?, reference(&vmo, 0)?);
+    let nested = reference(&first, 0)?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&first, &second, &nested], &nested, None)?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&nested], &vmo, Some(first))?;
+    mark(&vmo, 0, 7)?;
+    zeros_after_decommit(&[&second, &nested], &nested, Some(vmo))
+}
+
+fn reference_streams() -> Outcome {
+    let vmo = numbered(1, 0)?;
+    let (first, second) = (reference(&vmo, 0)?, reference(&vmo, 0)?);
+    let reader = Stream::create(ZX_STREAM_MODE_READ, &first, 0)?;
+    let writer = Stream::create(ZX_STREAM_MODE_WRITE, &second, 0)?;
+    let mut byte = [0];
+    equal((reader.read(&mut byte)?, byte[0]), (1, 1))?;
+    equal(writer.write(&[9])?, 1)?;
+    for vmo in [&vmo, &first, &second] {
+        vmo.read(&mut byte, 0)?;
+        equal(byte[0], 9)?;
+    }
+    reader.seek(ZX_STREAM_SEEK_ORIGIN_START, 0)?;
+    equal((reader.read(&mut byte)?, byte[0]), (1, 9))
+}
+
+fn reference_info() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let info = reference(&vmo, 0)?.info()?;
+    equal((info.parent_koid, info.flags & ZX_INFO_VMO_IS_COW_CLONE), (vmo.koid()?, 0))
+}
+
+/// Pages count for the root, also when it has no handle any more.
+fn reference_pages() -> Outcome {
+    let vmo = Vmo::create(PAGE, 0)?;
+    let all = reference(&vmo, 0)?;
+    mark(&vmo, 0, 7)?;
+    equal((all.info()?.populated_bytes, vmo.info()?.populated_bytes), (0, PAGE))?;
+    shows(&all, &[7])?;
+    drop(vmo);
+    equal(all.info()?.populated_bytes, 0)?;
+    shows(&all, &[7])
 }
