@@ -10,7 +10,7 @@ use zx::{Duration, MonotonicInstant};
 use crate::c::{
     CHANGEABLE, EBADF, EINVAL, EISDIR, ESPIPE, O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result,
 };
-use crate::object::Object;
+use crate::object::{Object, reset_if_unread};
 
 /// An open description.
 pub struct Description {
@@ -31,6 +31,16 @@ fn until(timeout: &AtomicI64) -> MonotonicInstant {
     match timeout.load(Ordering::Relaxed) {
         0 => MonotonicInstant::INFINITE,
         nanos => MonotonicInstant::after(Duration::from_nanos(nanos)),
+    }
+}
+
+impl Drop for Description {
+    fn drop(&mut self) {
+        match &self.object {
+            Object::Socket { socket, is_socket: true } => reset_if_unread(socket),
+            Object::Unix(socket) => socket.reset_if_unread(),
+            _ => {}
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use file_protocol::Kind;
 use sync::Lock;
 use zx::{AsHandleRef, Channel, Debuglog, Handle, Info, MonotonicInstant, Socket, Vmo};
 
-use crate::c::{self, EAGAIN, EBADF, EINVAL, EISDIR, Errno, Result};
+use crate::c::{self, EAGAIN, EBADF, ECONNRESET, EINVAL, EISDIR, Errno, Result};
 use crate::epoll::Epoll;
 use crate::eventfd::EventFd;
 use crate::namespace;
@@ -190,6 +190,28 @@ impl Object {
     }
 }
 
+/// The peer was closed while it had unread bytes, or before it was accepted.
+const RESET: Signals = Signals::from_bits_retain(file_protocol::RESET);
+
+/// Whether the peer has reset the connection. It says so once.
+pub fn take_reset(socket: &Socket) -> bool {
+    let reset = socket.signals().is_ok_and(|signals| signals.contains(RESET));
+    if reset {
+        let _ = socket.signal(RESET, Signals::NONE);
+    }
+    reset
+}
+
+/// A stream socket is about to be closed. If bytes are unread and nobody else has the socket, the peer learns of it, as
+/// on Linux: its next read fails with `ECONNRESET`.
+pub fn reset_if_unread(socket: &Socket) {
+    let unread = |info: abi::zx_info_socket_t| info.options & abi::ZX_SOCKET_DATAGRAM == 0 && info.rx_buf_available > 0;
+    let count = || socket.info_record::<abi::zx_info_handle_count_t>(abi::ZX_INFO_HANDLE_COUNT);
+    if socket.info().is_ok_and(unread) && count().is_ok_and(|count| count.handle_count == 1) {
+        let _ = socket.signal_peer(Signals::NONE, RESET);
+    }
+}
+
 /// The VMO of a file; for a file of the boot image, a child of the image's VMO.
 ///
 /// # Errors
@@ -230,6 +252,7 @@ pub fn read_socket(socket: &Socket, bytes: &mut [u8], options: u32, until: Monot
     loop {
         match socket.read_with(options, bytes) {
             Ok(len) => return Ok(len),
+            Err(Status::PEER_CLOSED) if take_reset(socket) => return Err(ECONNRESET),
             // The peer has been closed or has shut down writing: end of the stream.
             Err(Status::PEER_CLOSED | Status::BAD_STATE) => return Ok(0),
             Err(Status::SHOULD_WAIT) if until != MonotonicInstant::ZERO => _ = wait_until(socket, readable, until)?,

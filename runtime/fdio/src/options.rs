@@ -8,9 +8,12 @@ use abi::ZX_SOCKET_DATAGRAM;
 use network_protocol::{Choice, Reply, Request};
 
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
-use crate::c::{self, EADDRNOTAVAIL, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, Errno, Result};
+use crate::c::{
+    self, EADDRNOTAVAIL, ECONNRESET, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, EOPNOTSUPP, Errno, Result,
+};
 use crate::description::Description;
 use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
+use crate::object::take_reset;
 use crate::tcp_info;
 use crate::{interfaces, network};
 
@@ -134,8 +137,11 @@ fn get(description: &Description, socket: &AnySocket<'_>, option: SocketOption) 
         (SocketOption::Error, AnySocket::Network(network)) => {
             Value::int(network.take_error()?.map_or(0, |error| error.0))
         }
-        // The call that meets an error returns it, so none is ever pending.
-        (SocketOption::Error, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(0),
+        // The call that meets another error returns it, so no other is ever pending.
+        (SocketOption::Error, AnySocket::Unix(socket)) => {
+            Value::int(if socket.take_reset() { ECONNRESET.0 } else { 0 })
+        }
+        (SocketOption::Error, AnySocket::Pair(socket)) => Value::int(if take_reset(socket) { ECONNRESET.0 } else { 0 }),
         (SocketOption::Domain, AnySocket::Unix(_) | AnySocket::Pair(_)) => Value::int(AF_UNIX),
         (SocketOption::Number(Choice::Accepting), AnySocket::Unix(socket)) => Value::int(socket.listens().into()),
         (SocketOption::Domain, AnySocket::Network(network)) => {

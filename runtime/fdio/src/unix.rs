@@ -198,6 +198,18 @@ impl UnixSocket {
         }
     }
 
+    /// The socket is about to be closed: see [`crate::object::reset_if_unread`].
+    pub fn reset_if_unread(&self) {
+        if let UnixSocket::Stream(stream) = self {
+            stream.reset_if_unread();
+        }
+    }
+
+    /// Whether the peer has reset the connection. It says so once.
+    pub fn take_reset(&self) -> bool {
+        matches!(self, UnixSocket::Stream(stream) if stream.take_reset())
+    }
+
     /// A handle from which another process can make the same connection.
     ///
     /// # Errors

@@ -35,7 +35,7 @@
 //!    waits in the listener's queue for [`Request::Accept`]; the signal [`INCOMING`] on the listener's channel says
 //!    that the queue is not empty. If the queue is full, a blocking client waits for a place in the queue; the signal
 //!    [`CONNECTED`] on its own end says that it has one. If the listener is closed, the file system closes the ends in
-//!    its queue.
+//!    its queue, each after the signal [`RESET`] to the client.
 //! 9. **To send datagrams**, a client requests the receiver's socket ([`Request::Reach`]) and writes to it. Each
 //!    datagram begins with its sender's name ([`datagram`]), which the sender supplies and nothing checks.
 #![no_std]
@@ -50,7 +50,8 @@ mod sockets;
 pub use message::{buffer, decode, encode, transaction};
 pub use names::{Entry, check_name, entries, push_entry};
 pub use sockets::{
-    BACKLOG_MAX, CONNECTED, DATAGRAM_HEADER_MAX, DATAGRAM_MAX, INCOMING, SOCKET_NAME_MAX, datagram, split_datagram,
+    BACKLOG_MAX, CONNECTED, DATAGRAM_HEADER_MAX, DATAGRAM_MAX, INCOMING, RESET, SOCKET_NAME_MAX, datagram,
+    split_datagram,
 };
 
 use serde::{Deserialize, Serialize};

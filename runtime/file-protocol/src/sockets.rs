@@ -15,6 +15,9 @@ pub const INCOMING: u32 = 1 << 24;
 /// Signal on a connecting client's socket: the connection has got a place in the listener's queue.
 pub const CONNECTED: u32 = 1 << 24;
 
+/// Signal on a connected socket: the other side was closed while it had unread bytes, or before it was accepted.
+pub const RESET: u32 = 1 << 25;
+
 /// Encodes a datagram: length of the sender's name, name, bytes. Returns `None` if the name or the datagram is too
 /// long.
 pub fn datagram(name: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {

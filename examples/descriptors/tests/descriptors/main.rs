@@ -24,8 +24,8 @@ fn main() -> ExitCode {
         children: exit_code output_and_errors environment cleared_environment arguments much_output kill null_input file_as_input
             panic_code missing_program broken_pipe no_descriptor_stays pipeline many_at_once;
         pipes: whole_stream end_of_stream vectored try_clone_keeps_it_open wrong_direction
-            stream_pair datagram_pair timed_threads shut_down;
-        sockets: names names_without_sockets closed_for_the_next_call another_process listener_dies
+            stream_pair datagram_pair timed_threads shut_down reset_by_unread_bytes;
+        sockets: names names_without_sockets closed_for_the_next_call reset_before_accept another_process listener_dies
             connection_of_a_closed_client more_than_the_queue_holds datagrams more_datagrams_than_there_is_room_for
             datagrams_of_another_process;
         files: null directories_are_no_files missing canonical_paths;

@@ -112,3 +112,30 @@ pub fn shut_down() {
     a.read_to_string(&mut text).unwrap();
     assert_eq!(text, "still");
 }
+
+/// A side that is closed with unread bytes resets the connection; what it has written comes first.
+pub fn reset_by_unread_bytes() {
+    let (mut a, mut b) = UnixStream::pair().unwrap();
+    a.write_all(b"not read").unwrap();
+    b.write_all(b"last").unwrap();
+    let second = b.try_clone().unwrap();
+    drop(b);
+    let mut bytes = [0; 8];
+    assert_eq!(a.read(&mut bytes).unwrap(), 4);
+    a.set_nonblocking(true).unwrap();
+    assert_eq!(a.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(second);
+    a.set_nonblocking(false).unwrap();
+    assert_eq!(a.read(&mut bytes).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(a.read(&mut bytes).unwrap(), 0);
+    // Without unread bytes it is an end.
+    let (mut a, b) = UnixStream::pair().unwrap();
+    drop(b);
+    assert_eq!(a.read(&mut bytes).unwrap(), 0);
+    assert!(a.take_error().unwrap().is_none());
+    let (mut a, b) = UnixStream::pair().unwrap();
+    a.write_all(b"x").unwrap();
+    drop(b);
+    assert_eq!(a.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionReset);
+    assert!(a.take_error().unwrap().is_none());
+}

@@ -286,3 +286,13 @@ pub fn datagrams_of_another_process() {
     let said = child.wait_with_output().unwrap().stdout;
     assert_eq!(String::from_utf8(said).unwrap(), format!("answer {}", folder.path("parent").display()));
 }
+
+/// A connection whose listener is closed before it has accepted is reset.
+pub fn reset_before_accept() {
+    let folder = Folder::new("reset");
+    let listener = UnixListener::bind(folder.path("name")).unwrap();
+    let mut stream = UnixStream::connect(folder.path("name")).unwrap();
+    drop(listener);
+    assert_eq!(stream.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0);
+}

@@ -12,7 +12,7 @@ use zx::{AsHandleRef, Handle, MonotonicInstant, Socket};
 use super::{Bound, CONNECTED, INCOMING, Watched, ask_at};
 use crate::address::Name;
 use crate::c::{EAGAIN, ECONNABORTED, ECONNREFUSED, EINVAL, EIO, EISCONN, ENOTCONN, EOPNOTSUPP, Result};
-use crate::object::{read_socket, wait_until, write_socket};
+use crate::object::{read_socket, reset_if_unread, take_reset, wait_until, write_socket};
 use crate::readiness::Events;
 use crate::remote::{Remote, SMALL};
 
@@ -166,6 +166,16 @@ impl Stream {
             Some(connected) => write_socket(&connected.socket, bytes, until),
             None => Err(if to_another { EOPNOTSUPP } else { ENOTCONN }),
         }
+    }
+
+    pub fn reset_if_unread(&self) {
+        if let Some(connected) = self.connected() {
+            reset_if_unread(&connected.socket);
+        }
+    }
+
+    pub fn take_reset(&self) -> bool {
+        self.connected().is_some_and(|connected| take_reset(&connected.socket))
     }
 
     pub fn waiting(&self) -> Result<usize> {

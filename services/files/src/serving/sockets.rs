@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use file_protocol::{Answer, CONNECTED, Error, INCOMING, Kind, Result, SOCKET_NAME_MAX, flags};
+use file_protocol::{Answer, CONNECTED, Error, INCOMING, Kind, RESET, Result, SOCKET_NAME_MAX, flags};
 use service::{Ledger, Program};
 use zx::{AsHandleRef, Handle, Rights, Signals, Socket};
 
@@ -106,6 +106,7 @@ impl Sockets {
                 self.lines.remove(&number);
             }
             self.ledger.give(waiting.program, 1);
+            let _ = waiting.socket.signal_peer(Signals::NONE, Signals::from_bits_retain(RESET));
         }
         false
     }
