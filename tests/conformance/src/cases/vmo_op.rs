@@ -7,17 +7,18 @@ use std::thread;
 
 use abi::{
     Rights, Signals as Raised, Status, ZX_CACHE_POLICY_CACHED, ZX_CACHE_POLICY_UNCACHED,
-    ZX_CACHE_POLICY_UNCACHED_DEVICE, ZX_CACHE_POLICY_WRITE_COMBINING, ZX_VMO_CHILD_SLICE, ZX_VMO_DISCARDABLE,
-    ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE, ZX_VMO_OP_CACHE_INVALIDATE,
-    ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED, ZX_VMO_OP_LOCK,
-    ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE, ZX_VMO_UNBOUNDED,
+    ZX_CACHE_POLICY_UNCACHED_DEVICE, ZX_CACHE_POLICY_WRITE_COMBINING, ZX_VMO_CHILD_REFERENCE, ZX_VMO_CHILD_SLICE,
+    ZX_VMO_DISCARDABLE, ZX_VMO_OP_ALWAYS_NEED, ZX_VMO_OP_CACHE_CLEAN, ZX_VMO_OP_CACHE_CLEAN_INVALIDATE,
+    ZX_VMO_OP_CACHE_INVALIDATE, ZX_VMO_OP_CACHE_SYNC, ZX_VMO_OP_COMMIT, ZX_VMO_OP_DECOMMIT, ZX_VMO_OP_DONT_NEED,
+    ZX_VMO_OP_LOCK, ZX_VMO_OP_PREFETCH, ZX_VMO_OP_TRY_LOCK, ZX_VMO_OP_UNLOCK, ZX_VMO_OP_ZERO, ZX_VMO_RESIZABLE,
+    ZX_VMO_UNBOUNDED,
 };
 use zx::{AsHandleRef, Info, Signals, Vmo};
 
 use super::vmar::{READ, READ_WRITE};
 use super::vmo_clone::{PAGE, mark, numbered, shows, snapshot, taken};
 use super::{cases, raw, without};
-use crate::check::{Outcome, ensure, equal, fails, gives};
+use crate::check::{Failure, Outcome, ensure, equal, fails, gives};
 use crate::prober::Prober;
 
 cases! {
@@ -42,6 +43,12 @@ cases! {
     "vmo_transfer.moves.overlapping" => transfer_overlapping,
     "vmo_transfer.moves.between_clones" => transfer_clones,
     "vmo_transfer.arguments.checked" => transfer_arguments,
+    "vmo_transfer.through.slices" => transfer_through_slices,
+    "vmo_transfer.through.references" => transfer_through_references,
+    "vmo_transfer.through.snapshots" => transfer_through_snapshots,
+    "vmo_transfer.parent.is_gone" => transfer_parent_is_gone,
+    "vmo_transfer.parent.goes_meanwhile" => transfer_parent_goes,
+    "vmo_transfer.zeros.over_a_parents_page" => transfer_zeros,
     "vmo.read.into_its_own_mapping" => read_into_own_mapping,
     "vmo.read.by_two_threads" => read_by_two,
     "vmo.read.absent_commits_nothing" => read_absent,
@@ -371,6 +378,106 @@ fn transfer_clones() -> Outcome {
     vmo.transfer_data(0, PAGE, &to, 0)?;
     shows(&vmo, &[9, 2])?;
     shows(&two, &[1, 2])
+}
+
+/// A VMO of five pages with this number each.
+fn filled(value: u8) -> Result<Vmo, Failure> {
+    let vmo = Vmo::create(5 * PAGE, 0)?;
+    (0..5).try_for_each(|page| mark(&vmo, page, value))?;
+    Ok(vmo)
+}
+
+/// Moves three pages from `from` to `to`, which show the same as these parents in their first pages.
+fn transfer_three((to, to_parent): (&Vmo, &Vmo), (from, from_parent): (&Vmo, &Vmo)) -> Outcome {
+    let pages = |vmo: &Vmo| vmo.get_size().map(|size| (size / PAGE) as usize);
+    to.transfer_data(0, 3 * PAGE, from, 0)?;
+    shows(to, &[1, 1, 1, 2, 2][..pages(to)?])?;
+    shows(to_parent, &[1, 1, 1, 2, 2])?;
+    shows(from, &[0, 0, 0, 1, 1][..pages(from)?])?;
+    shows(from_parent, &[0, 0, 0, 1, 1])
+}
+
+fn transfer_through_slices() -> Outcome {
+    let (to, from) = (filled(2)?, filled(1)?);
+    let part = to.create_child(ZX_VMO_CHILD_SLICE, 0, 3 * PAGE)?;
+    transfer_three((&part, &to), (&from, &from))?;
+    let (to, from) = (filled(2)?, filled(1)?);
+    let part = from.create_child(ZX_VMO_CHILD_SLICE, 0, 3 * PAGE)?;
+    transfer_three((&to, &to), (&part, &from))
+}
+
+fn transfer_through_references() -> Outcome {
+    let (to, from) = (filled(2)?, filled(1)?);
+    let all = to.create_child(ZX_VMO_CHILD_REFERENCE, 0, 0)?;
+    transfer_three((&all, &to), (&from, &from))?;
+    let (to, from) = (filled(2)?, filled(1)?);
+    let all = from.create_child(ZX_VMO_CHILD_REFERENCE, 0, 0)?;
+    transfer_three((&to, &to), (&all, &from))
+}
+
+/// A snapshot gives its pages away, or gets others; its parent and its own child keep theirs.
+fn transfer_through_snapshots() -> Outcome {
+    for with_child in [false, true] {
+        let (to, from) = (filled(2)?, filled(1)?);
+        let copy = snapshot(&from, 0, 3)?;
+        mark(&copy, 0, 1)?;
+        let child = if with_child { Some(snapshot(&copy, 0, 3)?) } else { None };
+        to.transfer_data(0, 3 * PAGE, &copy, 0)?;
+        shows(&copy, &[0, 0, 0])?;
+        shows(&from, &[1; 5])?;
+        shows(&to, &[1, 1, 1, 2, 2])?;
+        child.iter().try_for_each(|child| shows(child, &[1, 1, 1]))?;
+
+        let (to, from) = (filled(2)?, filled(1)?);
+        let copy = snapshot(&to, 0, 3)?;
+        mark(&copy, 0, 7)?;
+        let child = if with_child { Some(snapshot(&copy, 0, 3)?) } else { None };
+        copy.transfer_data(0, 3 * PAGE, &from, 0)?;
+        shows(&copy, &[1, 1, 1])?;
+        shows(&from, &[0, 0, 0, 1, 1])?;
+        shows(&to, &[2; 5])?;
+        child.iter().try_for_each(|child| shows(child, &[7, 2, 2]))?;
+    }
+    Ok(())
+}
+
+fn transfer_parent_is_gone() -> Outcome {
+    let (to, from) = (filled(2)?, filled(1)?);
+    let copy = snapshot(&from, 1, 3)?;
+    drop(from);
+    to.transfer_data(0, 3 * PAGE, &copy, 0)?;
+    shows(&copy, &[0, 0, 0])?;
+    shows(&to, &[1, 1, 1, 2, 2])
+}
+
+/// The source's parent is closed at some moment of the call.
+fn transfer_parent_goes() -> Outcome {
+    const PAGES: u64 = 1024;
+    let (to, from) = (Vmo::create(PAGES * PAGE, 0)?, Vmo::create(PAGES * PAGE, 0)?);
+    for page in 0..PAGES {
+        from.write(&[42], page * PAGE)?;
+    }
+    let copy = snapshot(&from, 0, PAGES)?;
+    let closes = thread::spawn(move || drop(from));
+    to.transfer_data(0, PAGES * PAGE, &copy, 0)?;
+    closes.join().map_err(|_| "it panicked")?;
+    for page in 0..PAGES {
+        let mut bytes = [[0]; 2];
+        to.read(&mut bytes[0], page * PAGE)?;
+        copy.read(&mut bytes[1], page * PAGE)?;
+        equal(bytes, [[42], [0]])?;
+    }
+    Ok(())
+}
+
+/// Pages that the source has never had hide the ones of the destination's parent.
+fn transfer_zeros() -> Outcome {
+    let parent = numbered(1, 0)?;
+    let copy = snapshot(&parent, 0, 1)?;
+    shows(&copy, &[1])?;
+    copy.transfer_data(0, PAGE, &Vmo::create(PAGE, 0)?, 0)?;
+    shows(&copy, &[0])?;
+    shows(&parent, &[1])
 }
 
 fn transfer_arguments() -> Outcome {
