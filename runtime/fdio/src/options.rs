@@ -8,9 +8,7 @@ use abi::ZX_SOCKET_DATAGRAM;
 use network_protocol::{Choice, Reply, Request};
 
 use crate::address::{AF_INET, AF_INET6, AF_UNIX};
-use crate::c::{
-    self, EADDRNOTAVAIL, ECONNRESET, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, EOPNOTSUPP, Errno, Result,
-};
+use crate::c::{self, EADDRNOTAVAIL, ECONNRESET, EFAULT, EINVAL, EMFILE, ENOBUFS, ENODEV, ENOPROTOOPT, Errno, Result};
 use crate::description::Description;
 use crate::net::{AnySocket, IPPROTO_TCP, SOCK_DGRAM, SOCK_STREAM, with_socket};
 use crate::object::take_reset;
