@@ -8,7 +8,9 @@
 //!    others the channel closes. A port has one front end at a time.
 //! 2. **Messages.** A channel message is one vhost-user message: a header of 12 bytes ([`Header`]) and the payload. Handles
 //!    take the place of file descriptors, in the same order. Requests that have an answer, and with [`REPLY_ACK`] those that
-//!    ask for one, are answered by a message of the same form.
+//!    ask for one, are answered by a message of the same form. With [`BACKEND_REQ`], the front end sends the end of another
+//!    channel for requests of the back end, which needs the rights to read, write and wait. When the back end has gone, both
+//!    channels close.
 //! 3. **Memory.** Each region of [`Request::SetMemTable`] comes with a VMO, which the back end maps once. It must be an
 //!    ordinary VMO: neither resizable nor discardable, without a parent and without a pager. Its handle
 //!    needs the rights to read, write and map.
@@ -55,6 +57,8 @@ pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 pub const MQ: u64 = 1;
 /// Protocol feature: a message can ask for an answer.
 pub const REPLY_ACK: u64 = 1 << 3;
+/// Protocol feature: the back end can make requests, on a channel of its own ([`Request::SetBackendReqFd`]).
+pub const BACKEND_REQ: u64 = 1 << 5;
 /// Protocol feature: the front end reads the device's configuration.
 pub const CONFIG: u64 = 1 << 9;
 

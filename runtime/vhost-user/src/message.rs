@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 pub const HEADER: usize = 12;
 /// Limit on the regions of memory.
 pub const MAX_REGIONS: usize = 8;
+/// Size of a region in a message in bytes.
+const REGION: usize = 32;
 /// Size of the longest part of the configuration that is read at a time.
 pub const MAX_CONFIG: usize = 256;
 /// Size of the longest request in bytes, that of [`Request::SetMemTable`] or of one for configuration.
@@ -40,12 +42,13 @@ pub enum MessageKind {
     SetProtocolFeatures = 16,
     GetQueueNum = 17,
     SetVringEnable = 18,
+    SetBackendReqFd = 21,
     GetConfig = 24,
     SetConfig = 25,
 }
 
 impl MessageKind {
-    const ALL: [MessageKind; 18] = {
+    const ALL: [MessageKind; 19] = {
         use MessageKind::*;
         [
             GetFeatures,
@@ -64,6 +67,7 @@ impl MessageKind {
             SetProtocolFeatures,
             GetQueueNum,
             SetVringEnable,
+            SetBackendReqFd,
             GetConfig,
             SetConfig,
         ]
@@ -218,6 +222,8 @@ pub enum Request {
     GetQueueNum,
     /// Enables or disables a queue.
     SetVringEnable(u32, bool),
+    /// The channel for requests of the back end. Carries it.
+    SetBackendReqFd,
     /// Asks for part of the configuration: offset, size, flags.
     GetConfig(u32, u32, u32),
     /// Changes part of the configuration.
@@ -265,17 +271,18 @@ fn vring_address(payload: &[u8]) -> Option<VringAddress> {
     })
 }
 
+/// The regions. Behind them, a message may have room for more: Linux always sends room for two.
 fn regions(payload: &[u8]) -> Result<Vec<Region>, Fault> {
     let count = u32_at(payload, 0).ok_or(Fault::Size)? as usize;
     if !(1..=MAX_REGIONS).contains(&count) {
         return Err(Fault::Range);
     }
     let records = payload.get(8..).ok_or(Fault::Size)?;
-    if records.len() != count * 32 {
+    if !records.len().is_multiple_of(REGION) || !(count..=MAX_REGIONS).contains(&(records.len() / REGION)) {
         return Err(Fault::Size);
     }
     let mut regions: Vec<Region> = Vec::with_capacity(count);
-    for record in records.chunks_exact(32) {
+    for record in records.chunks_exact(REGION).take(count) {
         let word = |at| u64_at(record, at).ok_or(Fault::Size);
         let region = Region { guest_address: word(0)?, size: word(8)?, user_address: word(16)?, offset: word(24)? };
         if !region.is_valid() || regions.iter().any(|other| other.overlaps(&region)) {
@@ -334,6 +341,7 @@ impl Request {
                 VringState { index, number: number @ (0 | 1) } => Request::SetVringEnable(index, number == 1),
                 _ => return Err(Fault::Range),
             },
+            MessageKind::SetBackendReqFd => empty(Request::SetBackendReqFd)?,
             MessageKind::GetConfig => {
                 let word = |at| u32_at(payload, at).ok_or(Fault::Size);
                 let (offset, size, flags) = (word(0)?, word(4)?, word(8)?);
@@ -355,7 +363,10 @@ impl Request {
     fn handles(&self) -> usize {
         match self {
             Request::SetMemTable(regions) => regions.len(),
-            Request::SetVringKick(_) | Request::SetVringCall(_, true) | Request::SetVringErr(_, true) => 1,
+            Request::SetVringKick(_)
+            | Request::SetVringCall(_, true)
+            | Request::SetVringErr(_, true)
+            | Request::SetBackendReqFd => 1,
             _ => 0,
         }
     }
@@ -379,6 +390,7 @@ impl Request {
             Request::SetProtocolFeatures(_) => MessageKind::SetProtocolFeatures,
             Request::GetQueueNum => MessageKind::GetQueueNum,
             Request::SetVringEnable(..) => MessageKind::SetVringEnable,
+            Request::SetBackendReqFd => MessageKind::SetBackendReqFd,
             Request::GetConfig(..) => MessageKind::GetConfig,
             Request::SetConfig => MessageKind::SetConfig,
         }

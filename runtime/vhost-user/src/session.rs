@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::message::{Fault, Region, Request, VringAddress, VringState};
-use crate::{MQ, PROTOCOL_FEATURES, REPLY_ACK, reply_config, reply_u64, reply_vring};
+use crate::{BACKEND_REQ, MQ, PROTOCOL_FEATURES, REPLY_ACK, reply_config, reply_u64, reply_vring};
 
 /// What a device offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub enum Step {
     Kick(usize),
     /// Keeps the handle as the call of this queue, or has none.
     Call(usize),
+    /// Keeps the handle as the channel for requests of the back end.
+    BackendChannel,
     /// Stops this queue and answers with the index that it has come to, by [`reply_vring`].
     Stop(usize),
     /// Stops this queue.
@@ -236,6 +238,8 @@ impl Session {
                 queue.enabled = enabled;
                 Ok(if enabled { Step::Nothing } else { Step::Disable(index) })
             }
+            Request::SetBackendReqFd if self.protocol_features & BACKEND_REQ == 0 => Err(Fault::Feature),
+            Request::SetBackendReqFd => Ok(Step::BackendChannel),
             Request::GetConfig(offset, size, flags) => {
                 Ok(Step::Reply(reply_config(offset, size, flags, &self.settings.config)))
             }

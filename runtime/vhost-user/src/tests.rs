@@ -13,7 +13,7 @@ fn session() -> Session {
     Session::new(Settings {
         features: FEATURES,
         required: VERSION_1,
-        protocol_features: REPLY_ACK | CONFIG | MQ,
+        protocol_features: REPLY_ACK | CONFIG | MQ | BACKEND_REQ,
         queues: 2,
         most_descriptors: 256,
         config: vec![1, 2, 3, 4, 5, 6, 1, 0],
@@ -39,7 +39,8 @@ fn set_up() -> Vec<Request> {
         Request::SetOwner,
         Request::GetFeatures,
         Request::GetProtocolFeatures,
-        Request::SetProtocolFeatures(REPLY_ACK | CONFIG),
+        Request::SetProtocolFeatures(REPLY_ACK | CONFIG | BACKEND_REQ),
+        Request::SetBackendReqFd,
         Request::GetConfig(0, 8, 0),
         Request::SetFeatures(FEATURES),
         Request::SetMemTable(vec![REGION]),
@@ -100,6 +101,7 @@ fn answers() {
     assert_eq!(config[..12], [24, 0, 0, 0, 5, 0, 0, 0, 18, 0, 0, 0]);
     assert_eq!(config[12..], [4, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 5, 6, 1, 0, 0, 0]);
     assert_eq!(session.take(Request::GetQueueNum), Err(Fault::Feature));
+    assert_eq!(session.take(Request::SetBackendReqFd), Err(Fault::Feature));
     session.take(Request::SetProtocolFeatures(MQ)).unwrap();
     assert_eq!(reply(&mut session, Request::GetQueueNum)[12..], 1_u64.to_le_bytes());
 }
@@ -134,7 +136,7 @@ fn what_is_refused() {
     assert_eq!(refused(Request::SetConfig), Fault::Feature);
     assert_eq!(refused(Request::SetVringNum(VringState { index: 2, number: 1 })), Fault::Range);
     assert_eq!(refused(Request::SetVringEnable(7, true)), Fault::Range);
-    assert_eq!(refused(Request::SetProtocolFeatures(1 << 5)), Fault::Feature);
+    assert_eq!(refused(Request::SetProtocolFeatures(1 << 6)), Fault::Feature);
     let stopped = |request| {
         let mut session = ready();
         session.take(Request::SetVringEnable(0, false)).unwrap();
@@ -172,6 +174,18 @@ fn forms() {
     assert_eq!(Request::parse(&good, 0), Err(Fault::Handles));
     assert_eq!(Request::parse(&good, 2), Err(Fault::Handles));
     assert_eq!(Request::parse(&good[..good.len() - 1], 1), Err(Fault::Size));
+    // Linux' message always has room for two.
+    let with_room = |count: usize, rest: usize| {
+        let mut bytes = Request::SetMemTable(vec![REGION; count]).to_bytes(true);
+        bytes.resize(bytes.len() + rest, 0xff);
+        let size = (bytes.len() - HEADER) as u32;
+        bytes[8..12].copy_from_slice(&size.to_le_bytes());
+        Request::parse(&bytes, count)
+    };
+    assert_eq!(with_room(1, 32), Ok(Request::SetMemTable(vec![REGION])));
+    assert_eq!(with_room(1, 7 * 32), Ok(Request::SetMemTable(vec![REGION])));
+    assert_eq!(with_room(1, 8 * 32), Err(Fault::Size));
+    assert_eq!(with_room(1, 31), Err(Fault::Size));
     let two = |change: fn(&mut Region)| {
         let mut other = Region { guest_address: 0x20_0000, ..REGION };
         change(&mut other);
@@ -233,7 +247,8 @@ fn any_request() -> impl Strategy<Value = Request> {
         index.clone().prop_map(Request::SetVringKick),
         (index.clone(), any::<bool>()).prop_map(|(index, has)| Request::SetVringCall(index, has)),
         (index, any::<bool>()).prop_map(|(index, enabled)| Request::SetVringEnable(index, enabled)),
-        prop_oneof![Just(REPLY_ACK), any::<u64>()].prop_map(Request::SetProtocolFeatures),
+        prop_oneof![Just(REPLY_ACK | BACKEND_REQ), any::<u64>()].prop_map(Request::SetProtocolFeatures),
+        Just(Request::SetBackendReqFd),
         (any::<u32>(), 0..300_u32, any::<u32>())
             .prop_map(|(offset, size, flags)| Request::GetConfig(offset, size, flags)),
     ]

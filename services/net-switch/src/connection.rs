@@ -1,10 +1,10 @@
 //! A front end's connection to a port: its messages, and the handles that it has sent.
 
 use net_switch::{Guest, Offers, Queues, RX, Switch, TX};
-use service::{End, Program};
+use service::{ChannelEnds, End, Program};
 use vhost_user::{
-    CONFIG, EVENT_IDX, INDIRECT_DESC, LONGEST, MAX_REGIONS, MessageKind, PROTOCOL_FEATURES, REPLY_ACK, Request,
-    Session, Settings, Step, VERSION_1, net, reply_u64,
+    BACKEND_REQ, CONFIG, EVENT_IDX, INDIRECT_DESC, LONGEST, MAX_REGIONS, MessageKind, PROTOCOL_FEATURES, REPLY_ACK,
+    Request, Session, Settings, Step, VERSION_1, net, reply_u64,
 };
 use virtqueue::{Direction, Ring, RingPlace};
 use zx::{AsHandleRef, Event, Handle, Info, Rights, Signals, Status};
@@ -31,6 +31,8 @@ pub struct Connection {
     kicks: [Option<Event>; 2],
     /// For each queue, the event by which the switch notifies.
     calls: [Option<Event>; 2],
+    /// The channel for requests to the driver. There are none yet: its end tells the driver that the switch has gone.
+    requests: Option<End>,
     /// The kick of the queue to send is waited for.
     pub armed: bool,
     /// That kick has come since it was last cleared.
@@ -55,7 +57,7 @@ fn settings(mac: [u8; 6], mode: &Mode) -> Settings {
     Settings {
         features: features | with(mode.event_index, EVENT_IDX) | with(mode.offload, Offers::FEATURES),
         required: VERSION_1,
-        protocol_features: REPLY_ACK | CONFIG,
+        protocol_features: REPLY_ACK | CONFIG | BACKEND_REQ,
         queues: 2,
         most_descriptors: MOST_DESCRIPTORS,
         config: [&mac[..], &LINK_UP.to_le_bytes()].concat(),
@@ -85,6 +87,7 @@ impl Connection {
             session: Session::new(settings(mac, mode)),
             kicks: [None, None],
             calls: [None, None],
+            requests: None,
             armed: false,
             fired: false,
             awaits_buffers: false,
@@ -113,7 +116,12 @@ impl Connection {
     ///
     /// # Errors
     /// The connection ends.
-    pub fn message(&mut self, port: usize, switch: &mut Switch<SharedMemory>, mode: &Mode) -> Result<bool, Finish> {
+    pub fn message(
+        &mut self,
+        port: usize,
+        switch: &mut Switch<SharedMemory>,
+        (mode, ends): (&Mode, &ChannelEnds),
+    ) -> Result<bool, Finish> {
         let mut bytes = [0; LONGEST];
         let mut handles = [const { None }; MAX_REGIONS];
         let size = match self.channel.read(&mut bytes, &mut handles) {
@@ -127,7 +135,7 @@ impl Connection {
         let kind = Request::kind(bytes);
         let done = Request::parse(bytes, handles.len())
             .map_err(|fault| format!("{:?}: {fault:?}", kind.map(|(kind, _)| kind)))
-            .and_then(|request| self.obey(request, handles, port, switch, mode));
+            .and_then(|request| self.obey(request, handles, port, switch, (mode, ends)));
         // A request with an answer of its own has sent it.
         if let Ok((kind, true)) = kind
             && !kind.has_own_reply()
@@ -150,7 +158,7 @@ impl Connection {
         handles: Vec<Handle>,
         port: usize,
         switch: &mut Switch<SharedMemory>,
-        mode: &Mode,
+        (mode, ends): (&Mode, &ChannelEnds),
     ) -> Result<(), String> {
         let kind = request.message_kind();
         let failed = |why: &dyn std::fmt::Debug| format!("{kind:?}: {why:?}");
@@ -188,6 +196,10 @@ impl Connection {
                 if let Some(place) = self.calls.get_mut(queue) {
                     *place = call;
                 }
+            }
+            Step::BackendChannel => {
+                let channel = handles.pop().ok_or(Status::INVALID_ARGS).and_then(|handle| ends.take(handle));
+                self.requests = Some(channel.map_err(|status| failed(&status))?);
             }
             Step::Stop(queue) => {
                 let ring = switch.guest(port).and_then(|guest| guest.queues.ring(queue));

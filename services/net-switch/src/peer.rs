@@ -1,7 +1,7 @@
 //! Who is connected at a port.
 
 use net_switch::Switch;
-use service::Program;
+use service::{ChannelEnds, Program};
 use zx::Channel;
 
 use crate::connection::{Connection, Finish};
@@ -74,10 +74,10 @@ impl Peer {
         port: usize,
         keys: [u64; 2],
         switch: &mut Switch<SharedMemory>,
-        mode: &Mode,
+        (mode, ends): (&Mode, &ChannelEnds),
     ) -> Result<bool, Finish> {
         match self {
-            Peer::Guest(connection) => connection.message(port, switch, mode),
+            Peer::Guest(connection) => connection.message(port, switch, (mode, ends)),
             Peer::Service(peer) => peer.message(port, keys, switch, mode),
             Peer::Card(peer) => peer.message(port, keys, switch, mode),
         }

@@ -328,7 +328,7 @@ impl Service {
         }
         let mut outcome = Ok(true);
         for _ in 0..MESSAGES {
-            outcome = peer.message(port, keys, &mut self.switch, &self.mode);
+            outcome = peer.message(port, keys, &mut self.switch, (&self.mode, &self.ends));
             if !matches!(outcome, Ok(true)) {
                 break;
             }

@@ -4,8 +4,10 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-use vhost_user::{NO_HANDLE, PROTOCOL_FEATURES, REPLY_ACK, Region as Described, Request, VERSION_1, VringState};
-use zx::{AsHandleRef, Event, Handle, MonotonicInstant, Rights, Signals, Status, Vmo};
+use vhost_user::{
+    BACKEND_REQ, NO_HANDLE, PROTOCOL_FEATURES, REPLY_ACK, Region as Described, Request, VERSION_1, VringState,
+};
+use zx::{AsHandleRef, Channel, Event, Handle, MonotonicInstant, Rights, Signals, Status, Vmo};
 
 use crate::frames::{Random, TELLING, make, read};
 use crate::guest::{BASE, Front, Guest, MEMORY, NET_HEADER, OFFLOADS, counted};
@@ -228,7 +230,7 @@ pub fn closes(front: &Front) {
 /// A connection that has negotiated.
 fn negotiated(port: &str) -> Front {
     let front = Front::new(SWITCH, port);
-    front.tell(&Request::SetProtocolFeatures(REPLY_ACK), Vec::new()).expect("a connection");
+    front.tell(&Request::SetProtocolFeatures(REPLY_ACK | BACKEND_REQ), Vec::new()).expect("a connection");
     front.must(&Request::SetFeatures(VERSION_1 | PROTOCOL_FEATURES), Vec::new());
     front
 }
@@ -290,6 +292,25 @@ pub fn refusals() {
         &Request::SetVringCall(0, true),
         vec![Event::from(event()).replace(Rights::WAIT | Rights::TRANSFER).expect("fewer rights").into()],
     );
+    let request = Request::SetBackendReqFd;
+    refused("an event as a channel", &request, vec![event()]);
+    let channels = || Channel::create().expect("a channel");
+    let all = Rights::READ | Rights::WRITE | Rights::WAIT | Rights::TRANSFER;
+    for missing in [Rights::READ, Rights::WRITE, Rights::WAIT] {
+        let (_ours, theirs) = channels();
+        let less = theirs.replace(all - missing).expect("fewer rights");
+        refused("a channel with too few rights", &request, vec![less.into()]);
+    }
+    // The switch would hold both ends, which then never close.
+    let (front, other) = (negotiated("b"), negotiated("a"));
+    front.channel.write_handles(&request.to_bytes(true), [other.channel.into_handle()]).expect("a message");
+    closes(&front);
+    // It keeps a channel until the connection ends.
+    let (ours, theirs) = channels();
+    let front = negotiated("b");
+    front.must(&request, vec![theirs.into()]);
+    drop(front);
+    ours.wait_one(Signals::CHANNEL_PEER_CLOSED, MonotonicInstant::INFINITE).expect("its end");
     refused("an unknown queue", &Request::SetVringNum(VringState { index: 2, number: 16 }), Vec::new());
     // A message that is none.
     let front = negotiated("b");
