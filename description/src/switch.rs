@@ -60,6 +60,18 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
+/// Checks the name of a port.
+///
+/// # Errors
+/// It is none.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > NAME || !name.chars().all(is_of_name) {
+        return Err(format!("`{name}` is no name of a port: letters, digits and `-`, {NAME} at most"));
+    }
+    Ok(())
+}
+
 impl Port {
     /// Makes a port of its texts. A card's port has no address.
     ///
@@ -71,10 +83,7 @@ impl Port {
         address: Option<&str>,
         sends_to: Option<Vec<String>>,
     ) -> Result<Port, String> {
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if name.is_empty() || name.len() > NAME || !name.chars().all(is_of_name) {
-            return Err(format!("`{name}` is no name of a port: letters, digits and `-`, {NAME} at most"));
-        }
+        check_name(name)?;
         let address = match (kind, address) {
             (PortKind::Card, None) => return Ok(Port { name: name.to_string(), kind, mac: [0; 6], sends_to }),
             (PortKind::Card, Some(_)) => return Err("the port of a card has no address of its own".to_string()),

@@ -149,6 +149,10 @@ pub struct LinuxArgs {
     /// Show a copy of a folder of the host's at /host. It is in the initial file system, so it takes of Linux' memory.
     #[arg(long, value_name = "FOLDER", conflicts_with = "initrd")]
     pub files: Option<PathBuf>,
+    /// Give Linux a network card, eth0, at this port of the switch between guests, `switch/PORT`: the ports are in
+    /// system.toml (docs/switch.md). A second one is eth1.
+    #[arg(long, value_name = "switch/PORT", value_parser = parse_switch_port)]
+    pub net: Vec<String>,
     /// Options for Linux in addition to ours, separated by blanks.
     #[arg(long, value_name = "ARGS")]
     pub append: Option<String>,
@@ -162,6 +166,12 @@ pub struct LinuxArgs {
     /// A program of Linux' and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// A port of the switch, named as the service is.
+fn parse_switch_port(text: &str) -> Result<String, String> {
+    let port = text.strip_prefix("switch/").ok_or("a network card is at a port of the switch: switch/PORT")?;
+    description::switch::check_name(port).map(|()| port.to_owned())
 }
 
 /// Options of `cargo`.

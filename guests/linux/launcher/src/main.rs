@@ -15,11 +15,13 @@ mod fuchsia {
     mod backing;
     mod memory;
     mod table;
+    mod vhost;
     mod virtio;
 
     use std::process::ExitCode;
 
     use crate::command;
+    use table::Devices;
 
     /// How many MiB a Linux can have: all must fit below the end of its address range, with what it maps behind them.
     const MEMORY: std::ops::RangeInclusive<u64> = 1..=4096;
@@ -38,7 +40,7 @@ mod fuchsia {
         memory: u64,
         kernel: String,
         initrd: String,
-        disks: Vec<String>,
+        devices: Devices,
         options: Vec<String>,
         command: Vec<String>,
     }
@@ -47,15 +49,21 @@ mod fuchsia {
         let mut given = std::env::args().skip(1);
         let (kernel, initrd) = (KERNEL.into(), INITRD.into());
         let options = OPTIONS.map(String::from).into();
-        let mut arguments =
-            Arguments { memory: 128, kernel, initrd, disks: Vec::new(), options, command: vec![SHELL.into()] };
+        let devices = Devices { disks: Vec::new(), ports: Vec::new() };
+        let mut arguments = Arguments { memory: 128, kernel, initrd, devices, options, command: vec![SHELL.into()] };
         let (mut verbose, mut append) = (false, Vec::new());
         while let Some(word) = given.next() {
             match word.as_str() {
                 "--memory" => arguments.memory = given.next()?.parse().ok().filter(|memory| MEMORY.contains(memory))?,
                 "--kernel" => arguments.kernel = given.next()?,
                 "--initrd" => arguments.initrd = given.next()?,
-                "--disk" => arguments.disks.push(given.next()?),
+                "--disk" => arguments.devices.disks.push(given.next()?),
+                "--net" => {
+                    let port = given.next()?.strip_prefix("switch/").filter(|port| is_port(port))?.to_owned();
+                    // Linux' own driver for virtio devices of this kind: a network card.
+                    arguments.options.push(format!("virtio_uml.device={port}:1"));
+                    arguments.devices.ports.push(port);
+                }
                 "--append" => append.extend(given.next()?.split_whitespace().map(String::from)),
                 "--verbose" => verbose = true,
                 "--terminal" => arguments.command.clear(),
@@ -74,6 +82,11 @@ mod fuchsia {
         Some(arguments)
     }
 
+    /// Whether a port of the switch can have this name.
+    fn is_port(name: &str) -> bool {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    }
+
     fn run(arguments: &Arguments) -> Result<i64, String> {
         let read = |path: &str| std::fs::read(path).map_err(|why| format!("{path}: {why}"));
         let kernel = read(&arguments.kernel)?;
@@ -85,14 +98,14 @@ mod fuchsia {
         drop(kernel);
         let mut words = vec!["linux".into(), format!("mem={}M", arguments.memory), "initrd=initrd".into()];
         words.extend(arguments.options.iter().cloned());
-        table::start(&memory, &initrd, &arguments.disks, &words)
+        table::start(&memory, &initrd, &arguments.devices, &words)
     }
 
     pub fn main() -> ExitCode {
         let Some(arguments) = arguments() else {
             eprintln!(
-                "usage: linux [--memory MIB] [--kernel FILE] [--initrd FILE] [--disk SERVICE|FILE]… [--append OPTIONS] \
-                 [--verbose] [--terminal | -- COMMAND ARGUMENT…]"
+                "usage: linux [--memory MIB] [--kernel FILE] [--initrd FILE] [--disk SERVICE|FILE]… [--net switch/PORT]… \
+                 [--append OPTIONS] [--verbose] [--terminal | -- COMMAND ARGUMENT…]"
             );
             return ExitCode::from(2);
         };

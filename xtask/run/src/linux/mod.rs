@@ -76,6 +76,8 @@ pub struct Guest {
     pub files: Option<PathBuf>,
     /// An image of the host's that is the root, instead of the initial file system.
     pub root: Option<Root>,
+    /// Its network cards: ports of the system's switch.
+    pub ports: Vec<String>,
     /// Options of the kernel in addition to ours.
     pub append: Vec<String>,
     /// The input of the command.
@@ -95,6 +97,7 @@ impl Guest {
             programs: Vec::new(),
             files: None,
             root: None,
+            ports: Vec::new(),
             append: Vec::new(),
             input: Vec::new(),
             timeout: None,
@@ -110,6 +113,7 @@ impl Guest {
             let access = if root.read_only { "ro" } else { "rw" };
             words.extend(["--disk".into(), "disk".into(), "--append".into(), format!("root=/dev/vda {access}")]);
         }
+        words.extend(self.ports.iter().flat_map(|port| ["--net".into(), format!("switch/{port}")]));
         words.extend(self.append.iter().flat_map(|word| ["--append".into(), word.clone()]));
         words.extend(verbose.then(|| "--verbose".into()));
         if self.command.is_empty() {
@@ -134,6 +138,7 @@ impl Guest {
             let (disk, read_only) = (Some(root.image.clone()), root.read_only);
             capture.devices = Devices { disk, read_only, raw: true, ..Devices::default() };
         }
+        capture.devices.switch = !self.ports.is_empty();
         capture.args = self.arguments(false);
         capture.input = self.input.clone();
         capture.accel = self.accel;
@@ -147,7 +152,7 @@ impl Guest {
 }
 
 /// Boots the system's own shell with a script that may start Linux as a program; it begins in the folder of these files.
-/// The machine has this disk, if there is one.
+/// The machine has these devices.
 ///
 /// # Errors
 /// The machine cannot be started.
@@ -156,7 +161,7 @@ pub fn in_the_shell(
     built: &Built,
     linux: &Linux,
     script: &str,
-    (folder, disk): (&Path, Option<&Path>),
+    (folder, devices): (&Path, Devices),
 ) -> Result<Outcome> {
     let of_linux = runtime_folder()?;
     files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
@@ -166,7 +171,7 @@ pub fn in_the_shell(
     capture.folders = vec![(FOLDER, of_linux.path().into())];
     capture.files = Some(folder);
     capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
-    capture.devices = Devices { disk: disk.map(Path::to_path_buf), raw: disk.is_some(), ..Devices::default() };
+    capture.devices = devices;
     capture.memory = 1 << 30;
     capture.run()
 }
@@ -216,6 +221,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
         command: args.command.clone(),
         files: args.files.clone(),
         root: args.root.clone().map(|image| Root { image, read_only: args.read_only }),
+        ports: args.net.clone(),
         ..Guest::new(&[])
     };
     // Before Linux is built.
@@ -239,6 +245,7 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     if let Some(root) = &guest.root {
         (boot.disk, boot.raw_disk, boot.read_only_disk) = (Some(root.image.clone()), true, root.read_only);
     }
+    boot.switch = !guest.ports.is_empty();
     boot.program = vec![PROGRAM.into()];
     boot.program.extend(guest.arguments(args.verbose));
     // Linux' own terminal driver echoes and edits.

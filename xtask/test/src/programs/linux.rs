@@ -5,6 +5,7 @@
 mod debian;
 mod disk;
 mod kunit;
+mod net;
 mod selftests;
 
 use std::fs;
@@ -20,6 +21,7 @@ use crate::args::TestArgs;
 use crate::wrong::{said, tool};
 use crate::{Cases, Context, Test, expect, expect_part};
 use xtask_bench::guest;
+use xtask_build::devices::Devices;
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
 use xtask_run::args::Accel;
@@ -50,6 +52,7 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
     ];
     all.into_iter()
         .chain(disk::tests(args))
+        .chain(net::tests())
         .chain(kunit::tests(args))
         .chain(selftests::tests(args))
         .chain(debian::tests(args))
@@ -124,13 +127,9 @@ fn in_the_shell(context: &Context<'_>) -> Result<()> {
     fs::write(folder.path().join("words"), "echo hello; exit 7\n").context("cannot write a file")?;
     let disk = tempfile::NamedTempFile::new().context("cannot make a disk")?;
     disk.as_file().set_len(1 << 20).context("cannot make a disk")?;
-    let done = linux::in_the_shell(
-        context.paths,
-        context.built_with_shell()?,
-        &linux,
-        script,
-        (folder.path(), Some(disk.path())),
-    )?;
+    let devices = Devices { disk: Some(disk.path().into()), raw: true, ..Devices::default() };
+    let done =
+        linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, (folder.path(), devices))?;
     let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
     let output = text(&done.stdout());
     let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\ncode 1\n";
@@ -149,7 +148,7 @@ fn killed(context: &Context<'_>) -> Result<()> {
                   kills; kills";
     let linux = linux::made(context.paths, &context.ui)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
-    let places = (folder.path(), None);
+    let places = (folder.path(), Devices::default());
     let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, places)?;
     let output = text(&done.stdout());
     let lines: Vec<&str> = output.lines().collect();
@@ -384,15 +383,16 @@ mod tests {
     fn linux_and_its_launcher_have_the_same_tables() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/linux");
         let read = |file: &str| fs::read_to_string(folder.join(file)).expect(file);
-        for name in ["table", "virtio"] {
+        for name in ["table", "vhost", "virtio"] {
             let c = read(&format!("overlay/arch/um/os-Linux/{name}.h"));
             let rust = read(&format!("launcher/src/fuchsia/{name}.rs"));
             let (c, rust) = match name {
                 "table" => (of_c(&c, "table"), of_rust(&rust, "Table")),
+                "vhost" => (of_c(&c, "vhost_table"), of_rust(&rust, "VhostTable")),
                 _ => (of_c(&c, "virtio_table"), of_rust(&rust, "VirtioTable")),
             };
             assert_eq!(c, rust);
-            assert!(c.len() > 10 && c.iter().any(|(_, arguments)| arguments.is_some_and(|count| count > 1)));
+            assert!(c.len() > 8 && c.iter().any(|(_, arguments)| arguments.is_some_and(|count| count > 1)));
         }
     }
 }

@@ -9,6 +9,7 @@ use abi::{hafnon_vproc_page_t, hafnon_vproc_run_t};
 use zx::{AsHandleRef, MonotonicInstant, Port, Timer, VirtualProcessor, sys};
 
 use super::memory::Memory;
+use super::vhost::{self, VhostTable};
 use super::virtio::{self, VirtioTable};
 
 type Raw = u32;
@@ -49,6 +50,7 @@ struct Table {
     now: extern "C" fn() -> i64,
     random: extern "C" fn(*mut u8, u64),
     virtio: *const VirtioTable,
+    vhost: *const VhostTable,
 }
 
 /// # Safety
@@ -133,8 +135,16 @@ extern "C" fn random(buffer: *mut u8, len: u64) {
     unsafe { sys::zx_cprng_draw(buffer.cast(), len as usize) };
 }
 
+/// What Linux has of the system.
+pub struct Devices {
+    /// Services and files.
+    pub disks: Vec<String>,
+    /// Ports of the switch.
+    pub ports: Vec<String>,
+}
+
 /// Calls the kernel; returns its exit code.
-pub fn start(memory: &Memory, initrd: &[u8], disks: &[String], words: &[String]) -> Result<i64, String> {
+pub fn start(memory: &Memory, initrd: &[u8], devices: &Devices, words: &[String]) -> Result<i64, String> {
     let status = |what: &'static str| move |status: zx::Status| format!("{what}: {status}");
     let root = zx::startup::vmar_root_self();
     let processor = VirtualProcessor::create_with_options(&root, abi::HAFNON_VPROC_SHARED_VECTORS)
@@ -142,8 +152,11 @@ pub fn start(memory: &Memory, initrd: &[u8], disks: &[String], words: &[String])
     let port = Port::create().map_err(status("no port"))?;
     let timer = Timer::create(0).map_err(status("no timer"))?;
     processor.handle().bind(&port).map_err(status("no interrupts"))?;
-    let for_devices = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
-    let virtio = virtio::start(disks, memory.mapped, for_devices)?;
+    let another = || port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"));
+    let virtio = virtio::start(&devices.disks, memory.mapped, another()?)?;
+    let rights = zx::Rights::READ | zx::Rights::WRITE | zx::Rights::MAP | zx::Rights::TRANSFER | zx::Rights::DUPLICATE;
+    let for_switch = memory.physmem.duplicate(rights).map_err(status("no memory for the switch"))?;
+    let vhost = vhost::start(&devices.ports, for_switch, another()?)?;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let table = Table {
         initrd: initrd.as_ptr(),
@@ -177,8 +190,9 @@ pub fn start(memory: &Memory, initrd: &[u8], disks: &[String], words: &[String])
         now,
         random,
         virtio: &virtio,
+        vhost: &vhost,
     };
-    let for_input = port.duplicate(zx::Rights::SAME_RIGHTS).map_err(status("no port"))?;
+    let for_input = another()?;
     std::thread::spawn(move || read_input(&for_input));
     let words: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_str()).ok()).collect();
     let mut pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();

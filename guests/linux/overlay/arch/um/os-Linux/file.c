@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files and descriptors: standard output, and the initial file system, whose name is "initrd". What a C library has
- * beside them is refused.
+ * Files and descriptors: standard output, the initial file system, whose name is "initrd", and those of virtio_uml
+ * (vhost.c). What a C library has beside them is refused.
  */
 
 #include <linux/errno.h>
@@ -12,6 +12,7 @@
 
 #include "outside.h"
 #include "table.h"
+#include "vhost.h"
 
 #define INITRD 4
 
@@ -37,6 +38,8 @@ int os_read_file(int fd, void *buf, int len)
 {
 	u64 part;
 
+	if (vhost_has(fd))
+		return hafnon_vhost_read(fd, buf, len);
 	if (fd != INITRD)
 		return -EBADF;
 	part = min_t(u64, len, hafnon->initrd_len - initrd_at);
@@ -56,16 +59,20 @@ static long put(int fd, const void *buf, long count)
 /* Also called for physmem, whose pages are written in place. */
 int os_write_file(int fd, const void *buf, int count)
 {
+	if (vhost_has(fd))
+		return hafnon_vhost_write(fd, count);
 	return put(fd, buf, count);
 }
 
 void os_close_file(int fd)
 {
+	if (vhost_has(fd))
+		hafnon_vhost_close(fd);
 }
 
 int os_pipe(int *fd, int stream, int close_on_exec)
 {
-	return -ENOSYS;
+	return hafnon_vhost_pipe(fd);
 }
 
 int os_set_fd_block(int fd, int blocking)

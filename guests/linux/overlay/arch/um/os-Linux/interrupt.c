@@ -19,6 +19,7 @@
 #include "table.h"
 #include "upcall.h"
 #include "user.h"
+#include "vhost.h"
 
 enum { KEY_TIMER = 1, KEY_INPUT = 2, KEY_VIRTIO = 3 };
 
@@ -110,6 +111,9 @@ void hafnon_interrupts(struct uml_pt_regs *regs)
 			if (hafnon_virtio_irq >= 0)
 				do_IRQ(hafnon_virtio_irq, regs);
 			break;
+		default:
+			if (key >= VHOST_KEY)
+				hafnon_vhost_came(key, regs);
 		}
 	}
 }
@@ -219,62 +223,4 @@ long long os_nsecs(void)
 long long os_persistent_clock_emulation(void)
 {
 	return hafnon->boot_time + os_nsecs();
-}
-
-/* No interrupt comes from a file descriptor. */
-int os_setup_epoll(void)
-{
-	return 0;
-}
-
-int os_waiting_for_events_epoll(void)
-{
-	return 0;
-}
-
-void *os_epoll_get_data_pointer(int index)
-{
-	return NULL;
-}
-
-int os_epoll_triggered(int index, int events)
-{
-	return 0;
-}
-
-int os_event_mask(enum um_irq_type irq_type)
-{
-	return 1;
-}
-
-int os_add_epoll_fd(int events, int fd, void *data)
-{
-	return 0;
-}
-
-int os_del_epoll_fd(int fd)
-{
-	return 0;
-}
-
-void os_set_ioignore(void)
-{
-}
-
-void os_close_epoll_fd(void)
-{
-}
-
-int os_set_fd_async(int fd)
-{
-	return 0;
-}
-
-void maybe_sigio_broken(int fd)
-{
-}
-
-int ignore_sigio_fd(int fd)
-{
-	return 0;
 }

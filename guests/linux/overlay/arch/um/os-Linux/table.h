@@ -50,6 +50,7 @@ struct vproc_run {
 	u32 options, reserved;
 };
 
+struct vhost_table;
 struct virtio_table;
 
 struct table {
@@ -85,6 +86,8 @@ struct table {
 	void (*random)(void *buffer, u64 len);
 	/* Its devices (virtio.h). */
 	const struct virtio_table *virtio;
+	/* Ports of the system's switch (vhost.h). */
+	const struct vhost_table *vhost;
 };
 
 /* The reserved range, which is all of `vmar`: physmem begins where the kernel is linked. */

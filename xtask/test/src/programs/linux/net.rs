@@ -1,0 +1,139 @@
+//! Linux' network card at a port of the system's switch: Linuxes reach each other, and one that is killed leaves the other
+//! alone.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use description::switch::Port;
+
+use super::{capture, ended, expect_part, run};
+use crate::programs::text;
+use crate::wrong::{said, tool};
+use crate::{Context, Test, expect};
+use xtask_build::Built;
+use xtask_build::devices::Devices;
+use xtask_run::linux::{self, Guest};
+use xtask_run::session::End;
+
+/// All of them.
+pub fn tests() -> Vec<Test> {
+    vec![Test::one("linux.net", two), Test::one("linux.net-card", card), Test::one("linux.net-refused", refused)]
+}
+
+/// What a sender sends, and how many bytes it has: a file that no other is equal to by chance.
+const CONTENT: &str = "seq 150000";
+/// Its SHA-256, and as the host computes it.
+fn sum() -> Result<String> {
+    let output = std::process::Command::new("sh").args(["-c", &format!("{CONTENT} | sha256sum")]).output();
+    Ok(text(&output.context("cannot start sha256sum")?.stdout).trim().to_owned())
+}
+
+/// The script of the Linux that receives: a file; a stream, of which it says when it has much of it; another file.
+/// Its own input does not end before the other's does, so that `nc` does not close first.
+const RECEIVER: &str = "ip addr add 10.0.0.1/24 dev eth0; ip link set eth0 up\n\
+    mkfifo /tmp/nothing; exec 9<>/tmp/nothing\n\
+    nc -l -p 5000 <&9 | sha256sum\n\
+    nc -l -p 5001 <&9 | { head -c 300000 | wc -c; cat >/dev/null; } &\n\
+    nc -l -p 5002 <&9 | sha256sum\n\
+    cat /sys/class/net/eth0/address; exit 6\n";
+
+/// The script of one that sends.
+fn sender(port: u16) -> String {
+    let sends = match port {
+        5001 => "yes | nc 10.0.0.1 5001".to_owned(),
+        _ => format!("{CONTENT} >/tmp/file; until nc 10.0.0.1 {port} </tmp/file 2>/dev/null; do sleep 0.1; done"),
+    };
+    format!(
+        "ip addr add 10.0.0.2/24 dev eth0; ip link set eth0 up\n\
+         until ping -c 1 -W 1 10.0.0.1 >/dev/null; do :; done\n\
+         ping -c 3 -W 5 10.0.0.1 | grep -o '3 packets received'\n{sends}; exit 5\n"
+    )
+}
+
+/// Two Linuxes in the system's shell: they reach each other, and a file comes over TCP as it was. The sender is killed
+/// while it sends; the receiver goes on, and gets the file of the next one at that port.
+fn two(context: &Context<'_>) -> Result<()> {
+    let script = "linux --memory 64 --net switch/linux-1 <receiver >/tmp/received & receiver=$!\n\
+                  linux --memory 64 --net switch/linux-2 <sender-5000; echo code $?\n\
+                  linux --memory 64 --net switch/linux-2 <sender-5001 >/tmp/sent & sender=$!\n\
+                  until [ \"$(tail -n 1 /tmp/received)\" = 300000 ]; do sleep 0.1; done; kill $sender; wait $sender\n\
+                  linux --memory 64 --net switch/linux-2 <sender-5002; echo code $?\n\
+                  wait $receiver; echo code $?; cat /tmp/received";
+    let linux = linux::made(context.paths, &context.ui)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).context("cannot write a file");
+    write("receiver", RECEIVER)?;
+    [5000, 5001, 5002].into_iter().try_for_each(|port| write(&format!("sender-{port}"), &sender(port)))?;
+    let built = context.built_with_shell()?;
+    let done = linux::in_the_shell(context.paths, built, &linux, script, (folder.path(), with_switch()))?;
+    let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
+    let (output, sum) = (text(&done.stdout()), sum()?);
+    let sent = "3 packets received\ncode 5\n";
+    let received = format!("{sum}\n300000\n{sum}\n02:00:00:00:01:01\n");
+    if output != format!("{sent}{sent}code 6\n{received}") || done.end != End::Exit(0) {
+        bail!("the output is\n{output}\n{errors}");
+    }
+    // Each end of a service is told there.
+    match errors.lines().find(|line| line.starts_with("init: ")) {
+        Some(line) => bail!("{line}\n{output}"),
+        None => Ok(()),
+    }
+}
+
+fn with_switch() -> Devices {
+    Devices { switch: true, ..Devices::default() }
+}
+
+/// The card of a Linux that the machine was booted for, and that it can be given back and taken again.
+fn card(context: &Context<'_>) -> Result<()> {
+    let script = "driver=/sys/bus/platform/drivers/virtio-uml; cat /sys/class/net/eth0/address\n\
+                  for times in 1 2 3; do echo virtio-uml.0 >$driver/unbind; [ -e /sys/class/net/eth0 ] && exit 8\n\
+                  echo virtio-uml.0 >$driver/bind || exit 9; done; cat /sys/class/net/*/address";
+    let done = run(context, &["sh", "-c", script], |guest| guest.ports = vec!["linux-2".into()])?;
+    ended(&done, 0)?;
+    let expected = "02:00:00:00:01:02\n02:00:00:00:01:02\n00:00:00:00:00:00\n";
+    expect("the output", &text(&done.output), &expected.into())
+}
+
+/// A build whose switch has a port that is nobody's.
+fn with_other_port(built: &Built) -> Result<Built> {
+    let mut built = built.clone();
+    let port = Port::new("others", "02:00:00:00:01:09", None).map_err(anyhow::Error::msg)?;
+    let switch =
+        built.services.iter_mut().find(|entry| entry.service.name == "switch").context("there is no switch")?;
+    switch.service.arguments.push(port.to_argument());
+    Ok(built)
+}
+
+/// Ports that a Linux cannot have: a line that says so, and a code over 0.
+fn refused(context: &Context<'_>) -> Result<()> {
+    let script = "linux --net switch/nothing -- true; echo code $?; linux --net switch/others -- true; echo code $?\n\
+                  linux --net linux-1 -- true; echo code $?; linux --net switch/a:b -- true; echo code $?\n\
+                  linux --net switch/linux-1 --net switch/linux-1 -- true; echo code $?";
+    let linux = linux::made(context.paths, &context.ui)?;
+    let built = with_other_port(context.built_with_shell()?)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let in_the_shell = |built: &Built, script: &str, folder: &Path, devices| {
+        linux::in_the_shell(context.paths, built, &linux, script, (folder, devices))
+    };
+    let done = in_the_shell(&built, script, folder.path(), with_switch())?;
+    let errors = text(&done.stderr());
+    expect("the codes", &text(&done.stdout()), &"code 1\ncode 1\ncode 2\ncode 2\ncode 1\n".into())?;
+    for name in ["nothing", "others"] {
+        let line = format!("may not have a port {name}, or there is none of that name; it may have: linux-1, linux-2");
+        expect_part("standard error", &errors, &line)?;
+    }
+    expect_part("standard error", &errors, "the port linux-1 is taken")?;
+    let none = in_the_shell(&built, "linux --net switch/linux-1 -- true", folder.path(), Devices::default())?;
+    expect_part("standard error", &text(&none.stderr()), "this machine has no switch")?;
+    expect("its end", &none.end, &End::Exit(1))?;
+    let mut guest = Guest::new(&["true"]);
+    guest.ports = vec!["nothing".into()];
+    let done = capture(context, &linux, &guest)?;
+    ended(&done, 1)?;
+    expect_part("standard error", &done.errors, "there is none of that name")?;
+    let output = tool(context)?.args(["linux", "--net", "linux-1"]).output().context("cannot start this tool")?;
+    expect("the exit code", &output.status.code(), &Some(2))?;
+    expect_part("the message", &said(&output), "a network card is at a port of the switch: switch/PORT")
+}
