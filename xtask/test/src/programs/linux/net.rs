@@ -18,12 +18,18 @@ use xtask_run::session::End;
 
 /// All of them.
 pub fn tests() -> Vec<Test> {
-    vec![Test::one("linux.net", two), Test::one("linux.net-card", card), Test::one("linux.net-refused", refused)]
+    vec![
+        Test::one("linux.net", two),
+        Test::one("linux.net-card", card),
+        Test::one("linux.net-refused", refused),
+        Test::one("linux.net-switch-ends", switch_ends),
+    ]
 }
 
-/// What a sender sends, and how many bytes it has: a file that no other is equal to by chance.
+/// What writes the file that is sent.
 const CONTENT: &str = "seq 150000";
-/// Its SHA-256, and as the host computes it.
+
+/// The sum of the file, computed on the host.
 fn sum() -> Result<String> {
     let output = std::process::Command::new("sh").args(["-c", &format!("{CONTENT} | sha256sum")]).output();
     Ok(text(&output.context("cannot start sha256sum")?.stdout).trim().to_owned())
@@ -136,4 +142,22 @@ fn refused(context: &Context<'_>) -> Result<()> {
     let output = tool(context)?.args(["linux", "--net", "linux-1"]).output().context("cannot start this tool")?;
     expect("the exit code", &output.status.code(), &Some(2))?;
     expect_part("the message", &said(&output), "a network card is at a port of the switch: switch/PORT")
+}
+
+/// The switch is killed: Linux goes on without its card, and the next one has a card at the next switch.
+fn switch_ends(context: &Context<'_>) -> Result<()> {
+    let script = "linux --memory 64 --net switch/linux-1 <watcher >/tmp/said & linux=$!\n\
+                  until [ -s /tmp/said ]; do sleep 0.1; done; kill net-switch; wait $linux; echo code $?; cat /tmp/said\n\
+                  linux --memory 64 --net switch/linux-1 -- cat /sys/class/net/eth0/address";
+    let watcher = "ip link set eth0 up; echo here; while [ -e /sys/class/net/eth0 ]; do sleep 0.1; done; exit 3\n";
+    let linux = linux::made(context.paths, &context.ui)?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    fs::write(folder.path().join("watcher"), watcher).context("cannot write a file")?;
+    let places = (folder.path(), with_switch());
+    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, places)?;
+    let output = text(&done.stdout());
+    if output != "code 3\nhere\n02:00:00:00:01:01\n" {
+        bail!("the output is\n{output}\n{}", text(&done.stderr()));
+    }
+    Ok(())
 }
