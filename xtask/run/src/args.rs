@@ -149,10 +149,11 @@ pub struct LinuxArgs {
     /// Show a copy of a folder of the host's at /host. It is in the initial file system, so it takes of Linux' memory.
     #[arg(long, value_name = "FOLDER", conflicts_with = "initrd")]
     pub files: Option<PathBuf>,
-    /// Give Linux a network card, eth0, at this port of the switch between guests, `switch/PORT`: the ports are in
-    /// system.toml (docs/switch.md). A second one is eth1.
-    #[arg(long, value_name = "switch/PORT", value_parser = parse_switch_port)]
-    pub net: Vec<String>,
+    /// Give Linux a network card, eth0, at this port of the switch, `switch/PORT`: the ports are in system.toml
+    /// (docs/switch.md). A second one is eth1. Or give the machine a card, with a KIND as of `run --net`: it is on the
+    /// switch, too, and eth0 asks its network for an address; without a PORT, eth0 is at linux-1.
+    #[arg(long, value_name = "switch/PORT|KIND", value_parser = parse_linux_net)]
+    pub net: Vec<LinuxNet>,
     /// Options for Linux in addition to ours, separated by blanks.
     #[arg(long, value_name = "ARGS")]
     pub append: Option<String>,
@@ -168,10 +169,23 @@ pub struct LinuxArgs {
     pub command: Vec<String>,
 }
 
-/// A port of the switch, named as the service is.
-fn parse_switch_port(text: &str) -> Result<String, String> {
-    let port = text.strip_prefix("switch/").ok_or("a network card is at a port of the switch: switch/PORT")?;
-    description::switch::check_name(port).map(|()| port.to_owned())
+/// A network card of Linux', or of the machine that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinuxNet {
+    /// Linux has one at this port of the switch.
+    Port(String),
+    /// The machine has this one.
+    Machine(Net),
+}
+
+/// A port of the switch, named as the service is, or the machine's card.
+fn parse_linux_net(text: &str) -> Result<LinuxNet, String> {
+    match text.strip_prefix("switch/") {
+        Some(port) => description::switch::check_name(port).map(|()| LinuxNet::Port(port.to_owned())),
+        None => network::parse(text)
+            .map(LinuxNet::Machine)
+            .map_err(|why| format!("a network card is at a port of the switch: switch/PORT; the machine's: {why}")),
+    }
 }
 
 /// Options of `cargo`.

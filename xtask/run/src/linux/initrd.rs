@@ -31,11 +31,13 @@ pub fn with_init(init: &Path, busybox: &Path, guest: &Guest) -> Result<Vec<u8>> 
     let read = |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
     let init = read(init)?;
     let mut archive = Archive::default();
-    for folder in ["bin", "dev", "proc", "root", "sys", "tmp"] {
+    for folder in ["bin", "dev", "etc", "proc", "root", "sys", "tmp"] {
         archive.add(folder, ModeFileType::Directory, 0o755, &[])?;
     }
     archive.add("bin/busybox", ModeFileType::Regular, 0o755, &read(busybox)?)?;
     archive.add("bin/sh", ModeFileType::Symlink, 0o777, b"busybox")?;
+    // The name servers of the network that gave the kernel its address.
+    archive.add("etc/resolv.conf", ModeFileType::Symlink, 0o777, b"/proc/net/pnp")?;
     archive.add("init", ModeFileType::Regular, 0o755, &init)?;
     for (name, file) in &guest.programs {
         archive.add(&format!("bin/{name}"), ModeFileType::Regular, 0o755, &read(file)?)?;

@@ -21,18 +21,21 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::args::{Accel, LinuxArgs, RunArgs};
+use crate::args::{Accel, LinuxArgs, LinuxNet, RunArgs};
+use crate::network::Net;
 use crate::qemu::runtime_folder;
 use crate::session::Outcome;
 use crate::terminal::Raw;
 use crate::{Capture, FILES, check_disk, has_terminal};
 use xtask_build::cargo::{self, Build, PROGRAM_TARGET};
-use xtask_build::devices::Devices;
+use xtask_build::devices::{Devices, Network};
 use xtask_build::{BuildOptions, Built, build, program_flags, setup, without_debug_information};
 use xtask_common::lock::BuildLock;
 use xtask_common::paths::Paths;
 use xtask_common::ui::Ui;
 
+/// The port of a Linux in a machine with a card, if none was named.
+const PORT: &str = "linux-1";
 /// Memory of the machine in addition to Linux', in bytes.
 const RESERVE: u64 = 384 << 20;
 
@@ -78,6 +81,8 @@ pub struct Guest {
     pub root: Option<Root>,
     /// Its network cards: ports of the system's switch.
     pub ports: Vec<String>,
+    /// The machine's card, on the same switch.
+    pub network: Option<Network>,
     /// Options of the kernel in addition to ours.
     pub append: Vec<String>,
     /// The input of the command.
@@ -98,6 +103,7 @@ impl Guest {
             files: None,
             root: None,
             ports: Vec::new(),
+            network: None,
             append: Vec::new(),
             input: Vec::new(),
             timeout: None,
@@ -114,6 +120,9 @@ impl Guest {
             words.extend(["--disk".into(), "disk".into(), "--append".into(), format!("root=/dev/vda {access}")]);
         }
         words.extend(self.ports.iter().flat_map(|port| ["--net".into(), format!("switch/{port}")]));
+        // The kernel asks for eth0's address before its first program runs.
+        let asks = self.network.is_some() && !self.append.iter().any(|word| word.starts_with("ip="));
+        words.extend(asks.then(|| ["--append", "ip=::::linux:eth0:dhcp"]).into_iter().flatten().map(String::from));
         words.extend(self.append.iter().flat_map(|word| ["--append".into(), word.clone()]));
         words.extend(verbose.then(|| "--verbose".into()));
         if self.command.is_empty() {
@@ -139,6 +148,7 @@ impl Guest {
             capture.devices = Devices { disk, read_only, raw: true, ..Devices::default() };
         }
         capture.devices.switch = !self.ports.is_empty();
+        capture.devices.network = self.network.clone();
         capture.args = self.arguments(false);
         capture.input = self.input.clone();
         capture.accel = self.accel;
@@ -215,15 +225,29 @@ pub fn beside(paths: &Paths, ui: &Ui, args: &RunArgs) -> Result<(RunArgs, TempDi
 /// Something is missing, does not build or cannot be booted.
 pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
     let ui = Ui::new(args.verbose);
-    let guest = Guest {
+    let mut guest = Guest {
         memory: args.memory,
         append: args.append.iter().flat_map(|words| words.split_whitespace()).map(String::from).collect(),
         command: args.command.clone(),
         files: args.files.clone(),
         root: args.root.clone().map(|image| Root { image, read_only: args.read_only }),
-        ports: args.net.clone(),
         ..Guest::new(&[])
     };
+    let mut boot = RunArgs::with_memory(Some(args.memory + RESERVE));
+    for net in &args.net {
+        match net {
+            LinuxNet::Port(port) => guest.ports.push(port.clone()),
+            LinuxNet::Machine(_) if boot.net.is_some() => bail!("--net: a machine has one network card"),
+            LinuxNet::Machine(net) => boot.net = Some(net.clone()),
+        }
+    }
+    if let Some(Net::Card { netdev, model }) = &boot.net {
+        guest.network =
+            Some(Network { netdev: netdev.clone(), model: *model, mac: None, capture: None, monitor: None });
+        if guest.ports.is_empty() {
+            guest.ports.push(PORT.into());
+        }
+    }
     // Before Linux is built.
     if let Some(root) = &guest.root {
         check_disk("--root", &root.image, root.read_only)?;
@@ -237,7 +261,6 @@ pub fn linux(paths: &Paths, args: &LinuxArgs) -> Result<u8> {
         None => initrd::made(paths, &linux.busybox, &guest)?,
     };
     files(folder.path(), &linux, &initrd)?;
-    let mut boot = RunArgs::with_memory(Some(args.memory + RESERVE));
     boot.timeout = args.timeout;
     boot.verbose = args.verbose;
     boot.accel = args.accel;

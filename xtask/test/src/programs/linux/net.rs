@@ -2,17 +2,23 @@
 //! alone.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use description::switch::Port;
+use description::switch::{Port, PortKind};
 
 use super::{capture, ended, expect_part, run};
+use crate::network::user_network;
 use crate::programs::text;
 use crate::wrong::{said, tool};
 use crate::{Context, Test, expect};
 use xtask_build::Built;
-use xtask_build::devices::Devices;
+use xtask_build::devices::{Devices, Model};
 use xtask_run::linux::{self, Guest};
 use xtask_run::session::End;
 
@@ -21,6 +27,7 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test::one("linux.net", two),
         Test::one("linux.net-card", card),
+        Test::one("linux.net-outside", outside),
         Test::one("linux.net-refused", refused),
         Test::one("linux.net-switch-ends", switch_ends),
     ]
@@ -102,10 +109,55 @@ fn card(context: &Context<'_>) -> Result<()> {
     expect("the output", &text(&done.output), &expected.into())
 }
 
+/// A server of the host's that answers each request with so many bytes, and says what was asked.
+fn server(bytes: usize) -> Result<(u16, Receiver<String>)> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot bind a port")?;
+    let port = listener.local_addr()?.port();
+    let (asked, asks) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut line = String::new();
+            let mut lines = BufReader::new(&stream);
+            let _ = lines.read_line(&mut line);
+            let mut rest = String::new();
+            while lines.read_line(&mut rest).is_ok_and(|count| count > 2) {
+                rest.clear();
+            }
+            let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
+            let body: Vec<u8> = (0..bytes).map(|at| (at * 7 / 3) as u8).collect();
+            let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+            let _ = asked.send(format!("{} {:?}", line.trim(), sent.map_err(|error| error.kind())));
+        }
+    });
+    Ok((port, asks))
+}
+
+/// Linux and the host: Linux gets an address and a name server from the network behind the machine's
+/// card, and fetches from the host. Either card carries it.
+fn outside(context: &Context<'_>) -> Result<()> {
+    const BYTES: usize = 3_000_000;
+    for model in [Model::VirtioNetPci, Model::E1000e] {
+        let (port, asks) = server(BYTES)?;
+        let script = format!(
+            "grep nameserver /etc/resolv.conf; wget -q -O - http://10.0.2.2:{port}/file | wc -c\n\
+             ip addr show dev eth0 | grep -o 'inet 10.0.2.[0-9]*'; exit 7"
+        );
+        let done = run(context, &["sh", "-c", &script], |guest| {
+            guest.ports = vec!["linux-1".into()];
+            guest.network = Some(user_network(model));
+        })?;
+        ended(&done, 7)?;
+        expect("what was asked", &asks.recv_timeout(Duration::from_secs(1))?.as_str(), &"GET /file HTTP/1.1 Ok(())")?;
+        let output = text(&done.output);
+        expect_part("the output", &output, &format!("nameserver 10.0.2.3\n{BYTES}\ninet 10.0.2."))?;
+    }
+    Ok(())
+}
+
 /// A build whose switch has a port that is nobody's.
 fn with_other_port(built: &Built) -> Result<Built> {
     let mut built = built.clone();
-    let port = Port::new("others", "02:00:00:00:01:09", None).map_err(anyhow::Error::msg)?;
+    let port = Port::new("others", PortKind::Guest, Some("02:00:00:00:01:09"), None).map_err(anyhow::Error::msg)?;
     let switch =
         built.services.iter_mut().find(|entry| entry.service.name == "switch").context("there is no switch")?;
     switch.service.arguments.push(port.to_argument());
