@@ -69,6 +69,9 @@ pub enum Bench {
     Network(NetworkArgs),
     /// What a frame from guest to guest costs in the switch, in instructions, in each of its modes.
     Switch {
+        /// Instead, what a bulk transfer over TCP from a Linux to another costs the whole machine, in each of the modes.
+        #[arg(long)]
+        linux: bool,
         /// Also write the figures to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,

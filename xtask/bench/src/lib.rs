@@ -17,6 +17,7 @@ mod scale;
 mod sizes;
 mod steps;
 mod switch;
+mod switch_linux;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ pub fn bench(paths: &Paths, args: &BenchArgs) -> Result<u8> {
         Some(Bench::Linux { json }) => guest::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Network(args)) if args.steps => steps::measure(paths, args).map(|()| 0),
         Some(Bench::Network(args)) => network::measure(paths, args).map(|()| 0),
-        Some(Bench::Switch { json }) => switch::measure(paths, json.as_deref()).map(|()| 0),
+        Some(Bench::Switch { json, linux: true }) => switch_linux::measure(paths, json.as_deref()).map(|()| 0),
+        Some(Bench::Switch { json, .. }) => switch::measure(paths, json.as_deref()).map(|()| 0),
         Some(Bench::Memory { series, json, .. }) => {
             Ok(u8::from(!scale::measure(paths, &scale::MEMORY_COSTS, series, json.as_deref())?))
         }

@@ -161,29 +161,46 @@ impl Guest {
     }
 }
 
-/// Boots the system's own shell with a script that may start Linux as a program; it begins in the folder of these files.
-/// The machine has these devices.
-///
-/// # Errors
-/// The machine cannot be started.
-pub fn in_the_shell(
-    paths: &Paths,
-    built: &Built,
-    linux: &Linux,
-    script: &str,
-    (folder, devices): (&Path, Devices),
-) -> Result<Outcome> {
-    let of_linux = runtime_folder()?;
-    files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &Guest::new(&[]))?)?;
-    let mut capture = Capture::new(built, Path::new("sh"));
-    capture.args = vec!["-c".into(), script.into()];
-    capture.programs = vec![linux.built_in()];
-    capture.folders = vec![(FOLDER, of_linux.path().into())];
-    capture.files = Some(folder);
-    capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
-    capture.devices = devices;
-    capture.memory = 1 << 30;
-    capture.run()
+/// A boot of the system's own shell.
+#[derive(Clone, Debug)]
+pub struct InTheShell<'a> {
+    /// What it runs. It may start Linux as a program.
+    pub script: &'a str,
+    /// The folder that it begins in has copies of this folder's files.
+    pub files: &'a Path,
+    /// What the machine has.
+    pub devices: Devices,
+    /// Programs in Linux' /bin in addition to busybox'.
+    pub programs: Vec<(String, PathBuf)>,
+    /// How instructions are executed.
+    pub accel: Accel,
+}
+
+impl InTheShell<'_> {
+    /// A script and a folder, in a machine without further devices.
+    pub fn new<'a>(script: &'a str, files: &'a Path) -> InTheShell<'a> {
+        InTheShell { script, files, devices: Devices::default(), programs: Vec::new(), accel: Accel::Tcg }
+    }
+
+    /// Boots it; output is collected.
+    ///
+    /// # Errors
+    /// The machine cannot be started.
+    pub fn capture(&self, paths: &Paths, built: &Built, linux: &Linux) -> Result<Outcome> {
+        let of_linux = runtime_folder()?;
+        let guest = Guest { programs: self.programs.clone(), ..Guest::new(&[]) };
+        files(of_linux.path(), linux, &initrd::made(paths, &linux.busybox, &guest)?)?;
+        let mut capture = Capture::new(built, Path::new("sh"));
+        capture.args = vec!["-c".into(), self.script.into()];
+        capture.programs = vec![linux.built_in()];
+        capture.folders = vec![(FOLDER, of_linux.path().into())];
+        capture.files = Some(self.files);
+        capture.variables = vec![("PWD".into(), format!("/boot/{FILES}"))];
+        capture.devices = self.devices.clone();
+        capture.accel = self.accel;
+        capture.memory = 1 << 30;
+        capture.run()
+    }
 }
 
 /// The launcher's name in the system, and its path there.

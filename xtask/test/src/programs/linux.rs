@@ -25,7 +25,7 @@ use xtask_build::devices::Devices;
 use xtask_common::words::tail;
 use xtask_run::PATIENCE;
 use xtask_run::args::Accel;
-use xtask_run::linux::{self, Guest, Linux};
+use xtask_run::linux::{self, Guest, InTheShell, Linux};
 use xtask_run::session::End;
 
 /// Our programs, in `guests/linux/tests`.
@@ -128,8 +128,8 @@ fn in_the_shell(context: &Context<'_>) -> Result<()> {
     let disk = tempfile::NamedTempFile::new().context("cannot make a disk")?;
     disk.as_file().set_len(1 << 20).context("cannot make a disk")?;
     let devices = Devices { disk: Some(disk.path().into()), raw: true, ..Devices::default() };
-    let done =
-        linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, (folder.path(), devices))?;
+    let shell = InTheShell { devices, ..InTheShell::new(script, folder.path()) };
+    let done = shell.capture(context.paths, context.built_with_shell()?, &linux)?;
     let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
     let output = text(&done.stdout());
     let expected = "LINUX\nECHO HELLO; EXIT 7\ncode 5\nhello\ncode 7\nquick\nslow\ncode 2\ncode 1\ncode 1\n";
@@ -148,8 +148,8 @@ fn killed(context: &Context<'_>) -> Result<()> {
                   kills; kills";
     let linux = linux::made(context.paths, &context.ui)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
-    let places = (folder.path(), Devices::default());
-    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, places)?;
+    let shell = InTheShell::new(script, folder.path());
+    let done = shell.capture(context.paths, context.built_with_shell()?, &linux)?;
     let output = text(&done.stdout());
     let lines: Vec<&str> = output.lines().collect();
     let ["works", first, "works", second] = lines[..] else {

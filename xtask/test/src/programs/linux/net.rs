@@ -4,7 +4,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::wrong::{said, tool};
 use crate::{Context, Test, expect};
 use xtask_build::Built;
 use xtask_build::devices::{Devices, Model};
-use xtask_run::linux::{self, Guest};
+use xtask_run::linux::{self, Guest, InTheShell};
 use xtask_run::session::End;
 
 /// All of them.
@@ -78,8 +77,8 @@ fn two(context: &Context<'_>) -> Result<()> {
     let write = |name: &str, content: &str| fs::write(folder.path().join(name), content).context("cannot write a file");
     write("receiver", RECEIVER)?;
     [5000, 5001, 5002].into_iter().try_for_each(|port| write(&format!("sender-{port}"), &sender(port)))?;
-    let built = context.built_with_shell()?;
-    let done = linux::in_the_shell(context.paths, built, &linux, script, (folder.path(), with_switch()))?;
+    let shell = InTheShell { devices: with_switch(), ..InTheShell::new(script, folder.path()) };
+    let done = shell.capture(context.paths, context.built_with_shell()?, &linux)?;
     let errors = format!("{}\n{}", text(&done.stderr()), done.warnings.join("\n"));
     let (output, sum) = (text(&done.stdout()), sum()?);
     let sent = "3 packets received\ncode 5\n";
@@ -172,10 +171,11 @@ fn refused(context: &Context<'_>) -> Result<()> {
     let linux = linux::made(context.paths, &context.ui)?;
     let built = with_other_port(context.built_with_shell()?)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
-    let in_the_shell = |built: &Built, script: &str, folder: &Path, devices| {
-        linux::in_the_shell(context.paths, built, &linux, script, (folder, devices))
+    let boot = |script: &str, devices| {
+        let shell = InTheShell { devices, ..InTheShell::new(script, folder.path()) };
+        shell.capture(context.paths, &built, &linux)
     };
-    let done = in_the_shell(&built, script, folder.path(), with_switch())?;
+    let done = boot(script, with_switch())?;
     let errors = text(&done.stderr());
     expect("the codes", &text(&done.stdout()), &"code 1\ncode 1\ncode 2\ncode 2\ncode 1\n".into())?;
     for name in ["nothing", "others"] {
@@ -183,7 +183,7 @@ fn refused(context: &Context<'_>) -> Result<()> {
         expect_part("standard error", &errors, &line)?;
     }
     expect_part("standard error", &errors, "the port linux-1 is taken")?;
-    let none = in_the_shell(&built, "linux --net switch/linux-1 -- true", folder.path(), Devices::default())?;
+    let none = boot("linux --net switch/linux-1 -- true", Devices::default())?;
     expect_part("standard error", &text(&none.stderr()), "this machine has no switch")?;
     expect("its end", &none.end, &End::Exit(1))?;
     let mut guest = Guest::new(&["true"]);
@@ -205,8 +205,8 @@ fn switch_ends(context: &Context<'_>) -> Result<()> {
     let linux = linux::made(context.paths, &context.ui)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     fs::write(folder.path().join("watcher"), watcher).context("cannot write a file")?;
-    let places = (folder.path(), with_switch());
-    let done = linux::in_the_shell(context.paths, context.built_with_shell()?, &linux, script, places)?;
+    let shell = InTheShell { devices: with_switch(), ..InTheShell::new(script, folder.path()) };
+    let done = shell.capture(context.paths, context.built_with_shell()?, &linux)?;
     let output = text(&done.stdout());
     if output != "code 3\nhere\n02:00:00:00:01:01\n" {
         bail!("the output is\n{output}\n{}", text(&done.stderr()));
