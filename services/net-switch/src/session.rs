@@ -132,6 +132,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Wrong`].
+    #[inline(never)]
     pub fn pop<M: Memory>(&mut self, queue: usize, memory: &M, chain: &mut Chain) -> Result<bool, Wrong> {
         let numbers = &mut self.queues[queue];
         let Some(number) = numbers.coming.pop_front() else { return Ok(false) };
@@ -161,6 +162,7 @@ impl Session {
     }
 
     /// Puts the last numbers back: they come again.
+    #[inline(never)]
     pub fn put_back(&mut self, queue: usize, count: u16) {
         let Numbers { coming, used, .. } = &mut self.queues[queue];
         for _ in 0..count {
@@ -173,6 +175,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Wrong`].
+    #[inline(never)]
     pub fn push<M: Memory>(&mut self, queue: usize, memory: &M, number: u16, written: u32) -> Result<(), Wrong> {
         let set = |at: usize, value: u32| memory.write(word(number, at), &value.to_le_bytes());
         match (self.role, queue) {

@@ -261,53 +261,68 @@ impl<M: GuestMemory> Switch<M> {
         }
     }
 
-    /// Steps 4 to 6 for one receiver: of the frame, or of its segments, one by one.
+    /// Steps 4 to 6 for one receiver.
     fn pass_to(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Wrong> {
         let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else {
             return Ok(self.lose(port, DropReason::Down));
         };
-        let cuts = if self.frame.is_for(&receiver.offers) {
-            None
-        } else {
-            match self.frame.cuts() {
-                Some(cuts) => Some(cuts),
-                None => return Ok(self.lose(port, DropReason::Offload)),
-            }
-        };
-        let first = if may_wait && cuts.is_some() { self.delivered[port] } else { 0 };
-        for index in first..cuts.map_or(1, |cuts| cuts.count) {
-            let frame = match &cuts {
-                Some(cuts) => {
-                    self.frame.segment(cuts, index, &mut self.segment);
-                    &mut self.segment
-                }
-                None => &mut self.frame,
-            };
-            let outcome = receiver.deliver(from, frame, &mut self.room);
-            self.cost.spend(1, frame.len(), self.room.descriptors());
-            match outcome {
-                Ok(()) => {
-                    self.tell[RX] |= 1 << to;
-                    self.counters[to].received += 1;
-                    self.counters[port].delivered += 1;
-                    self.got[to] = (self.got[to] + 1).min(PATIENCE);
-                }
-                Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait && self.got[to] >= PATIENCE => {
-                    self.got[to] = 0;
+        if !self.frame.is_for(&receiver.offers) {
+            return self.pass_segments(port, from, to, may_wait);
+        }
+        let outcome = receiver.deliver(from, &mut self.frame, &mut self.room);
+        self.cost.spend(1, self.frame.len(), self.room.descriptors());
+        self.passed((port, to), may_wait, outcome).map(|why| why.unwrap_or(Passed::Done))
+    }
+
+    /// The same for each of its segments.
+    #[inline(never)]
+    fn pass_segments(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Wrong> {
+        let Some(cuts) = self.frame.cuts() else { return Ok(self.lose(port, DropReason::Offload)) };
+        let first = if may_wait { self.delivered[port] } else { 0 };
+        for index in first..cuts.count {
+            let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else { break };
+            self.frame.segment(&cuts, index, &mut self.segment);
+            let outcome = receiver.deliver(from, &mut self.segment, &mut self.room);
+            self.cost.spend(1, self.segment.len(), self.room.descriptors());
+            // The segments behind one that is lost would be lost as well.
+            if let Some(passed) = self.passed((port, to), may_wait, outcome)? {
+                if matches!(passed, Passed::Waits(_)) {
                     self.delivered[port] = index;
-                    return Ok(Passed::Waits(to));
                 }
-                // The segments that follow would be lost as well.
-                Err(Refusal::Drop(reason)) => return Ok(self.lose(port, reason)),
-                Err(Refusal::SenderGone) => return Err(Broken::Memory.into()),
-                Err(Refusal::Broken(why)) => {
-                    self.lose(port, DropReason::Broken);
-                    self.end(to, why);
-                    return Ok(Passed::Done);
-                }
+                return Ok(passed);
             }
         }
         Ok(Passed::Done)
+    }
+
+    /// What comes of a delivery. `None`: it was one.
+    #[inline]
+    fn passed(
+        &mut self,
+        (port, to): (usize, usize),
+        may_wait: bool,
+        outcome: Result<(), Refusal>,
+    ) -> Result<Option<Passed>, Wrong> {
+        match outcome {
+            Ok(()) => {
+                self.tell[RX] |= 1 << to;
+                self.counters[to].received += 1;
+                self.counters[port].delivered += 1;
+                self.got[to] = (self.got[to] + 1).min(PATIENCE);
+                Ok(None)
+            }
+            Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait && self.got[to] >= PATIENCE => {
+                self.got[to] = 0;
+                Ok(Some(Passed::Waits(to)))
+            }
+            Err(Refusal::Drop(reason)) => Ok(Some(self.lose(port, reason))),
+            Err(Refusal::SenderGone) => Err(Broken::Memory.into()),
+            Err(Refusal::Broken(why)) => {
+                self.lose(port, DropReason::Broken);
+                self.end(to, why);
+                Ok(Some(Passed::Done))
+            }
+        }
     }
 
     /// Tells the other sides of what went back to them: calls `notify` with the port and queue of each that is to be
