@@ -19,6 +19,8 @@ const TIMES: u8 = 2;
 /// The longest time after which a query is answered.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// Changes that are kept at most: more than programs can be members of groups.
+const MOST_CHANGES: usize = 2048;
 /// Groups that one report is about at most.
 const MOST: usize = 60;
 
@@ -51,6 +53,14 @@ impl Listener {
             self.changes.retain(|change| change.group != group);
             self.changes.push(Change { record, group, times: TIMES, at: now });
         }
+        // A program can join and leave more groups than are told, while there is no link. The groups that were left first
+        // are forgotten: routers find that out by their queries.
+        let mut beyond = self.changes.len().saturating_sub(MOST_CHANGES);
+        self.changes.retain(|change| {
+            let goes = beyond > 0 && change.record == Record::Leaves;
+            beyond -= usize::from(goes);
+            !goes
+        });
         self.groups = groups;
     }
 

@@ -80,6 +80,20 @@ fn a_restarted_peer_connects_again() {
     assert_eq!((answer[0].control, answer[0].ack), (TcpControl::Syn, Some(77_778)));
 }
 
+/// An acknowledgement of any number that was not sent is answered, and changes nothing, however far it is off.
+#[test]
+fn acknowledgements_that_are_far_off() {
+    for off in [i32::MIN, i32::MIN + 1, i32::MAX, -1_000_000, 1_000_000] {
+        let mut ethernet = Ethernet::new();
+        let (mut peer, server) = Peer::connected(&mut ethernet);
+        works(&mut ethernet, &mut peer, server);
+        let acknowledged = peer.next.wrapping_add(off);
+        let answers = ethernet.put(segment(peer.address, FIRST + 1, Some(acknowledged), TcpControl::None).write());
+        assert!(answers.len() <= 1, "{off}: {answers:?}");
+        works(&mut ethernet, &mut peer, server);
+    }
+}
+
 /// An acknowledgement of bytes that were written, but not sent, is answered and changes nothing. Otherwise those bytes would
 /// never be sent.
 #[test]
