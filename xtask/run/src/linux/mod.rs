@@ -122,7 +122,7 @@ impl Guest {
         words.extend(self.ports.iter().flat_map(|port| ["--net".into(), format!("switch/{port}")]));
         // The kernel asks for eth0's address before its first program runs.
         let asks = self.network.is_some() && !self.append.iter().any(|word| word.starts_with("ip="));
-        words.extend(asks.then(|| ["--append", "ip=::::linux:eth0:dhcp"]).into_iter().flatten().map(String::from));
+        words.extend(asks.then_some(["--append", "ip=::::linux:eth0:dhcp"]).into_iter().flatten().map(String::from));
         words.extend(self.append.iter().flat_map(|word| ["--append".into(), word.clone()]));
         words.extend(verbose.then(|| "--verbose".into()));
         if self.command.is_empty() {

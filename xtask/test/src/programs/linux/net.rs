@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -18,6 +17,7 @@ use crate::wrong::{said, tool};
 use crate::{Context, Test, expect};
 use xtask_build::Built;
 use xtask_build::devices::{Devices, Model};
+use xtask_common::threads::Watcher;
 use xtask_run::linux::{self, Guest, InTheShell};
 use xtask_run::session::End;
 
@@ -113,7 +113,8 @@ fn server(bytes: usize) -> Result<(u16, Receiver<String>)> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot bind a port")?;
     let port = listener.local_addr()?.port();
     let (asked, asks) = mpsc::channel();
-    thread::spawn(move || {
+    // If it fails, the machine sees its connection close.
+    Watcher::none().start("server", move || {
         for mut stream in listener.incoming().flatten() {
             let mut line = String::new();
             let mut lines = BufReader::new(&stream);
@@ -127,7 +128,7 @@ fn server(bytes: usize) -> Result<(u16, Receiver<String>)> {
             let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
             let _ = asked.send(format!("{} {:?}", line.trim(), sent.map_err(|error| error.kind())));
         }
-    });
+    })?;
     Ok((port, asks))
 }
 
