@@ -78,6 +78,8 @@ pub struct Chain {
     pub parts: Vec<Part>,
     /// Bytes of all buffers.
     pub len: u64,
+    /// Descriptors that were read for it, also empty ones and the one of a table.
+    pub descriptors: u16,
 }
 
 /// The device's side of a queue.
@@ -209,6 +211,7 @@ impl Ring {
         chain.parts.clear();
         chain.len = 0;
         let mut left = self.place.size;
+        chain.descriptors = 0;
         self.walk(memory, chain, (self.place.descriptors, self.place.size), head, &mut left, self.indirect)?;
         Ok(true)
     }
@@ -229,6 +232,7 @@ impl Ring {
                 return Err(Broken::Number);
             }
             *left = left.checked_sub(1).ok_or(Broken::Loop)?;
+            chain.descriptors += 1;
             let descriptor = Descriptor::read(memory, table.wrapping_add(u64::from(number) * DESCRIPTOR as u64))?;
             let Descriptor { at, len, flags, next } = descriptor;
             if flags & INDIRECT != 0 {

@@ -11,6 +11,7 @@ use zx::{AsHandleRef, Event, Handle, Info, Rights, Signals, Status};
 
 use crate::memory::SharedMemory;
 use crate::mode::Mode;
+use crate::service::{KICK, REFILLED, key};
 
 /// Descriptors of a queue at most.
 const MOST_DESCRIPTORS: u16 = 1024;
@@ -29,6 +30,8 @@ pub struct Connection {
     session: Session,
     /// For each queue, the event by which the driver notifies.
     kicks: [Option<Event>; 2],
+    /// For each queue, how often that event was replaced.
+    replaced: [u16; 2],
     /// For each queue, the event by which the switch notifies.
     calls: [Option<Event>; 2],
     /// The channel for requests to the driver. There are none yet: its end tells the driver that the switch has gone.
@@ -86,12 +89,20 @@ impl Connection {
             generation,
             session: Session::new(settings(mac, mode)),
             kicks: [None, None],
+            replaced: [0; 2],
             calls: [None, None],
             requests: None,
             armed: false,
             fired: false,
             awaits_buffers: false,
         }
+    }
+
+    /// The key of the packets for a queue's kick. Packets for an earlier event have another one: they may still come, and
+    /// count for nothing.
+    pub fn key_of_kick(&self, port: usize, queue: usize) -> u64 {
+        let what = if queue == TX { KICK } else { REFILLED };
+        key(port, self.generation, what) | u64::from(self.replaced[queue]) << 47
     }
 
     /// The event by which the driver says that there is something to send.
@@ -181,7 +192,10 @@ impl Connection {
                 if let Some(place) = self.kicks.get_mut(queue) {
                     *place = Some(kick);
                 }
-                // The wait for the old one went with its handle.
+                // The wait for the old one went with its handle; its packets may be on their way.
+                if let Some(count) = self.replaced.get_mut(queue) {
+                    *count = count.wrapping_add(1);
+                }
                 if queue == TX {
                     (self.armed, self.fired) = (false, true);
                 } else {
@@ -218,6 +232,9 @@ impl Connection {
 
     /// Starts and stops the queues as the session says.
     fn set_queues(&self, port: usize, switch: &mut Switch<SharedMemory>) {
+        if self.session.running(TX).is_none() {
+            switch.restart(port);
+        }
         let Some(guest) = switch.guest(port) else { return };
         let features = self.session.features().unwrap_or(0);
         guest.merges = features & net::MRG_RXBUF != 0;

@@ -71,7 +71,14 @@ impl Frame {
         let is_whole = ip >= 20 && IP + ip == tcp && tcp + of_tcp == header && of_tcp >= 20 && at == SUM;
         let data = self.len.checked_sub(header)?;
         let count = data.div_ceil(size);
-        (is_whole && (1..=MOST).contains(&count)).then_some(Cuts { version, header, tcp, size, count: count as u32 })
+        let fits = header + size.min(data) - IP <= usize::from(u16::MAX);
+        (is_whole && fits && (1..=MOST).contains(&count)).then_some(Cuts {
+            version,
+            header,
+            tcp,
+            size,
+            count: count as u32,
+        })
     }
 
     /// Makes a segment of this frame.
@@ -88,7 +95,7 @@ impl Frame {
         let bytes = &mut into.start[HEADER..HEADER + header];
         let put = |bytes: &mut [u8], at: usize, value: u16| bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
         let behind_ip = header - tcp + data;
-        // Lengths are those of frames, which have 65,550 bytes at most, so of a segment they fit.
+        // The lengths fit: that was checked.
         let addresses = if version == 0 {
             let identification = u16::from_be_bytes([bytes[IDENTIFICATION], bytes[IDENTIFICATION + 1]]);
             put(bytes, LENGTH4, (tcp - IP + behind_ip) as u16);

@@ -178,6 +178,8 @@ pub struct Room {
     parts: Vec<Part>,
     /// For each chain: its number, and its bytes.
     chains: Vec<(u16, u64)>,
+    /// Descriptors that were read for them.
+    descriptors: usize,
     /// Where the next byte goes: a part, and an offset in it.
     part: usize,
     offset: u32,
@@ -186,7 +188,7 @@ pub struct Room {
 impl Room {
     /// Number of descriptors that were read for the last frame.
     pub fn descriptors(&self) -> usize {
-        self.parts.len()
+        self.descriptors
     }
 
     /// The next place, and how many bytes go there, `len` at most.
@@ -210,19 +212,19 @@ impl<M: GuestMemory> Guest<M> {
     /// It was not delivered, and none of its buffers is used.
     pub fn deliver(&mut self, from: &M, frame: &mut Frame, room: &mut Room) -> Result<(), Refusal> {
         let Guest { memory, queues, merges, offers } = self;
+        room.parts.clear();
+        room.chains.clear();
+        (room.part, room.offset, room.descriptors) = (0, 0, 0);
         if !queues.runs(RX) {
             return Err(Refusal::Drop(DropReason::Down));
         }
         let header = queues.header();
         let needed = (header + frame.len()) as u64;
-        room.parts.clear();
-        room.chains.clear();
-        (room.part, room.offset) = (0, 0);
         let mut total = 0;
         while total < needed {
             let is_full = !room.chains.is_empty() && !*merges
                 || room.chains.len() == MOST_BUFFERS
-                || room.parts.len() >= MOST_PARTS;
+                || room.descriptors >= MOST_PARTS;
             let refused = if is_full {
                 Some(DropReason::TooLong)
             } else if !queues.pop(RX, memory, &mut room.chain)? {
@@ -234,6 +236,7 @@ impl<M: GuestMemory> Guest<M> {
                 queues.put_back(RX, room.chains.len() as u16);
                 return Err(Refusal::Drop(reason));
             }
+            room.descriptors += usize::from(room.chain.descriptors);
             room.parts.extend_from_slice(&room.chain.parts);
             room.chains.push((room.chain.head, room.chain.len));
             total += room.chain.len;

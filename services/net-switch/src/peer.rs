@@ -1,12 +1,13 @@
 //! Who is connected at a port.
 
-use net_switch::Switch;
+use net_switch::{Switch, TX};
 use service::{ChannelEnds, Program};
 use zx::Channel;
 
 use crate::connection::{Connection, Finish};
 use crate::memory::SharedMemory;
 use crate::mode::Mode;
+use crate::service::{KICK, REFILLED, key};
 use crate::session_port::{CardPort, Fifos, ServicePort};
 
 /// Who is connected.
@@ -44,6 +45,14 @@ impl Peer {
             Peer::Guest(connection) => connection.generation,
             Peer::Service(port) => port.generation,
             Peer::Card(port) => port.generation,
+        }
+    }
+
+    /// The key of its packets for a queue.
+    pub fn key_of(&self, port: usize, queue: usize) -> u64 {
+        match self {
+            Peer::Guest(connection) => connection.key_of_kick(port, queue),
+            _ => key(port, self.generation(), if queue == TX { KICK } else { REFILLED }),
         }
     }
 

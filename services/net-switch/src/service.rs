@@ -12,7 +12,7 @@ use crate::peer::Peer;
 use crate::session_port::{CardPort, ServicePort};
 
 const CLIENTS: u64 = 1;
-/// Keys with this bit belong to ports: generation, port, and what has come.
+/// Keys with this bit belong to ports: how often a kick was replaced, generation, port, and what has come.
 const OF_PORT: u64 = 1 << 63;
 const CHANNEL: u64 = 0;
 /// There may be frames to take, or buffers to fill.
@@ -100,6 +100,7 @@ pub fn run() -> Result<(), String> {
     // A machine without a card has nobody at that port.
     if let (Some(port), Ok(channel)) = (service.switch.ports().card(), service::uses(CARD)) {
         (service.has_card, service.online) = (true, false);
+        service.switch.set_link(port, false);
         service.card(port, channel);
     }
     service.watch_clients(&clients).map_err(step("clients"))?;
@@ -208,6 +209,9 @@ impl Service {
             return;
         }
         self.online = online;
+        if let Some(card) = self.switch.ports().card() {
+            self.switch.set_link(card, online);
+        }
         for port in 0..self.peers.len() {
             if let Some(Peer::Service(peer)) = &mut self.peers[port]
                 && peer.link(online).is_err()
@@ -307,8 +311,13 @@ impl Service {
     fn packet(&mut self, packet: u64) {
         let (port, what) = ((packet >> 4 & 0xfff) as usize, packet & 0xf);
         let Some(mut peer) = self.peers.get_mut(port).and_then(Option::take) else { return };
-        let keys = [REFILLED, KICK].map(|what| key(port, peer.generation(), what));
-        if key(port, peer.generation(), what) != packet {
+        let keys = [RX, TX].map(|queue| peer.key_of(port, queue));
+        let expected = match what {
+            KICK => keys[TX],
+            REFILLED => keys[RX],
+            what => key(port, peer.generation(), what),
+        };
+        if packet != expected {
             // It was for the one before.
             self.peers[port] = Some(peer);
             return;

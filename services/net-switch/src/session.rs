@@ -102,9 +102,9 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a queue has no numbers to go on with.
-    pub fn is_out(&self, queue: usize) -> bool {
-        self.queues[queue].coming.is_empty()
+    /// How many numbers a queue has to go on with.
+    pub fn left(&self, queue: usize) -> usize {
+        self.queues[queue].coming.len()
     }
 
     /// Takes numbers that came for a queue.
@@ -143,9 +143,10 @@ impl Session {
                 memory.read(word(number, 0), &mut bytes)?;
                 let (least, most) = if queue == TX { (SHORTEST_FRAME, LONGEST) } else { (LONGEST, 4096) };
                 let buffer = Descriptor::from_bytes(&bytes).buffer(self.frames, least, most)?;
-                (buffer.offset, buffer.len)
+                // No frame that goes out is longer than what the other side's network carries.
+                (buffer.offset, buffer.len.min(LONGEST))
             }
-            Role::Client { .. } if queue == RX => (usize::from(number) * BUFFER, BUFFER),
+            Role::Client { .. } if queue == RX => (usize::from(number) * BUFFER, LONGEST),
             Role::Client { .. } => {
                 let mut len = [0; 4];
                 memory.read(word(number, DATA_LENGTH_AT), &mut len)?;
@@ -156,6 +157,7 @@ impl Session {
         };
         chain.head = number;
         chain.len = len as u64;
+        chain.descriptors = 1;
         chain.parts.clear();
         chain.parts.push(Part { at: FRAMES + offset as u64, len: len as u32 });
         Ok(true)

@@ -97,8 +97,10 @@ pub struct Switch<M> {
     /// A bit for each port whose receiving driver, or whose sending driver, is to be told of something.
     tell: [u64; 2],
     endings: Vec<Ending>,
-    /// For each port, the segments of its next frame that were delivered before it had to wait.
-    delivered: Vec<u32>,
+    /// For each port whose next frame has waited for buffers: how many of its segments were delivered before.
+    waited: Vec<Option<u32>>,
+    /// A bit for each port that has no link.
+    down: u64,
     chain: Chain,
     frame: Frame,
     segment: Frame,
@@ -119,7 +121,8 @@ impl<M: GuestMemory> Switch<M> {
             debts: vec![Budget::default(); count],
             tell: [0; 2],
             endings: Vec::new(),
-            delivered: vec![0; count],
+            waited: vec![None; count],
+            down: 0,
             chain: Chain::default(),
             frame: Frame::new(),
             segment: Frame::new(),
@@ -155,11 +158,23 @@ impl<M: GuestMemory> Switch<M> {
             *place = None;
         }
         self.tell.iter_mut().for_each(|mask| *mask &= !(1 << port));
-        for counts in [&mut self.got, &mut self.delivered] {
-            if let Some(count) = counts.get_mut(port) {
-                *count = 0;
-            }
+        if let Some(got) = self.got.get_mut(port) {
+            *got = 0;
         }
+        self.restart(port);
+    }
+
+    /// The next frame of a port is another one than before.
+    pub fn restart(&mut self, port: usize) {
+        if let Some(waited) = self.waited.get_mut(port) {
+            *waited = None;
+        }
+    }
+
+    /// A port has a link, or has none: frames for it are dropped.
+    pub fn set_link(&mut self, port: usize, online: bool) {
+        self.down &= !(1 << port);
+        self.down |= u64::from(!online) << port;
     }
 
     /// A port's guest.
@@ -210,7 +225,7 @@ impl<M: GuestMemory> Switch<M> {
                 return Ok(());
             }
             let refused = self.frame.gather(memory, (&self.chain, header), offers)?;
-            self.cost = Budget { frames: 0, bytes: 0, descriptors: 1 + self.chain.parts.len() };
+            self.cost = Budget { frames: 0, bytes: 0, descriptors: self.chain.descriptors.into() };
             let passed = match refused {
                 None => self.pass(port, memory)?,
                 Some(reason) => self.lose(port, reason),
@@ -222,7 +237,7 @@ impl<M: GuestMemory> Switch<M> {
                 turn.waits_for = Some(to);
                 return Ok(());
             }
-            self.delivered[port] = 0;
+            self.waited[port] = None;
             self.tell[TX] |= 1 << port;
             turn.frames += 1;
             self.counters[port].sent += 1;
@@ -263,7 +278,8 @@ impl<M: GuestMemory> Switch<M> {
 
     /// Steps 4 to 6 for one receiver.
     fn pass_to(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Wrong> {
-        let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else {
+        let receiver = self.guests.get_mut(to).and_then(Option::as_mut).filter(|_| self.down & 1 << to == 0);
+        let Some(receiver) = receiver else {
             return Ok(self.lose(port, DropReason::Down));
         };
         if !self.frame.is_for(&receiver.offers) {
@@ -271,36 +287,33 @@ impl<M: GuestMemory> Switch<M> {
         }
         let outcome = receiver.deliver(from, &mut self.frame, &mut self.room);
         self.cost.spend(1, self.frame.len(), self.room.descriptors());
-        self.passed((port, to), may_wait, outcome).map(|why| why.unwrap_or(Passed::Done))
+        self.passed((port, to), may_wait.then_some(0), outcome).map(|passed| passed.unwrap_or(Passed::Done))
     }
 
     /// The same for each of its segments.
     #[inline(never)]
     fn pass_segments(&mut self, port: usize, from: &M, to: usize, may_wait: bool) -> Result<Passed, Wrong> {
         let Some(cuts) = self.frame.cuts() else { return Ok(self.lose(port, DropReason::Offload)) };
-        let first = if may_wait { self.delivered[port] } else { 0 };
+        let first = if may_wait { self.waited[port].unwrap_or(0) } else { 0 };
         for index in first..cuts.count {
             let Some(receiver) = self.guests.get_mut(to).and_then(Option::as_mut) else { break };
             self.frame.segment(&cuts, index, &mut self.segment);
             let outcome = receiver.deliver(from, &mut self.segment, &mut self.room);
             self.cost.spend(1, self.segment.len(), self.room.descriptors());
             // The segments behind one that is lost would be lost as well.
-            if let Some(passed) = self.passed((port, to), may_wait, outcome)? {
-                if matches!(passed, Passed::Waits(_)) {
-                    self.delivered[port] = index;
-                }
+            if let Some(passed) = self.passed((port, to), may_wait.then_some(index), outcome)? {
                 return Ok(passed);
             }
         }
         Ok(Passed::Done)
     }
 
-    /// What comes of a delivery. `None`: it was one.
+    /// What comes of a delivery, of the segment with this number if it may wait. `None`: it was one.
     #[inline]
     fn passed(
         &mut self,
         (port, to): (usize, usize),
-        may_wait: bool,
+        may_wait: Option<u32>,
         outcome: Result<(), Refusal>,
     ) -> Result<Option<Passed>, Wrong> {
         match outcome {
@@ -311,11 +324,16 @@ impl<M: GuestMemory> Switch<M> {
                 self.got[to] = (self.got[to] + 1).min(PATIENCE);
                 Ok(None)
             }
-            Err(Refusal::Drop(DropReason::NoBuffer)) if may_wait && self.got[to] >= PATIENCE => {
-                self.got[to] = 0;
-                Ok(Some(Passed::Waits(to)))
-            }
-            Err(Refusal::Drop(reason)) => Ok(Some(self.lose(port, reason))),
+            Err(Refusal::Drop(reason)) => match may_wait.filter(|_| reason == DropReason::NoBuffer) {
+                // A frame that has waited waits again only if some more of it was delivered: others may give its receiver's
+                // buffers away each time.
+                Some(index) if self.got[to] >= PATIENCE && self.waited[port].is_none_or(|before| index > before) => {
+                    self.got[to] = 0;
+                    self.waited[port] = Some(index);
+                    Ok(Some(Passed::Waits(to)))
+                }
+                _ => Ok(Some(self.lose(port, reason))),
+            },
             Err(Refusal::SenderGone) => Err(Broken::Memory.into()),
             Err(Refusal::Broken(why)) => {
                 self.lose(port, DropReason::Broken);

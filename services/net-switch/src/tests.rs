@@ -287,6 +287,58 @@ fn a_sender_waits_for_a_receiver_that_goes_on() {
     assert_eq!((b.receive(), switch.counters(0).sent), (Some(frame(mac(1), mac(0), 60)), 42));
 }
 
+/// Others give a receiver's buffers away each time: a frame that has waited is dropped then, and does not hold up its port.
+#[test]
+fn a_frame_waits_once() {
+    let mut switch = Switch::new(ports());
+    let [mut a, mut b, mut c] = [0, 1, 2].map(|port| Driver::new(&mut switch, port, true));
+    let fill = |switch: &mut Switch<Shared>, a: &mut Driver, b: &mut Driver, count: usize| {
+        a.refill(&vec![100; count]);
+        (0..count).for_each(|_| b.send(&frame(mac(0), mac(1), 60), &[]));
+        turn(switch, 1);
+        assert_eq!((std::iter::from_fn(|| a.receive()).count(), b.sent()), (count, count));
+    };
+    fill(&mut switch, &mut a, &mut b, 32);
+    c.send(&frame(mac(0), mac(2), 60), &[]);
+    assert_eq!(switch.turn(2, Budget::of(64)).waits_for, Some(0));
+    fill(&mut switch, &mut a, &mut b, 32);
+    let turn = switch.turn(2, Budget::of(64));
+    assert_eq!((turn.waits_for, turn.frames, dropped(&switch, 2, DropReason::NoBuffer)), (None, 1, 1));
+}
+
+/// Descriptors of no length are read, so they count: against the limit of a frame, and against the turn of its sender.
+#[test]
+fn empty_descriptors_count() {
+    let mut switch = Switch::new(ports());
+    let [mut a, mut b] = [0, 1].map(|port| Driver::new(&mut switch, port, true));
+    // Chains of 16 descriptors, all but one of them empty.
+    let empty = Buffer { at: RECEIVE, len: 0, write: true };
+    for _ in 0..4 {
+        let chain = [&[empty; 15][..], &[Buffer { len: 10, ..empty }]].concat();
+        a.rx.add(&a.memory, &chain, None).unwrap().expect("there is room");
+    }
+    a.rx.publish(&a.memory).unwrap();
+    b.send(&frame(mac(0), mac(1), 60), &[]);
+    b.send(&frame(mac(0), mac(1), 60), &[]);
+    let budget = Budget { descriptors: 60, ..Budget::of(64) };
+    // One frame reads four chains of its receiver's, which is as much as the turn may cost.
+    assert_eq!(switch.turn(1, budget).frames, 1);
+    assert_eq!(dropped(&switch, 1, DropReason::NoBuffer), 1);
+}
+
+#[test]
+fn a_port_without_a_link() {
+    let mut switch = Switch::new(ports());
+    let [mut a, mut b] = [0, 1].map(|port| Driver::new(&mut switch, port, true));
+    a.refill(&[2048; 4]);
+    for (online, down) in [(false, 1), (true, 1)] {
+        switch.set_link(0, online);
+        b.send(&frame(mac(0), mac(1), 60), &[]);
+        turn(&mut switch, 1);
+        assert_eq!((dropped(&switch, 1, DropReason::Down), a.receive().is_some()), (down, online));
+    }
+}
+
 #[test]
 fn a_port_that_is_down() {
     let mut switch = Switch::new(ports());

@@ -1,13 +1,16 @@
 //! The turns of the ports, and what they wait for between them.
 
+use description::switch::PortKind;
 use net_switch::{Budget, Notice, Queues, RX, TX};
 use zx::{AsHandleRef, Duration, MonotonicInstant, Signals};
 
 use crate::peer::Peer;
-use crate::service::{KICK, REFILLED, Service, key};
+use crate::service::Service;
 
 /// How long a frame waits for buffers of a receiver that has taken others.
 const WAIT: Duration = Duration::from_millis(2);
+/// Buffers of a session below which the switch looks for more before a round: those of a turn.
+const FEW: usize = 64;
 
 impl Service {
     /// A turn for each port that may have frames to send.
@@ -50,19 +53,14 @@ impl Service {
         }
     }
 
-    /// Takes the buffers that sessions have given meanwhile, if they have no others.
+    /// Takes the buffers that sessions have given meanwhile, if they have few others.
     fn take_buffers(&mut self) {
         for port in 0..self.peers.len() {
-            if self.is_out(port, RX) {
+            let guest = self.switch.guest(port);
+            if guest.is_some_and(|guest| matches!(&guest.queues, Queues::Session(session) if session.left(RX) < FEW)) {
                 self.take_numbers(port, RX);
             }
         }
-    }
-
-    /// Whether a port's session has no numbers to go on with.
-    fn is_out(&mut self, port: usize, queue: usize) -> bool {
-        let guest = self.switch.guest(port);
-        guest.is_some_and(|guest| matches!(&guest.queues, Queues::Session(session) if session.is_out(queue)))
     }
 
     /// Takes numbers of a session's FIFO, if some have come; else a packet says when some do. Returns whether there are some.
@@ -72,7 +70,7 @@ impl Service {
         self.calls += 1;
         match fifos[queue].read(&self.port) {
             Ok(numbers) => match session.feed(queue, numbers) {
-                Ok(()) => !session.is_out(queue),
+                Ok(()) => session.left(queue) > 0,
                 Err(fault) => {
                     self.switch.end(port, fault);
                     false
@@ -106,7 +104,7 @@ impl Service {
             return false;
         }
         if !connection.armed {
-            let key = key(port, connection.generation, KICK);
+            let key = connection.key_of_kick(port, TX);
             if kick.wait_async(&self.port, key, Signals::EVENT_SIGNALED, 0).is_err() {
                 return false;
             }
@@ -130,6 +128,10 @@ impl Service {
             Some(_) => self.take_numbers(receiver, RX),
             None => true,
         };
+        // The card's frames are for all: nobody of them waits for one that lags. Its next turn drops the frame.
+        if !there && self.switch.ports().kind(port) == PortKind::Card {
+            return true;
+        }
         if !there {
             self.waiting[port] = Some((receiver, MonotonicInstant::after(WAIT)));
         }
@@ -146,7 +148,7 @@ impl Service {
         self.calls += 2;
         let _ = kick.signal(Signals::EVENT_SIGNALED, Signals::NONE);
         if !connection.awaits_buffers {
-            let key = key(receiver, connection.generation, REFILLED);
+            let key = connection.key_of_kick(receiver, RX);
             if kick.wait_async(&self.port, key, Signals::EVENT_SIGNALED, 0).is_err() {
                 return true;
             }

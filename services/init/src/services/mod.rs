@@ -332,7 +332,7 @@ impl Services {
         let (service, words) = name.split_once('/').unwrap_or((name, ""));
         // If there is none, the client sees its channel close.
         let service = self.known.iter().position(|known| known.service.name == service);
-        let service = service.filter(|service| self.may(access, *service));
+        let service = service.filter(|service| self.may(access, *service) && self.may_say(access, name));
         Ok(service.map(|service| Request { service, words: words.to_owned(), handles }))
     }
 
@@ -345,6 +345,13 @@ impl Services {
 
     fn mounted(&self, path: &str) -> Option<usize> {
         self.known.iter().position(|known| known.service.mount.as_deref() == Some(path))
+    }
+
+    /// Whether a service may say these words: if its description has some for a service that it uses, only those.
+    fn may_say(&self, access: Access, name: &str) -> bool {
+        let ConnectScope::Service(of) = access.may else { return true };
+        let service = name.split('/').next();
+        self.known[of].service.uses.iter().any(|used| used == name || service == Some(used))
     }
 
     fn may(&self, access: Access, index: usize) -> bool {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Driver, dropped, mac, ports, turn};
-use crate::frame::{DropReason, HEADER};
+use crate::frame::{DropReason, HEADER, LONGEST_FRAME};
 use crate::offload::Offers;
 use crate::switch::{Budget, Switch};
 use vhost_user::net;
@@ -24,7 +24,7 @@ fn segment(six: bool, options: usize, data: &[u8], size: u16) -> ([u8; HEADER], 
         frame.extend([0xfe; 32]);
     } else {
         frame.extend([0x45, 0]);
-        frame.extend((20 + behind).to_be_bytes());
+        frame.extend(behind.wrapping_add(20).to_be_bytes());
         frame.extend([0xff, 0xfe, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
     }
     let tcp = frame.len() as u16;
@@ -168,7 +168,9 @@ fn what_is_not_cut() {
         (header, with(46, 0x40)),
     ];
     let mut count = 0;
-    for (header, frame) in wrong {
+    // One segment that is as long as the longest frame has no length that IPv4 can say.
+    let (one, longest) = segment(false, 0, &vec![7; LONGEST_FRAME - 54], u16::MAX);
+    for (header, frame) in wrong.into_iter().chain([(one, longest)]) {
         b.send_behind(header, &frame, &[]);
         turn(&mut switch, 1);
         count += 1;

@@ -123,7 +123,7 @@ fn between_a_guest_and_the_service() {
     service.got[RX].clear();
     service.fill(0, &[], BUFFER);
     service.feed(&mut switch, RX, &[0]).unwrap();
-    for len in [BUFFER + 1, 100, 101] {
+    for len in [LONGEST + 1, 100, 101] {
         guest.send(&frame(mac(1), mac(0), len), &[]);
         turn(&mut switch, GUEST, &mut [&mut service]);
     }
@@ -162,6 +162,12 @@ fn out_to_the_card_and_in() {
     assert_eq!(card.got[RX], [8, 9]);
     assert_eq!(card.frame(8), [frame(OUTSIDE, mac(0), 14), vec![0; SHORTEST - 14]].concat());
     assert_eq!(card.frame(9), frame(OUTSIDE, mac(0), 61));
+    // A frame that is too long for the card's network does not reach its driver.
+    for len in [LONGEST + 1, BUFFER] {
+        guest.send(&frame(OUTSIDE, mac(0), len), &[]);
+        turn(&mut switch, GUEST, &mut [&mut card]);
+    }
+    assert_eq!((card.got[RX].len(), dropped(&switch, GUEST, DropReason::TooLong)), (2, 2));
     // A broadcast reaches all, and the numbers that are free again are used again.
     card.feed(&mut switch, RX, &[8, 9]).unwrap();
     card.got[RX].clear();
