@@ -22,7 +22,7 @@ const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
 /// Flags that are met in any case (`MAP_STACK`, `MAP_NORESERVE`), hints (`MAP_POPULATE`, `MAP_NONBLOCK`), and flags of
 /// old systems that Linux does not look at either (`MAP_DENYWRITE`, `MAP_EXECUTABLE`).
 const MAP_HINTS: c_int = 0x2_0000 | 0x4000 | 0x8000 | 0x1_0000 | 0x800 | 0x1000;
-/// `MAP_SHARED`, and unknown flags are an error, which they always are here.
+/// `MAP_SHARED` of a file, and unknown flags are an error, which they always are here.
 const MAP_SHARED_VALIDATE: c_int = 3;
 /// Memory for code that is generated at run time, under Zircon's name.
 const MAP_JIT: c_int = 0x8_0000;
@@ -136,7 +136,8 @@ pub unsafe extern "C" fn mmap(
     }
     let protection = with_reading(protection);
     let kind = flags & MAP_SHARED_VALIDATE;
-    let one = kind != 0;
+    // Both bits are a kind for files only.
+    let one = kind != 0 && (kind != MAP_SHARED_VALIDATE || flags & MAP_ANON == 0);
     let flags = if kind == MAP_SHARED_VALIDATE { flags & !MAP_PRIVATE } else { flags };
     let Some(size) = len.checked_next_multiple_of(PAGE_SIZE).filter(|&size| one && size > 0) else {
         return failed(EINVAL);
