@@ -67,7 +67,7 @@ struct Member {
     data: u64,
     /// False after an event with `EPOLLONESHOT`.
     wanted: bool,
-    /// How many objects the port waits for.
+    /// How many objects the port waits for. The bell is one if the key is in [`Set::ready`].
     objects: usize,
 }
 
@@ -80,6 +80,8 @@ struct Set {
     /// Keys to look at without a packet of their own.
     ready: BTreeSet<u64>,
     next_key: u64,
+    /// Whether the port waits for [`Epoll::bell`].
+    listens: bool,
     /// With how many members those are removed whose descriptors are closed.
     sweep_at: usize,
 }
@@ -143,10 +145,11 @@ impl Epoll {
             members: BTreeMap::new(),
             ready: BTreeSet::new(),
             next_key: BELL + 1,
+            listens: false,
             sweep_at: 64,
         };
         let new = Arc::new(Epoll { port: Port::create()?, bell: Event::create()?, set: Lock::new(set) });
-        new.bell.wait_async(&new.port, BELL, RUNG, ZX_WAIT_ASYNC_EDGE)?;
+        new.listen(&mut new.set.lock())?;
         let mut all = ALL.lock();
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&new));
@@ -181,8 +184,21 @@ impl Epoll {
 
     /// Has the next call look at these keys.
     fn ring(&self, set: &mut Set, keys: impl IntoIterator<Item = u64>) -> Result<()> {
-        set.ready.extend(keys);
-        Ok(self.bell.signal(Signals::NONE, RUNG)?)
+        for key in keys {
+            set.ready.insert(key);
+            set.members.get_mut(&key).into_iter().for_each(|member| member.objects += 1);
+        }
+        self.bell.signal(Signals::NONE, RUNG)?;
+        Ok(self.listen(set)?)
+    }
+
+    /// Lets the port wait for the bell. Where that fails, the next call tries again.
+    fn listen(&self, set: &mut Set) -> core::result::Result<(), Status> {
+        if !set.listens {
+            self.bell.wait_async(&self.port, BELL, RUNG, 0)?;
+            set.listens = true;
+        }
+        Ok(())
     }
 
     /// Ends the waits for a member, and removes its packets.
@@ -275,25 +291,28 @@ impl Epoll {
 
     /// Takes the keys of packets, of as many as there are, at most `max` (2).
     fn keys(&self, max: usize, deadline: MonotonicInstant) -> core::result::Result<Vec<u64>, Status> {
+        self.listen(&mut self.set.lock())?;
         let mut keys = Vec::new();
         let mut until = deadline;
         while keys.len() < max {
             match c::wait_key(&self.port, until) {
                 Ok(BELL) => {
                     let mut set = self.set.lock();
-                    self.bell.signal(RUNG, Signals::NONE)?;
-                    self.bell.wait_async(&self.port, BELL, RUNG, ZX_WAIT_ASYNC_EDGE)?;
+                    set.listens = false;
                     while keys.len() < max
                         && let Some(key) = set.ready.pop_first()
                     {
                         keys.push(key);
                     }
-                    if !set.ready.is_empty() {
-                        self.bell.signal(Signals::NONE, RUNG)?;
+                    let heard = if set.ready.is_empty() { self.bell.signal(RUNG, Signals::NONE) } else { Ok(()) };
+                    match heard.and_then(|()| self.listen(&mut set)) {
+                        Err(status) if keys.is_empty() => return Err(status),
+                        _ => {}
                     }
                 }
                 Ok(key) => keys.push(key),
-                Err(Status::TIMED_OUT) if !keys.is_empty() => break,
+                // The keys that were taken are in no packet any more. An error comes again with the next call.
+                Err(_) if !keys.is_empty() => break,
                 Err(status) => return Err(status),
             }
             until = MonotonicInstant::ZERO;
@@ -305,6 +324,8 @@ impl Epoll {
 
     /// Waits for events until a deadline; returns their number.
     fn wait(&self, out: &mut [MaybeUninit<EpollEvent>], deadline: MonotonicInstant) -> Result<usize> {
+        // The keys that were looked at after the deadline.
+        let mut late = BTreeSet::new();
         loop {
             let keys = match self.keys(out.len(), deadline) {
                 Err(Status::TIMED_OUT) => return Ok(0),
@@ -331,6 +352,14 @@ impl Epoll {
             }
             if done > 0 {
                 return Ok(done);
+            }
+            // Packets without an event must not keep a call beyond its time. Each key is looked at once.
+            if MonotonicInstant::now() >= deadline {
+                let known = late.len();
+                late.extend(keys);
+                if late.len() == known {
+                    return Ok(0);
+                }
             }
         }
     }

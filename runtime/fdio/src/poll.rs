@@ -11,7 +11,7 @@ use crate::c::{self, EINVAL, EOPNOTSUPP, O_ACCMODE, O_RDONLY, O_RDWR, O_WRONLY, 
 use crate::description::Description;
 use crate::eventfd;
 use crate::object::Object;
-use crate::readiness::Events;
+use crate::readiness::{Asked, Events};
 use crate::table;
 use crate::unix::Watched;
 
@@ -136,13 +136,13 @@ pub fn watch(
     mut add: impl FnMut(WaitTarget, Signals) -> Result<()>,
 ) -> Result<c_short> {
     let itself = || WaitTarget::Description(description.clone());
-    let (read, write) = (events & (READ | POLLRDHUP) != 0, events & WRITE != 0);
+    let asked = Asked { read: events & READ != 0, write: events & WRITE != 0, ended: events & POLLRDHUP != 0 };
     let now = match &description.object {
         Object::Socket { .. } => {
             add(itself(), signals_for(events, description.flags() & O_ACCMODE))?;
             0
         }
-        Object::Network(network) => match network.wanted(read, write)? {
+        Object::Network(network) => match network.wanted(asked)? {
             Signals::NONE => poll_bits(&network.events(Signals::NONE)),
             wanted => {
                 add(itself(), wanted)?;
@@ -150,11 +150,11 @@ pub fn watch(
             }
         },
         Object::Unix(socket) => {
-            let (watched, now) = socket.watched(read, write);
+            let (watched, now) = socket.watched(asked);
             for one in watched {
                 let wanted = match &one {
                     Watched::Stream(_) => signals_for(events, O_RDWR),
-                    other => other.wanted(),
+                    other => other.wanted(asked.read),
                 };
                 add(WaitTarget::Unix(one), wanted)?;
             }
@@ -162,8 +162,8 @@ pub fn watch(
         }
         Object::EventFd(_) => {
             let mut signals = Signals::NONE;
-            signals.set(eventfd::READABLE, events & READ != 0);
-            signals.set(eventfd::WRITABLE, write);
+            signals.set(eventfd::READABLE, asked.read);
+            signals.set(eventfd::WRITABLE, asked.write);
             add(itself(), signals)?;
             0
         }
@@ -259,11 +259,13 @@ fn ask(items: &mut [zx_wait_item_t]) -> core::result::Result<bool, Status> {
     Ok(any)
 }
 
-/// The signals to wait for. `poll` reports a closed peer even if the caller does not ask for it.
+/// The signals to wait for: those that stand for the events, and that of a closed peer, which `poll` reports even if the
+/// caller does not ask for it.
 fn signals_for(events: c_short, mode: c_int) -> Signals {
     let mut signals = Signals::SOCKET_PEER_CLOSED;
-    if events & (READ | POLLRDHUP) != 0 && mode != O_WRONLY {
-        signals |= Signals::SOCKET_READABLE | Signals::SOCKET_PEER_WRITE_DISABLED;
+    if mode != O_WRONLY {
+        signals.set(Signals::SOCKET_READABLE, events & READ != 0);
+        signals.set(Signals::SOCKET_PEER_WRITE_DISABLED, events & (READ | POLLRDHUP) != 0);
     }
     if events & WRITE != 0 && mode != O_RDONLY {
         signals |= Signals::SOCKET_WRITABLE | Signals::SOCKET_WRITE_DISABLED;

@@ -8,13 +8,15 @@ use crate::c::Result;
 use crate::network::{CONNECTED, CONNECTING, ERROR, FRESH, INCOMING, LISTENS, Network, OPEN, READABLE, WRITABLE};
 
 impl Network {
-    /// The signals to wait for before a read or a write.
+    /// The signals to wait for before the socket has one of these events. Each of them stands for one of these, or for
+    /// an event that `poll` reports unasked: else a wait would end without an event, and the next one at once.
     ///
     /// # Errors
     /// Errors of the kernel for the data socket.
-    pub fn wanted(&self, read: bool, write: bool) -> Result<Signals> {
+    pub fn wanted(&self, asked: Asked) -> Result<Signals> {
         let state = if self.is_datagram() { OPEN } else { self.state()? };
-        let mut signals = ERROR | Signals::SOCKET_PEER_CLOSED;
+        let mut signals = Signals::SOCKET_PEER_CLOSED;
+        signals.set(ERROR, state != LISTENS);
         let (readable, writable) = match state {
             LISTENS => (INCOMING, Signals::NONE),
             CONNECTING => (READABLE, CONNECTED),
@@ -23,8 +25,13 @@ impl Network {
             FRESH => return Ok(Signals::NONE),
             _ => (READABLE, WRITABLE),
         };
-        signals.set(readable, read);
-        signals.set(writable, write);
+        signals.set(readable, asked.read);
+        signals.set(writable, asked.write);
+        // Only the end of a stream is an event of its own.
+        let stream = matches!(state, CONNECTING | OPEN) && !self.is_datagram();
+        if asked.ended && stream {
+            signals |= Signals::SOCKET_PEER_WRITE_DISABLED;
+        }
         Ok(signals)
     }
 
@@ -63,6 +70,17 @@ impl Network {
             _ => Events { read: false, write: true, error: gone, ended: false, hung_up: true },
         }
     }
+}
+
+/// The events that a caller of `poll` asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// A read does not block.
+    pub read: bool,
+    /// A write does not block.
+    pub write: bool,
+    /// The peer has shut down writing.
+    pub ended: bool,
 }
 
 /// Events of a socket, for `poll`.

@@ -20,7 +20,7 @@ use crate::c::{AT_FDCWD, EADDRINUSE, ECONNREFUSED, EEXIST, EOPNOTSUPP, Result};
 use crate::names::refuse_new;
 use crate::namespace::{locate_at, look_up};
 use crate::open::masked;
-use crate::readiness::Events;
+use crate::readiness::{Asked, Events};
 use crate::remote::{PathResult, Remote, SMALL};
 
 /// A UNIX socket.
@@ -222,10 +222,10 @@ impl UnixSocket {
     }
 
     /// The objects that `poll` waits for, and the events that are pending without a wait.
-    pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
+    pub fn watched(&self, asked: Asked) -> (Vec<Watched>, Events) {
         match self {
             UnixSocket::Stream(stream) => stream.watched(),
-            UnixSocket::Datagram(datagram) => datagram.watched(read, write),
+            UnixSocket::Datagram(datagram) => datagram.watched(asked),
         }
     }
 }
@@ -253,10 +253,12 @@ impl Watched {
         }
     }
 
-    /// The signals that `poll` waits for; those of a stream follow from the wanted events.
-    pub fn wanted(&self) -> Signals {
+    /// The signals that `poll` waits for, of a listener also those of a connection if it asks for reading; those of a
+    /// stream follow from the wanted events.
+    pub fn wanted(&self, read: bool) -> Signals {
         match self {
-            Watched::Listener(_) => INCOMING | Signals::CHANNEL_PEER_CLOSED,
+            Watched::Listener(_) if read => INCOMING | Signals::CHANNEL_PEER_CLOSED,
+            Watched::Listener(_) => Signals::CHANNEL_PEER_CLOSED,
             Watched::Stream(_) => Signals::SOCKET_PEER_CLOSED,
             Watched::Inbox(_) => datagram::READABLE,
             Watched::Receiver(_) => datagram::ROOM,
@@ -265,7 +267,7 @@ impl Watched {
 
     /// The events that signals stand for, except for a stream's.
     pub fn events(&self, signals: Signals) -> Events {
-        let is = signals.intersects(self.wanted());
+        let is = signals.intersects(self.wanted(true));
         match self {
             Watched::Listener(_) => {
                 let gone = signals.contains(Signals::CHANNEL_PEER_CLOSED);

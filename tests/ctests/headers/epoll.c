@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include "check.h"
 
@@ -220,6 +221,20 @@ TEST(epoll_states)
 	CHECK(accepted >= 0);
 	close(accepted);
 	close(client);
+	// The end of a connection that is asked for before there is one.
+	int early = epoll_create1(0);
+	client = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	result = connect(client, (void *)&address, sizeof address);
+	CHECK(result == 0 || errno == EINPROGRESS);
+	put(early, EPOLL_CTL_ADD, client, EPOLLRDHUP, 4);
+	accepted = accept(listener, 0, 0);
+	CHECK(accepted >= 0);
+	CHECK_INT(next(early, 0, 0), 0);
+	CHECK_INT(shutdown(accepted, SHUT_WR), 0);
+	CHECK_INT(next(early, 10000, 0), EPOLLRDHUP);
+	close(early);
+	close(accepted);
+	close(client);
 	close(listener);
 
 	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "/tmp/epoll-states" };
@@ -235,6 +250,107 @@ TEST(epoll_states)
 	close(client);
 	close(listener);
 	unlink(name.sun_path);
+	close(set);
+}
+
+// Neither epoll nor poll returns before its time, or later than that, for what was not asked for.
+static void nothing(int fd, unsigned events)
+{
+	int set = epoll_create1(0);
+	put(set, EPOLL_CTL_ADD, fd, events, 0);
+	CHECK_INT(next(set, 0, 0), 0);
+	CHECK_INT(next(set, 5, 0), 0);
+	close(set);
+	struct pollfd one = { fd, events };
+	struct timespec before, after;
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	CHECK_INT(poll(&one, 1, 5), 0);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	CHECK((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec >= 5000000);
+}
+
+// A descriptor with something to read, of which only other events are asked.
+static void unread(int fd, int peer)
+{
+	CHECK_INT(write(peer, "abc", 3), 3);
+	struct pollfd arrives = { fd, POLLIN };
+	CHECK_INT(poll(&arrives, 1, -1), 1);
+	nothing(fd, 0);
+	nothing(fd, EPOLLRDHUP);
+	nothing(fd, EPOLLRDHUP | EPOLLPRI);
+	int set = epoll_create1(0);
+	put(set, EPOLL_CTL_ADD, fd, EPOLLRDHUP, 0);
+	CHECK_INT(next(set, 0, 0), 0);
+	// What was asked for still comes.
+	close(peer);
+	CHECK(next(set, -1, 0) & EPOLLRDHUP);
+	struct pollfd ends = { fd, POLLRDHUP };
+	CHECK(poll(&ends, 1, -1) == 1 && ends.revents & POLLRDHUP);
+	close(set);
+	close(fd);
+}
+
+TEST(epoll_unasked)
+{
+	int fds[2];
+	CHECK_INT(pipe(fds), 0);
+	unread(fds[0], fds[1]);
+	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	unread(fds[0], fds[1]);
+
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "/tmp/epoll-unasked" };
+	unlink(name.sun_path);
+	for (int unix = 0; unix < 2; unix++) {
+		void *to = unix ? (void *)&name : (void *)&address;
+		socklen_t size = unix ? sizeof name : sizeof address;
+		int listener = socket(unix ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+		int client = socket(unix ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+		CHECK_INT(bind(listener, to, size), 0);
+		CHECK_INT(listen(listener, 4), 0);
+		if (!unix)
+			CHECK_INT(getsockname(listener, to, &size), 0);
+		CHECK_INT(connect(client, to, size), 0);
+		struct pollfd arrives = { listener, POLLIN };
+		CHECK_INT(poll(&arrives, 1, -1), 1);
+		nothing(listener, 0);
+		nothing(listener, EPOLLOUT);
+		nothing(listener, EPOLLRDHUP);
+		int accepted = accept(listener, 0, 0);
+		CHECK(accepted >= 0);
+		unread(accepted, client);
+		close(listener);
+	}
+	unlink(name.sun_path);
+
+	// Datagrams have no end.
+	int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), sender = socket(AF_UNIX, SOCK_DGRAM, 0);
+	CHECK_INT(bind(receiver, (void *)&name, sizeof name), 0);
+	CHECK_INT(sendto(sender, "x", 1, 0, (void *)&name, sizeof name), 1);
+	nothing(receiver, 0);
+	nothing(receiver, EPOLLRDHUP);
+	close(receiver);
+	close(sender);
+	unlink(name.sun_path);
+}
+
+// Calls leave nothing behind: the port waits once for each object.
+TEST(epoll_always)
+{
+	enum { COUNT = 200 };
+	int set = epoll_create1(0), fds[COUNT] = { socket(AF_UNIX, SOCK_DGRAM, 0) };
+	for (int i = 0; i < COUNT; i++) {
+		if (i)
+			fds[i] = dup(fds[0]);
+		put(set, EPOLL_CTL_ADD, fds[i], EPOLLIN | EPOLLOUT, i);
+	}
+	// More waits than a process may have.
+	for (int round = 0; round < 60000 / COUNT; round++) {
+		struct epoll_event events[COUNT];
+		CHECK_INT(epoll_wait(set, events, COUNT, -1), COUNT);
+	}
+	for (int i = 0; i < COUNT; i++)
+		close(fds[i]);
 	close(set);
 }
 

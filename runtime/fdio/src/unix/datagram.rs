@@ -15,7 +15,7 @@ use super::{Bound, Watched, ask_at};
 use crate::address::Name;
 use crate::c::{self, EAGAIN, ECONNREFUSED, EINVAL, EIO, EMSGSIZE, ENOTCONN, EPIPE, Result};
 use crate::object::wait_until;
-use crate::readiness::Events;
+use crate::readiness::{Asked, Events};
 use crate::remote::{Remote, SMALL};
 
 /// A receiver, from a sender's view.
@@ -159,16 +159,16 @@ impl Datagram {
         }
     }
 
-    pub fn watched(&self, read: bool, write: bool) -> (Vec<Watched>, Events) {
+    pub fn watched(&self, asked: Asked) -> (Vec<Watched>, Events) {
         let mut watched = Vec::new();
         let mut ready = Events::default();
-        if read {
+        if asked.read {
             watched.push(Watched::Inbox(self.inbox.clone()));
         }
         match self.peer() {
-            Some(peer) if write && !self.ended.load(Ordering::Relaxed) => watched.push(Watched::Receiver(peer)),
+            Some(peer) if asked.write && !self.ended.load(Ordering::Relaxed) => watched.push(Watched::Receiver(peer)),
             // Without a peer, only `sendto` finds out whether there is room.
-            _ => ready.write = write,
+            _ => ready.write = asked.write,
         }
         (watched, ready)
     }
