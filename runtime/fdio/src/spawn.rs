@@ -28,6 +28,8 @@ const CLONE_UTC_CLOCK: u32 = 0x20;
 const CLONE_ALL: u32 = 0xffff;
 /// Other processes can share the new process's address space; an extension of this library.
 const SHARED: u32 = 0x1_0000;
+/// The caller tells the C library of the process itself, when it is ready for its end; another extension.
+const UNTOLD: u32 = 0x2_0000;
 
 const ACTION_NONE: u32 = 0;
 const ACTION_CLONE_FD: u32 = 1;
@@ -301,7 +303,7 @@ fn spawn(
     if let Some(failure) = failure {
         return Err(failure);
     }
-    if flags & !(CLONE_ALL | SHARED) != 0 {
+    if flags & !(CLONE_ALL | SHARED | UNTOLD) != 0 {
         return Err(Failure::new(Status::INVALID_ARGS, "unknown flags"));
     }
     let file = file?;
@@ -395,7 +397,9 @@ fn spawn(
     };
     match launcher.start(&job, find) {
         Ok(started) => {
-            __libc_child_started(started.process.raw_handle());
+            if flags & UNTOLD == 0 {
+                __libc_child_started(started.process.raw_handle());
+            }
             Ok(started.process)
         }
         Err(error) => Err(Failure::new(error.status(), format!("{path}: {error}"))),

@@ -25,6 +25,10 @@ unsafe extern "C" {
     pub fn __stdio_exit();
     /// Whether a child with this pid exists and has not been waited for. Kills it if `really`.
     pub fn __c_kill_child(process: c_int, really: bool) -> bool;
+    /// What `waitpid` says of a process's return code.
+    pub safe fn __c_wait_status(code: i64) -> c_int;
+    /// Has ended children forgotten from now on, or no longer.
+    pub safe fn __c_ignore_children(now: bool);
     fn __on_SYS_write(descriptor: c_int, bytes: *const u8, size: usize) -> c_long;
 }
 

@@ -3,7 +3,8 @@
 //! A thread of this library waits for the children and delivers the signal. It exists as soon as the program has a
 //! handler for SIGCHLD; until then the library keeps only the children's koids.
 //!
-//! 1. libfdio tells of each process that it starts ([`__libc_child_started`]).
+//! 1. libfdio tells of each process that it starts ([`__libc_child_started`]); of those of `posix_spawn`, that function
+//!    tells when `waitpid` knows the child, so a handler finds each child whose signal comes.
 //! 2. With the first handler, [`watch`] makes a port and the thread, and the port waits for the end of the children
 //!    that there are. A child that has ended before gives no signal, as without a handler.
 //! 3. From then on the port waits for each new child. If there is no memory for that, the thread tries again.
@@ -19,6 +20,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use abi::zx_port_packet_t;
 use zx::{AsHandleRef, Duration, HandleRef, Info, MonotonicInstant, Port, Process, Rights, Signals, Status, Unowned};
 
 use crate::errno::ENOMEM;
@@ -32,6 +34,9 @@ use crate::thread::{self, Thread};
 const FEW: usize = 64;
 /// How long the thread waits before it tries again (3).
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// The key of packets that only wake the thread.
+const NOBODY: u64 = u64::MAX;
 
 struct Children {
     /// Children that the port does not wait for.
@@ -87,7 +92,7 @@ impl Children {
     }
 }
 
-/// A process that libfdio has started for the program (1).
+/// A process that was started for the program (1).
 #[unsafe(no_mangle)]
 pub extern "C" fn __libc_child_started(process: sys::Handle) {
     let process = HandleRef::from_raw(process);
@@ -98,6 +103,9 @@ pub extern "C" fn __libc_child_started(process: sys::Handle) {
         if own.and_then(|own| children.watch(port, own)).is_ok() {
             return;
         }
+        // The thread sleeps without a time limit while no koids are kept. If there is no memory for this either, it
+        // tries again after the next child that it waits for.
+        let _ = port.queue(&zx_port_packet_t { key: NOBODY, ..Default::default() });
     }
     children.keep(koid);
 }

@@ -8,6 +8,7 @@
 use core::ffi::c_long;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::c::{__c_ignore_children, __c_wait_status};
 use crate::children;
 use crate::errno::{self, EINVAL, ENOSYS, ESRCH};
 use crate::exit;
@@ -96,6 +97,16 @@ struct SavedAction {
     flags: i32,
 }
 
+impl SavedAction {
+    /// Replaces the action for a signal. The caller has the lock of all actions.
+    fn set(&mut self, signal: i32, new: SavedAction) {
+        *self = new;
+        if signal == SIGCHLD {
+            __c_ignore_children(new.handler == IGNORE || new.flags & NO_ZOMBIES != 0);
+        }
+    }
+}
+
 const DEFAULT: usize = 0;
 const IGNORE: usize = 1;
 /// `SA_NOCLDWAIT`
@@ -136,8 +147,8 @@ static CHILD: Lock<Option<Cause>> = Lock::new(None);
 pub fn child_ended(koid: u64, code: i64) {
     const EXITED: i32 = 1;
     const KILLED: i32 = 2;
-    // Zircon's codes of processes that were killed are below this number.
-    let (code, status) = if code <= -1024 { (KILLED, KILL) } else { (EXITED, code as i32) };
+    let told = __c_wait_status(code);
+    let (code, status) = if told & 0x7f != 0 { (KILLED, told & 0x7f) } else { (EXITED, told >> 8 & 0xff) };
     *CHILD.lock() = Some(Cause { code, process: (koid & 0x7fff_ffff) as i32, status });
     let bit = 1 << index(SIGCHLD);
     PENDING.fetch_or(bit, Ordering::SeqCst);
@@ -153,7 +164,7 @@ fn deliver(signal: i32) -> i32 {
     let Some(bit) = bit(signal) else { return errno::fail(EINVAL) };
     let before = MASK.load(Ordering::Relaxed);
     if before & bit != 0 && signal != KILL {
-        PENDING.fetch_or(bit, Ordering::Relaxed);
+        PENDING.fetch_or(bit, Ordering::SeqCst);
         return 0;
     }
     let done = act(signal, |kept| {
@@ -202,12 +213,12 @@ fn act(signal: i32, block: impl FnOnce(&SavedAction)) -> i32 {
     0
 }
 
-/// Sets the mask, and delivers pending signals that it does not block.
+/// Sets the mask, and delivers pending signals that are not blocked: another thread may block them meanwhile.
 fn set_mask(mask: u64) {
     MASK.store(mask, Ordering::SeqCst);
-    while let ready @ 1.. = PENDING.load(Ordering::SeqCst) & !mask {
+    while let ready @ 1.. = PENDING.load(Ordering::SeqCst) & !MASK.load(Ordering::SeqCst) {
         let bit = 1 << ready.trailing_zeros();
-        if PENDING.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
+        if PENDING.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
             deliver(ready.trailing_zeros() as i32 + 1);
         }
     }
@@ -240,11 +251,6 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
     }
     // SAFETY: null, or the caller's object.
     let handles = unsafe { new.as_ref() }.is_some_and(|new| new.handler > IGNORE);
-    // The library keeps a child's result until the program waits for it.
-    // SAFETY: as above.
-    if signal == SIGCHLD && unsafe { new.as_ref() }.is_some_and(|new| new.flags & NO_ZOMBIES != 0) {
-        return errno::fail(EINVAL);
-    }
     if signal == SIGCHLD
         && handles
         && let Err(error) = children::watch()
@@ -257,7 +263,7 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const Action, old: *mut Ac
     // SAFETY: null, or the caller's objects.
     unsafe {
         if let Some(new) = new.as_ref() {
-            *entry = SavedAction { handler: new.handler, mask: new.mask.words[0], flags: new.flags };
+            entry.set(signal, SavedAction { handler: new.handler, mask: new.mask.words[0], flags: new.flags });
         }
         if !old.is_null() {
             let mut mask = SignalSet { words: [0; WORDS] };
@@ -281,7 +287,10 @@ pub extern "C" fn signal(signal: i32, handler: usize) -> usize {
         return errno::fail(error) as usize;
     }
     let mut actions = ACTIONS.lock();
-    core::mem::replace(&mut actions[index(signal)], SavedAction { handler, mask: 0, flags: RESTART }).handler
+    let entry = &mut actions[index(signal)];
+    let before = entry.handler;
+    entry.set(signal, SavedAction { handler, mask: 0, flags: RESTART });
+    before
 }
 
 #[unsafe(no_mangle)]

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_long};
 use core::sync::atomic::{AtomicU32, Ordering};
 use processargs::{HandleInfo, PA_CLOCK_UTC, PA_JOB_DEFAULT, PA_PROC_SELF, PA_VMAR_ROOT};
+use zx::{HandleRef, Info};
 
 static PROCESS: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
 static JOB: AtomicU32 = AtomicU32::new(sys::HANDLE_INVALID);
@@ -175,20 +176,8 @@ pub extern "C" fn getpagesize() -> i32 {
 /// The low bits of this process's koid. They are unique during its life unless billions of objects were created.
 #[unsafe(no_mangle)]
 pub extern "C" fn getpid() -> i32 {
-    const INFO_HANDLE_BASIC: u32 = 2 | 1 << 28;
-    let mut info = [0u64; 4];
-    // SAFETY: `zx_info_handle_basic_t` is 32 bytes and begins with the koid.
-    let status = unsafe {
-        sys::zx_object_get_info(
-            zx_process_self(),
-            INFO_HANDLE_BASIC,
-            info.as_mut_ptr().cast(),
-            size_of_val(&info),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-        )
-    };
-    if status == sys::OK { (info[0] & 0x7fff_ffff) as i32 } else { 1 }
+    let koid = HandleRef::from_raw(zx_process_self()).koid();
+    koid.map_or(1, |koid| (koid & 0x7fff_ffff) as i32)
 }
 
 /// A process does not know its parent: 0, as in a process without a parent.

@@ -138,8 +138,7 @@ TEST(flags_of_wait)
 	FAILS(waitid(P_PID, pid, &info, WSTOPPED), EINVAL);
 	FAILS(waitid(99, pid, &info, WEXITED), EINVAL);
 	FAILS(waitid(P_PID, pid + 1, &info, WEXITED), ECHILD);
-	// No child is in this process's group: each is one of its own.
-	FAILS(waitpid(0, &status, WNOHANG), ECHILD);
+	FAILS(waitpid(INT_MIN, &status, WNOHANG), ESRCH);
 	// It stays until it is taken.
 	for (int i = 0; i < 2; i++) {
 		memset(&info, 0, sizeof info);
@@ -149,6 +148,14 @@ TEST(flags_of_wait)
 	CHECK_INT(getpgid(pid), pid);
 	CHECK(waitpid(-pid, &status, WUNTRACED | WCONTINUED) == pid && WEXITSTATUS(status) == 5);
 	FAILS(waitid(P_PID, pid, &info, WEXITED), ECHILD);
+	// Children of this process's group are all.
+	FAILS(waitpid(0, &status, 0), ECHILD);
+	pid = start("1");
+	CHECK(!waitid(P_PGID, 0, &info, WEXITED | WNOWAIT) && info.si_pid == pid);
+	CHECK(!waitid(P_PGID, getpgrp(), &info, WEXITED | WNOWAIT) && info.si_pid == pid);
+	CHECK(waitpid(0, &status, 0) == pid && WEXITSTATUS(status) == 1);
+	pid = start("2");
+	CHECK(waitpid(-getpgrp(), &status, 0) == pid && WEXITSTATUS(status) == 2);
 	pid = start("0");
 	while (!waitid(P_PGID, pid, &info, WEXITED | WNOHANG) && !info.si_pid)
 		sched_yield();
@@ -160,8 +167,6 @@ TEST(flags_of_wait)
 	cpu_set_t set;
 	FAILS(sched_getaffinity(pid, sizeof set, &set), ESRCH);
 	CHECK(getpgid(0) == getpid() && !sched_getaffinity(getpid(), sizeof set, &set));
-	struct sigaction action = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT };
-	FAILS(sigaction(SIGCHLD, &action, 0), EINVAL);
 }
 
 TEST(flags_of_sockets)

@@ -65,6 +65,10 @@ int child(int argc, char **argv)
 	}
 	if (!strcmp(argv[0], "raise"))
 		return raise(atoi(argv[1]));
+	if (!strcmp(argv[0], "getpid")) {
+		printf("%d", getpid());
+		return 0;
+	}
 	if (!strcmp(argv[0], "print")) {
 		// The output is not flushed here: exit does it.
 		printf("%s from %s", argv[1], getenv("WHO"));
@@ -124,6 +128,25 @@ TEST(cancel_of_exit)
 	int status;
 	pid_t pid = start("cancelled-exit", "3", 0);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
+// A child knows itself by the number by which its parent knows it.
+TEST(spawn_pid)
+{
+	int ends[2], status;
+	char text[64] = "", number[64];
+	posix_spawn_file_actions_t actions;
+	CHECK(!pipe2(ends, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
+	CHECK(!posix_spawn_file_actions_adddup2(&actions, ends[1], 1));
+	pid_t pid = start("getpid", 0, &actions);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	CHECK(read(ends[0], text, sizeof text - 1) > 0);
+	snprintf(number, sizeof number, "%d", pid);
+	CHECK_STR(text, number);
+	CHECK(pid != getpid());
+	close(ends[0]);
+	close(ends[1]);
+	posix_spawn_file_actions_destroy(&actions);
 }
 
 TEST(spawn_descriptors)

@@ -1,5 +1,7 @@
 // signal.h: SIGCHLD, the one signal that comes from outside.
 #define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -87,4 +89,133 @@ TEST(signal_child)
 	pid = start("exit", "0");
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHECK_INT(ended, 1);
+}
+
+static volatile sig_atomic_t reaped;
+
+// What most programs with a handler for SIGCHLD do.
+static void reaps(int signal)
+{
+	int before = errno;
+	while (waitpid(-1, 0, WNOHANG) > 0)
+		reaped++;
+	errno = before;
+}
+
+static void *cancelled_in_system(void *unused)
+{
+	char command[100];
+	snprintf(command, sizeof command, "%s --child sleep 100", program);
+	system(command);
+	return unused;
+}
+
+// system learns of its child's end, also if a handler waits for all children.
+TEST(signal_system)
+{
+	struct sigaction action = { .sa_handler = reaps }, old;
+	char command[100];
+	snprintf(command, sizeof command, "%s --child exit 3", program);
+	CHECK(!sigaction(SIGCHLD, &action, &old));
+	for (int i = 0; i < 10; i++) {
+		int status = system(command);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	}
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, 0, cancelled_in_system, 0));
+	usleep(20000);
+	// The signal of another child comes meanwhile and afterwards; that of system's does not.
+	for (int i = 0; i < 2; i++) {
+		reaped = 0;
+		start("exit", "0");
+		for (int i = 0; i < 10000 && !reaped; i++)
+			usleep(1000);
+		CHECK_INT(reaped, 1);
+		if (!i)
+			CHECK(!pthread_cancel(thread) && !pthread_join(thread, 0));
+	}
+	CHECK_INT(waitpid(-1, 0, 0), -1);
+	action.sa_handler = SIG_IGN;
+	CHECK(!sigaction(SIGCHLD, &action, 0));
+	int status = system(command);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	CHECK(!sigaction(SIGCHLD, &old, 0));
+}
+
+// Each child is known to waitpid when its signal comes.
+TEST(signal_known)
+{
+	enum { COUNT = 40 };
+	struct sigaction action = { .sa_handler = reaps }, old;
+	CHECK(!sigaction(SIGCHLD, &action, &old));
+	reaped = 0;
+	for (int i = 0; i < COUNT; i++)
+		start("exit", "0");
+	for (int i = 0; i < 10000 && reaped < COUNT; i++)
+		usleep(1000);
+	CHECK_INT(reaped, COUNT);
+	CHECK(!sigaction(SIGCHLD, &old, 0));
+}
+
+// siginfo_t says what waitpid says.
+TEST(signal_causes)
+{
+	static const struct { const char *what, *argument; } cases[] = { { "exit", "300" }, { "exit", "-2000" }, { "exit", "0" },
+		{ "abort", 0 }, { "sleep", "100" } };
+	struct sigaction action = { .sa_sigaction = child_ends_with, .sa_flags = SA_SIGINFO }, old;
+	CHECK(!sigaction(SIGCHLD, &action, &old));
+	for (int i = 0; i < 5; i++) {
+		int status;
+		ended = 0;
+		pid_t pid = start(cases[i].what, cases[i].argument);
+		if (i == 4)
+			CHECK(!kill(pid, SIGKILL));
+		until(1);
+		CHECK(waitpid(pid, &status, 0) == pid && last_pid == pid);
+		CHECK_INT(last_code, WIFEXITED(status) ? CLD_EXITED : CLD_KILLED);
+		CHECK_INT(last_status, WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	}
+	CHECK(!sigaction(SIGCHLD, &old, 0));
+}
+
+// The children of a program that ignores their ends leave nothing: a wait lasts until all have ended, and finds none.
+TEST(signal_ignored)
+{
+	static const struct sigaction ignores[] = { { .sa_handler = SIG_IGN }, { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT },
+		{ .sa_handler = child_ends, .sa_flags = SA_NOCLDWAIT } };
+	struct sigaction old;
+	siginfo_t info;
+	int status;
+	for (int i = 0; i < 3; i++) {
+		// One that has ended before stays.
+		pid_t before = start("exit", "4");
+		CHECK(!waitid(P_PID, before, &info, WEXITED | WNOWAIT));
+		CHECK(!sigaction(SIGCHLD, &ignores[i], i ? 0 : &old));
+		ended = 0;
+		pid_t pid = start("exit", "5"), runs = start("sleep", "100");
+		errno = 0;
+		CHECK(waitpid(pid, &status, 0) == -1 && errno == ECHILD);
+		CHECK(kill(pid, 0) == -1 && errno == ESRCH);
+		CHECK_INT(waitpid(runs, &status, WNOHANG), 0);
+		CHECK(waitpid(-1, &status, 0) == before && WEXITSTATUS(status) == 4);
+		CHECK(!kill(runs, SIGKILL));
+		errno = 0;
+		CHECK(wait(&status) == -1 && errno == ECHILD);
+		if (i == 2)
+			until(2);
+		// One that ends meanwhile is gone, also if nobody waits for it.
+		pid = start("exit", "0");
+		while (!kill(pid, 0))
+			usleep(1000);
+		CHECK(!sigaction(SIGCHLD, &old, 0));
+		pid = start("exit", "6");
+		CHECK(waitpid(-1, &status, 0) == pid && WEXITSTATUS(status) == 6);
+	}
+	CHECK(signal(SIGCHLD, SIG_IGN) == SIG_DFL);
+	start("exit", "7");
+	errno = 0;
+	CHECK(wait(&status) == -1 && errno == ECHILD);
+	CHECK(signal(SIGCHLD, SIG_DFL) == SIG_IGN);
+	pid_t pid = start("exit", "8");
+	CHECK(wait(&status) == pid && WEXITSTATUS(status) == 8);
 }

@@ -28,13 +28,22 @@
 struct child {
 	pid_t pid;
 	zx_handle_t process;
+	// It had ended before the program began to ignore ends of children.
+	_Bool stays;
+	// Of system, which alone waits for it.
+	_Bool own;
 };
 
 static volatile int lock[1];
 static struct child *children;
 static size_t count, room;
+// The program ignores ends of children (SIG_IGN or SA_NOCLDWAIT for SIGCHLD).
+static _Bool ignores;
 // Total run time of children that have been waited for.
 static zx_duration_t run_time;
+
+// Lets SIGCHLD be delivered for a child.
+void __libc_child_started(zx_handle_t process);
 
 hidden zx_duration_t __c_run_time_of_children(void)
 {
@@ -44,13 +53,44 @@ hidden zx_duration_t __c_run_time_of_children(void)
 	return time;
 }
 
-static pid_t remember(zx_handle_t process)
+static int has_ended(zx_handle_t process)
+{
+	zx_signals_t seen = 0;
+	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
+}
+
+// Forgets the children whose ends the program ignores. The caller has the lock.
+static void forget_ignored(void)
+{
+	for (size_t i = 0; ignores && i < count;) {
+		if (!children[i].stays && !children[i].own && has_ended(children[i].process)) {
+			zx_handle_close(children[i].process);
+			children[i] = children[--count];
+		} else {
+			i++;
+		}
+	}
+}
+
+// The program begins or ceases to ignore ends of children.
+hidden void __c_ignore_children(_Bool now)
+{
+	LOCK(lock);
+	forget_ignored();
+	for (size_t i = 0; i < count && now && !ignores; i++)
+		children[i].stays = has_ended(children[i].process);
+	ignores = now;
+	UNLOCK(lock);
+}
+
+static pid_t remember(zx_handle_t process, _Bool own)
 {
 	zx_info_handle_basic_t info;
 	if (zx_object_get_info(process, ZX_INFO_HANDLE_BASIC, &info, sizeof info, 0, 0) != ZX_OK)
 		return -1;
 	pid_t pid = info.koid & INT_MAX;
 	LOCK(lock);
+	forget_ignored();
 	if (count == room) {
 		struct child *more = realloc(children, (room + 16) * sizeof *more);
 		if (!more) {
@@ -60,9 +100,20 @@ static pid_t remember(zx_handle_t process)
 		children = more;
 		room += 16;
 	}
-	children[count++] = (struct child){ pid, process };
+	children[count++] = (struct child){ pid, process, 0, own };
 	UNLOCK(lock);
 	return pid;
+}
+
+// What waitpid says of a return code.
+hidden int __c_wait_status(int64_t code)
+{
+	// Zircon's return codes of processes that were killed.
+	if (code == ZX_TASK_RETCODE_EXCEPTION_KILL)
+		return SIGABRT;
+	if (code <= ZX_TASK_RETCODE_SYSCALL_KILL && code >= ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
+		return SIGKILL;
+	return (code & 0xff) << 8;
 }
 
 // Reads an ended child's result and, unless it is to stay, removes the child from the table.
@@ -80,21 +131,9 @@ static int reap(size_t index, int *status, struct rusage *usage, int stays)
 		zx_handle_close(child.process);
 		children[index] = children[--count];
 	}
-	int result = (info.return_code & 0xff) << 8;
-	// Zircon's return codes of processes that were killed.
-	if (info.return_code == ZX_TASK_RETCODE_EXCEPTION_KILL)
-		result = 6;
-	else if (info.return_code <= ZX_TASK_RETCODE_SYSCALL_KILL && info.return_code >= ZX_TASK_RETCODE_CRITICAL_PROCESS_KILL)
-		result = 9;
 	if (status)
-		*status = result;
+		*status = __c_wait_status(info.return_code);
 	return child.pid;
-}
-
-static int has_ended(zx_handle_t process)
-{
-	zx_signals_t seen = 0;
-	return zx_object_wait_one(process, ZX_TASK_TERMINATED, 0, &seen) == ZX_OK;
 }
 
 // Of a child's resource usage, only the run time is known. No child stops, so WUNTRACED and WCONTINUED change nothing.
@@ -102,30 +141,37 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	if (usage)
 		memset(usage, 0, sizeof *usage);
-	// Each child is a group of its own, so none is in this process's.
-	if (pid < -1)
-		pid = pid == INT_MIN ? 0 : -pid;
-	if (!pid) {
-		errno = ECHILD;
+	if (pid == INT_MIN) {
+		errno = ESRCH;
 		return -1;
 	}
+	// Each child is a group of its own. A program that waits for this process's group has not put its children into
+	// others, so it means all of them.
+	if (!pid || (pid < -1 && pid == -getpid()))
+		pid = -1;
+	else if (pid < -1)
+		pid = -pid;
 	pthread_testcancel();
 	for (;;) {
 		zx_wait_item_t items[ZX_WAIT_MANY_MAX_ITEMS];
 		size_t waiting = 0;
+		_Bool more = 0;
 		LOCK(lock);
+		forget_ignored();
 		for (size_t i = 0; i < count; i++) {
-			if (pid > 0 && children[i].pid != pid)
+			if (pid > 0 ? children[i].pid != pid : children[i].own)
 				continue;
-			if (has_ended(children[i].process)) {
+			// One that is ignored and has ended since then is forgotten in the next round.
+			if ((!ignores || children[i].stays || children[i].own) && has_ended(children[i].process)) {
 				pid = reap(i, status, usage, options & WNOWAIT);
 				UNLOCK(lock);
 				return pid;
 			}
 			if (waiting < ZX_WAIT_MANY_MAX_ITEMS)
 				items[waiting++] = (zx_wait_item_t){ children[i].process, ZX_TASK_TERMINATED, 0 };
+			else
+				more = 1;
 		}
-		size_t all = count;
 		UNLOCK(lock);
 		if (!waiting) {
 			errno = ECHILD;
@@ -134,7 +180,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 		if (options & WNOHANG)
 			return 0;
 		// If there are more children than one call can wait for, poll the others every 10 ms.
-		zx_time_t until = all > waiting && pid <= 0 ? zx_clock_get_monotonic() + 10000000 : ZX_TIME_INFINITE;
+		zx_time_t until = more ? zx_clock_get_monotonic() + 10000000 : ZX_TIME_INFINITE;
 		// If another thread reaps a child meanwhile and closes its handle, the wait ends.
 		__libc_wait((uintptr_t)zx_object_wait_many, (uintptr_t)items, waiting, until, 0);
 		pthread_testcancel();
@@ -159,9 +205,11 @@ int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 		errno = EINVAL;
 		return -1;
 	}
-	if (type == P_PGID && pid == -1)
+	if (type == P_PGID && pid == -1) {
 		// The group of process 1, which is no child.
-		pid = 0;
+		errno = ECHILD;
+		return -1;
+	}
 	int status = 0;
 	pid = wait_for(pid, &status, options, 0);
 	if (pid < 0)
@@ -203,6 +251,7 @@ hidden _Bool __c_kill_child(int pid, _Bool really)
 {
 	_Bool found = 0;
 	LOCK(lock);
+	forget_ignored();
 	for (size_t i = 0; i < count && !found; i++) {
 		found = children[i].pid == pid;
 		if (found && really)
@@ -287,7 +336,7 @@ static int allowed(const posix_spawnattr_t *attributes)
 }
 
 static int spawn(pid_t *restrict out, const char *restrict path, const posix_spawn_file_actions_t *actions,
-	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict], _Bool own)
 {
 	if (!fdio_spawn_etc)
 		return ENOSYS;
@@ -319,18 +368,32 @@ static int spawn(pid_t *restrict out, const char *restrict path, const posix_spa
 				gifts[given++] = (fdio_spawn_action_t){ .action = FDIO_SPAWN_ACTION_CLONE_FD,
 					.fd = { table->of[fd], fd } };
 		}
-		uint32_t flags = FDIO_SPAWN_CLONE_ALL & ~(FDIO_SPAWN_CLONE_STDIO | FDIO_SPAWN_CLONE_ENVIRON);
+		// Its SIGCHLD comes when waitpid knows it.
+		uint32_t flags = HAFNON_FDIO_SPAWN_UNTOLD
+			| (FDIO_SPAWN_CLONE_ALL & ~(FDIO_SPAWN_CLONE_STDIO | FDIO_SPAWN_CLONE_ENVIRON));
 		char *const none[] = { 0 };
 		zx_handle_t process;
 		zx_status_t status = fdio_spawn_etc(0, flags, path, (const char *const *)argv,
 			(const char *const *)(envp ? envp : none), given, gifts, &process, 0);
 		error = status == ZX_OK ? 0 : error_of(status);
 		if (!error) {
-			pid_t pid = remember(process);
-			if (pid < 0)
+			// Another thread may wait for the child, and close its handle, as soon as it is known.
+			zx_handle_t told = ZX_HANDLE_INVALID;
+			zx_handle_duplicate(process, ZX_RIGHT_SAME_RIGHTS, &told);
+			pid_t pid = told ? remember(process, own) : -1;
+			if (pid < 0) {
+				// A child that nobody can wait for.
+				zx_task_kill(process);
+				zx_handle_close(process);
 				error = ENOMEM;
-			else if (out)
-				*out = pid;
+			} else {
+				if (out)
+					*out = pid;
+				// As in POSIX, system's caller gets no signal for its child.
+				if (!own)
+					__libc_child_started(told);
+			}
+			zx_handle_close(told);
 		}
 	}
 	for (int i = 0; table && i < table->opened_count; i++)
@@ -345,7 +408,7 @@ int posix_spawn(pid_t *restrict out, const char *restrict path, const posix_spaw
 	const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 {
 	unsigned old = __cancel_off();
-	int error = spawn(out, path, actions, attributes, argv, envp);
+	int error = spawn(out, path, actions, attributes, argv, envp, 0);
 	__cancel_on(old);
 	return error;
 }
@@ -383,14 +446,17 @@ static void end_child(void *pid)
 		waitpid(*(pid_t *)pid, 0, 0);
 }
 
-// A thread that is cancelled in it ends the child, which nothing else waits for.
+// A thread that is cancelled in it ends the child, which nothing else waits for. POSIX blocks SIGCHLD meanwhile, so that a
+// handler does not take the child; but that would block it for all threads. So other waits pass over this child.
 int system(const char *command)
 {
 	if (!command)
 		return access && !access("/boot/bin/sh", X_OK);
 	char *const argv[] = { "sh", "-c", (char *)command, 0 };
 	pid_t pid;
-	int status = posix_spawn(&pid, "/bin/sh", 0, 0, argv, __environ);
+	unsigned old = __cancel_off();
+	int status = spawn(&pid, "/bin/sh", 0, 0, argv, __environ, 1);
+	__cancel_on(old);
 	if (status) {
 		errno = status;
 		return -1;

@@ -21,6 +21,8 @@ extern "C" {
 
 // Other processes can share the new process's address space (zx_process_create_shared).
 #define HAFNON_FDIO_SPAWN_SHARED ((uint32_t)0x10000u)
+// For the C library: it asks for the child's SIGCHLD itself (__libc_child_started).
+#define HAFNON_FDIO_SPAWN_UNTOLD ((uint32_t)0x20000u)
 
 #define FDIO_SPAWN_ACTION_CLONE_FD ((uint32_t)1u)
 #define FDIO_SPAWN_ACTION_TRANSFER_FD ((uint32_t)2u)
