@@ -257,9 +257,13 @@ pub const O_RDONLY: c_int = 0;
 pub const O_WRONLY: c_int = 1;
 pub const O_RDWR: c_int = 2;
 pub const O_NONBLOCK: c_int = 0x10;
+/// With `O_DSYNC`, which is one of its bits, a write returns when its bytes are durable.
+pub const O_SYNC: c_int = 0x60;
 pub const O_CLOEXEC: c_int = 0x100;
 pub const O_NOCTTY: c_int = 0x200;
 pub const O_LARGEFILE: c_int = 0x1000;
+/// Reading changes no time here, so it is kept and has no effect.
+pub const O_NOATIME: c_int = 0x2000;
 pub const O_TMPFILE: c_int = 0x4000;
 pub const O_CREAT: c_int = 0x1_0000;
 pub const O_EXCL: c_int = 0x2_0000;
@@ -268,9 +272,9 @@ pub const O_DIRECTORY: c_int = 0x8_0000;
 pub const O_APPEND: c_int = 0x10_0000;
 pub const O_PATH: c_int = 0x40_0000;
 /// The flags that `F_SETFL` can change.
-pub const CHANGEABLE: c_int = O_NONBLOCK | O_APPEND;
-/// `O_ASYNC`, `O_DIRECT` and `O_NOATIME`, which `F_SETFL` changes on Linux.
-pub const NOT_CHANGEABLE: c_int = 0x400 | 0x800 | 0x2000;
+pub const CHANGEABLE: c_int = O_NONBLOCK | O_APPEND | O_NOATIME;
+/// `O_ASYNC` and `O_DIRECT`, which `F_SETFL` changes on Linux.
+pub const NOT_CHANGEABLE: c_int = 0x400 | 0x800;
 
 pub const F_DUPFD: c_int = 0;
 pub const F_GETFD: c_int = 1;

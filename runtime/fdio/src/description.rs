@@ -8,7 +8,8 @@ use sync::Lock;
 use zx::{Duration, MonotonicInstant};
 
 use crate::c::{
-    CHANGEABLE, EBADF, EINVAL, EISDIR, ESPIPE, O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY, Result,
+    CHANGEABLE, EBADF, EINVAL, EISDIR, ESPIPE, O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDONLY, O_SYNC, O_WRONLY,
+    Result,
 };
 use crate::object::{Object, reset_if_unread};
 
@@ -16,7 +17,7 @@ use crate::object::{Object, reset_if_unread};
 pub struct Description {
     /// The object that it refers to.
     pub object: Object,
-    /// `O_*` flags: the access mode, and the flags that `F_SETFL` can change.
+    /// `O_*` flags: the access mode, whether writes are durable, and the flags that `F_SETFL` can change.
     flags: AtomicI32,
     /// File position of the next read.
     position: Lock<u64>,
@@ -49,7 +50,7 @@ impl Description {
     pub fn new(object: Object, flags: c_int) -> Description {
         Description {
             object,
-            flags: AtomicI32::new(flags & (O_ACCMODE | CHANGEABLE)),
+            flags: AtomicI32::new(flags & (O_ACCMODE | O_SYNC | CHANGEABLE)),
             position: Lock::new(0),
             read_timeout: AtomicI64::new(0),
             write_timeout: AtomicI64::new(0),
@@ -139,7 +140,17 @@ impl Description {
     /// `EBADF`: open for reading only. See [`Object::write`].
     pub fn write(&self, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
-        self.object.write(bytes, self.write_until())
+        self.durable(self.object.write(bytes, self.write_until())?)
+    }
+
+    /// Waits until what was written is durable, if the description demands that (`O_SYNC`, `O_DSYNC`).
+    fn durable(&self, written: usize) -> Result<usize> {
+        if self.flags() & O_SYNC != 0
+            && let Object::Remote(file) = &self.object
+        {
+            file.sync()?;
+        }
+        Ok(written)
     }
 
     /// Writes at `position`, without use of the description's position.
@@ -149,7 +160,7 @@ impl Description {
     pub fn write_at(&self, position: u64, bytes: &[u8]) -> Result<usize> {
         self.check_access(O_RDONLY)?;
         match &self.object {
-            Object::Remote(file) if file.opened.kind == Kind::File => file.write(Some(position), bytes),
+            Object::Remote(file) if file.opened.kind == Kind::File => self.durable(file.write(Some(position), bytes)?),
             Object::Device(_) => Ok(bytes.len()),
             _ => Err(ESPIPE),
         }

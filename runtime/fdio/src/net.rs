@@ -35,8 +35,14 @@ const MSG_PEEK: c_int = 2;
 const MSG_TRUNC: c_int = 0x20;
 const MSG_DONTWAIT: c_int = 0x40;
 const MSG_WAITALL: c_int = 0x100;
+/// The peer's hardware address is right: a hint.
+const MSG_CONFIRM: c_int = 0x800;
 const MSG_NOSIGNAL: c_int = 0x4000;
-/// Limit on the bytes that one `recvmsg` with several buffers returns.
+/// More bytes will follow: a hint for a stream.
+const MSG_MORE: c_int = 0x8000;
+/// Descriptors that come with a message are closed in children; none come.
+const MSG_CMSG_CLOEXEC: c_int = 0x4000_0000;
+/// Limit on the bytes that one `recvmsg` with several buffers returns, if it does not wait for all of them.
 const ROOM: usize = 1 << 20;
 const SHUT_RD: c_int = 0;
 const SHUT_WR: c_int = 1;
@@ -128,7 +134,7 @@ fn until(flags: c_int, description: MonotonicInstant) -> MonotonicInstant {
 
 fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<Address>)> {
     with_socket(fd, |description, socket| {
-        if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL) != 0 {
+        if flags & !(MSG_PEEK | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_WAITALL | MSG_CMSG_CLOEXEC) != 0 {
             return Err(EOPNOTSUPP);
         }
         let options = if flags & MSG_PEEK != 0 { ZX_SOCKET_PEEK } else { 0 };
@@ -164,7 +170,10 @@ fn receive(fd: c_int, bytes: &mut [u8], flags: c_int) -> Result<(usize, Option<A
 /// `to` is null or has `to_len` bytes.
 unsafe fn send_bytes(fd: c_int, bytes: &[u8], to: *const c_void, to_len: u32, flags: c_int) -> Result<usize> {
     with_socket(fd, |description, socket| {
-        if flags & !(MSG_DONTWAIT | MSG_NOSIGNAL) != 0 {
+        // `MSG_MORE` joins datagrams of the network, which is no hint.
+        let joins = matches!(&socket, AnySocket::Network(network) if network.is_datagram());
+        let known = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM | if joins { 0 } else { MSG_MORE };
+        if flags & !known != 0 {
             return Err(EOPNOTSUPP);
         }
         let until = until(flags, description.write_until());
@@ -327,6 +336,29 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const Message, flags: c_in
     })
 }
 
+/// Fills the buffers one after the other from a stream, until one stays short. An error after the first bytes ends the
+/// call early, as with one buffer.
+///
+/// # Safety
+/// The buffers are valid.
+unsafe fn receive_all(fd: c_int, vectors: &[IoVec], flags: c_int) -> Result<(usize, Option<Address>)> {
+    let mut done = 0;
+    for vector in vectors.iter().filter(|vector| vector.len > 0) {
+        // SAFETY: as the caller says.
+        match receive(fd, unsafe { to_fill(vector.base, vector.len) }, flags) {
+            Ok((len, _)) => {
+                done += len;
+                if len < vector.len {
+                    break;
+                }
+            }
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok((done, None))
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize {
     c::cancellation_point();
@@ -338,6 +370,9 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int)
             let vectors = slice(message.vectors, message.count)?;
             let (len, from) = match vectors {
                 [vector] if !is_datagram(&*table::get(fd)?) => receive(fd, to_fill(vector.base, vector.len), flags)?,
+                vectors if flags & (MSG_WAITALL | MSG_PEEK) == MSG_WAITALL && !is_datagram(&*table::get(fd)?) => {
+                    receive_all(fd, vectors, flags)?
+                }
                 vectors => {
                     // With room for one byte more than the caller has, to learn whether a datagram was longer.
                     let room = vectors.iter().fold(0usize, |all, vector| all.saturating_add(vector.len)).min(ROOM);
@@ -359,7 +394,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut Message, flags: c_int)
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     const STOP: u32 = ZX_SOCKET_DISPOSITION_WRITE_DISABLED;
-    c::done(with_socket(fd, |_, socket| {
+    c::done(with_socket(fd, |description, socket| {
         let (reading, writing) = match how {
             SHUT_RD => (true, false),
             SHUT_WR => (false, true),
@@ -368,7 +403,14 @@ pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
         };
         match socket {
             AnySocket::Network(network) => network.shutdown(reading, writing),
-            AnySocket::Unix(socket) => socket.shutdown(reading, writing),
+            AnySocket::Unix(socket) => {
+                let done = socket.shutdown(reading, writing);
+                if socket.is_datagram() {
+                    // No object says that this socket cannot be written any more.
+                    epoll::changed(description);
+                }
+                done
+            }
             AnySocket::Pair(socket) => {
                 let [own, peer] = [writing, reading].map(|stop| if stop { STOP } else { 0 });
                 Ok(socket.set_disposition(own, peer)?)

@@ -8,8 +8,8 @@ use file_protocol::flags as protocol;
 
 use crate::c::{
     self, AT_FDCWD, EEXIST, EINVAL, EISDIR, ENOENT, ENOTDIR, EOPNOTSUPP, EROFS, O_ACCMODE, O_APPEND, O_CLOEXEC,
-    O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE,
-    O_TRUNC, O_WRONLY, Result,
+    O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR,
+    O_SYNC, O_TMPFILE, O_TRUNC, O_WRONLY, Result,
 };
 use crate::description::Description;
 use crate::namespace::{locate_at, look_up};
@@ -18,8 +18,7 @@ use crate::path::{Node, parent};
 use crate::remote::PathResult;
 use crate::table;
 
-/// The flags of `open`. The others would have to do what they say: `O_SYNC` and `O_DSYNC` make each write durable,
-/// `O_DIRECT` and `O_NOATIME` leave something out.
+/// The flags of `open`. The others would have to do what they say: `O_DIRECT` leaves a cache out.
 const KNOWN: c_int = O_ACCMODE
     | O_APPEND
     | O_CLOEXEC
@@ -27,9 +26,11 @@ const KNOWN: c_int = O_ACCMODE
     | O_DIRECTORY
     | O_EXCL
     | O_LARGEFILE
+    | O_NOATIME
     | O_NOCTTY
     | O_NOFOLLOW
     | O_NONBLOCK
+    | O_SYNC
     | O_TRUNC;
 
 /// `umask`: the permission bits that new files and directories do not get.

@@ -20,9 +20,11 @@ pub unsafe extern "C" fn getentropy(buffer: *mut c_void, size: usize) -> c_int {
 /// Fills a buffer of any size. It never blocks, so the known flags have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut c_void, size: usize, flags: c_uint) -> isize {
-    // `GRND_NONBLOCK` and `GRND_RANDOM`: the source is ready from the start, and there is one.
-    const KNOWN: c_uint = 3;
-    if flags & !KNOWN != 0 {
+    // The source is ready from the start, and there is one.
+    const NONBLOCK: c_uint = 1;
+    const RANDOM: c_uint = 2;
+    const INSECURE: c_uint = 4;
+    if flags & !(NONBLOCK | RANDOM | INSECURE) != 0 || flags & (RANDOM | INSECURE) == RANDOM | INSECURE {
         return errno::fail(EINVAL) as isize;
     }
     for at in (0..size).step_by(AT_ONCE) {

@@ -354,6 +354,148 @@ TEST(epoll_always)
 	close(set);
 }
 
+// A datagram socket that is shut down can be written at once, with an error.
+TEST(epoll_shutdown)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "/tmp/epoll-shutdown" };
+	unlink(name.sun_path);
+	int receiver = socket(AF_UNIX, SOCK_DGRAM, 0), sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	CHECK_INT(bind(receiver, (void *)&name, sizeof name), 0);
+	CHECK_INT(connect(sender, (void *)&name, sizeof name), 0);
+	static char bytes[1000];
+	while (send(sender, bytes, sizeof bytes, 0) > 0)
+		;
+	CHECK_INT(errno, EAGAIN);
+	int set = epoll_create1(0);
+	put(set, EPOLL_CTL_ADD, sender, EPOLLOUT, 0);
+	CHECK_INT(next(set, 0, 0), 0);
+	CHECK_INT(shutdown(sender, SHUT_WR), 0);
+	CHECK_INT(next(set, 10000, 0), EPOLLOUT);
+	close(set);
+	close(sender);
+	close(receiver);
+	unlink(name.sun_path);
+}
+
+struct waiter {
+	int set, stop, events;
+};
+
+// Takes events until the one that says to stop, whose number is 0.
+static void *waits(void *argument)
+{
+	struct waiter *waiter = argument;
+	for (;;) {
+		unsigned long long data = 1;
+		unsigned events = next(waiter->set, 10000, &data);
+		CHECK(events != 0);
+		if (!events || !data)
+			return 0;
+		char byte;
+		while (read(data, &byte, 1) == 1)
+			waiter->events++;
+	}
+}
+
+// Two threads wait on one set; each byte is read once, and both end.
+TEST(epoll_two_waiters)
+{
+	enum { COUNT = 300 };
+	static const unsigned modes[] = { EPOLLIN, EPOLLIN | EPOLLET };
+	for (int mode = 0; mode < 2; mode++) {
+		int set = epoll_create1(0), pair[2], stop = eventfd(0, 0);
+		CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+		put(set, EPOLL_CTL_ADD, pair[0], modes[mode], pair[0]);
+		put(set, EPOLL_CTL_ADD, stop, EPOLLIN, 0);
+		struct waiter waiters[2] = { { set, stop }, { set, stop } };
+		pthread_t threads[2];
+		for (int i = 0; i < 2; i++)
+			CHECK_INT(pthread_create(&threads[i], 0, waits, &waiters[i]), 0);
+		for (int i = 0; i < COUNT; i++)
+			CHECK_INT(write(pair[1], "x", 1), 1);
+		// Every byte is read before the end.
+		int left = 1;
+		for (int i = 0; i < 10000 && left; i++) {
+			struct pollfd one = { pair[0], POLLIN };
+			left = poll(&one, 1, 0);
+			usleep(1000);
+		}
+		CHECK_INT(left, 0);
+		eventfd_write(stop, 1);
+		for (int i = 0; i < 2; i++)
+			CHECK_INT(pthread_join(threads[i], 0), 0);
+		CHECK_INT(waiters[0].events + waiters[1].events, COUNT);
+		close(pair[0]);
+		close(pair[1]);
+		close(stop);
+		close(set);
+	}
+}
+
+// Changes of a set reach a thread that waits.
+TEST(epoll_changes)
+{
+	int set = epoll_create1(0), fds[2], stop = eventfd(0, 0);
+	CHECK_INT(pipe2(fds, O_NONBLOCK), 0);
+	CHECK_INT(write(fds[1], "x", 1), 1);
+	put(set, EPOLL_CTL_ADD, fds[0], 0, fds[0]);
+	struct waiter waiter = { set, stop };
+	pthread_t thread;
+	CHECK_INT(pthread_create(&thread, 0, waits, &waiter), 0);
+	usleep(5000);
+	CHECK_INT(waiter.events, 0);
+	put(set, EPOLL_CTL_MOD, fds[0], EPOLLIN, fds[0]);
+	struct pollfd one = { fds[0], POLLIN };
+	for (int i = 0; i < 10000 && poll(&one, 1, 0); i++)
+		usleep(1000);
+	CHECK_INT(poll(&one, 1, 0), 0);
+	// Nobody takes what comes when it is no longer in the set.
+	CHECK_INT(epoll_ctl(set, EPOLL_CTL_DEL, fds[0], 0), 0);
+	CHECK_INT(write(fds[1], "y", 1), 1);
+	usleep(5000);
+	CHECK_INT(poll(&one, 1, 0), 1);
+	put(set, EPOLL_CTL_ADD, stop, EPOLLIN, 0);
+	eventfd_write(stop, 1);
+	CHECK_INT(pthread_join(thread, 0), 0);
+	CHECK_INT(waiter.events, 1);
+	close(fds[0]);
+	close(fds[1]);
+	close(stop);
+	close(set);
+}
+
+// A copy of a descriptor is a member of its own.
+TEST(epoll_copies)
+{
+	int set = epoll_create1(0), fds[2], seen = 0;
+	CHECK_INT(pipe(fds), 0);
+	int copy = dup(fds[0]);
+	put(set, EPOLL_CTL_ADD, fds[0], EPOLLIN, 1);
+	put(set, EPOLL_CTL_ADD, copy, EPOLLIN, 2);
+	CHECK_INT(write(fds[1], "x", 1), 1);
+	struct epoll_event events[4];
+	for (int round = 0; round < 10 && seen != 3; round++) {
+		int count = epoll_wait(set, events, 4, 1000);
+		for (int i = 0; i < count; i++)
+			seen |= events[i].data.u64;
+	}
+	CHECK_INT(seen, 3);
+	CHECK_INT(epoll_ctl(set, EPOLL_CTL_DEL, copy, 0), 0);
+	CHECK_INT(epoll_wait(set, events, 4, 1000), 1);
+	CHECK_INT(events[0].data.u64, 1);
+	// A set's copy is the same set.
+	int other = dup(set);
+	put(other, EPOLL_CTL_ADD, copy, EPOLLIN, 2);
+	CHECK_INT(epoll_ctl(set, EPOLL_CTL_DEL, fds[0], 0), 0);
+	CHECK_INT(epoll_wait(set, events, 4, 1000), 1);
+	CHECK_INT(events[0].data.u64, 2);
+	close(other);
+	close(set);
+	close(copy);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 TEST(epoll_refused)
 {
 	int set = epoll_create1(0), fds[2], file = open("/tmp/epoll-file", O_RDWR | O_CREAT, 0600);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -34,8 +35,8 @@ extern const char *program;
 
 TEST(flags_of_open)
 {
-	static const int refused[] = { O_SYNC, O_DSYNC, O_DIRECT, O_NOATIME, O_ASYNC, 1 << 30 };
-	for (int i = 0; i < 6; i++) {
+	static const int refused[] = { O_DIRECT, O_ASYNC, 1 << 30 };
+	for (int i = 0; i < 3; i++) {
 		FAILS(open("/tmp/ctests-flags", O_RDWR | O_CREAT | refused[i], 0600), EINVAL);
 		FAILS(access("/tmp/ctests-flags", F_OK), ENOENT);
 	}
@@ -46,7 +47,26 @@ TEST(flags_of_open)
 	FAILS(fcntl(fd, F_SETFL, O_ASYNC), EINVAL);
 	FAILS(fcntl(fd, F_SETFL, O_DIRECT), EINVAL);
 	CHECK(!fcntl(fd, F_SETFL, O_APPEND) && fcntl(fd, F_GETFL) == (O_RDWR | O_APPEND));
-	CHECK(!close(fd) && !unlink("/tmp/ctests-flags"));
+	CHECK(!fcntl(fd, F_SETFL, O_NOATIME) && fcntl(fd, F_GETFL) == (O_RDWR | O_NOATIME));
+	CHECK(!close(fd));
+	// No read changes a time; F_SETFL cannot change when writes are durable.
+	static const int kept[] = { O_NOATIME, O_SYNC, O_DSYNC };
+	for (int i = 0; i < 3; i++) {
+		char bytes[8];
+		struct stat before, after;
+		fd = open("/tmp/ctests-flags", O_RDWR | kept[i]);
+		CHECK(fd >= 0 && fcntl(fd, F_GETFL) == (O_RDWR | kept[i]));
+		CHECK_INT(write(fd, "abc", 3), 3);
+		CHECK_INT(pwrite(fd, "de", 2, 3), 2);
+		CHECK(!fstat(fd, &before));
+		CHECK_INT(pread(fd, bytes, 8, 0), 5);
+		CHECK(!memcmp(bytes, "abcde", 5) && !fstat(fd, &after));
+		CHECK(before.st_atim.tv_sec == after.st_atim.tv_sec && before.st_atim.tv_nsec == after.st_atim.tv_nsec);
+		if (i)
+			CHECK(!fcntl(fd, F_SETFL, O_APPEND) && fcntl(fd, F_GETFL) == (O_RDWR | O_APPEND | kept[i]));
+		CHECK(!close(fd));
+	}
+	CHECK(!unlink("/tmp/ctests-flags"));
 }
 
 TEST(flags_of_names)
@@ -117,6 +137,7 @@ TEST(flags_of_time)
 	char byte;
 	FAILS(getrandom(&byte, 1, 8), EINVAL);
 	CHECK_INT(getrandom(&byte, 1, GRND_NONBLOCK), 1);
+	CHECK_INT(getrandom(&byte, 1, GRND_INSECURE), 1);
 }
 
 static pid_t start(const char *argument)
@@ -134,6 +155,7 @@ TEST(flags_of_wait)
 	FAILS(waitpid(-1, &status, 0), ECHILD);
 	pid_t pid = start("5");
 	FAILS(waitpid(pid, &status, 1 << 20), EINVAL);
+	CHECK(waitid(P_PID, pid, &info, WEXITED | WNOWAIT | __WALL | __WNOTHREAD) == 0 && info.si_pid == pid);
 	FAILS(waitid(P_PID, pid, &info, 0), EINVAL);
 	FAILS(waitid(P_PID, pid, &info, WSTOPPED), EINVAL);
 	FAILS(waitid(99, pid, &info, WEXITED), EINVAL);
@@ -190,8 +212,43 @@ TEST(flags_of_sockets)
 		CHECK_INT(recvmsg(pair[1], &message, 0), room);
 		CHECK_INT(message.msg_flags, 0);
 	}
+	// What these allow or forbid cannot happen here.
+	CHECK_INT(send(pair[0], "x", 1, MSG_MORE | MSG_CONFIRM | MSG_NOSIGNAL), 1);
+	CHECK_INT(recv(pair[1], text, 8, MSG_CMSG_CLOEXEC), 1);
 	close(pair[0]);
 	close(pair[1]);
+}
+
+static char big[5 << 18];
+
+static void *sends(void *fd)
+{
+	for (size_t done = 0; done < sizeof big;) {
+		ssize_t sent = send(*(int *)fd, big + done, sizeof big - done, MSG_NOSIGNAL);
+		if (sent <= 0)
+			break;
+		done += sent;
+	}
+	return 0;
+}
+
+// MSG_WAITALL waits for all bytes of all buffers.
+TEST(flags_of_recvmsg)
+{
+	static char parts[2][sizeof big / 2];
+	int pair[2];
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	for (size_t i = 0; i < sizeof big; i++)
+		big[i] = i * 7 >> 3;
+	pthread_t thread;
+	CHECK(!pthread_create(&thread, 0, sends, &pair[0]));
+	struct iovec vectors[2] = { { parts[0], sizeof parts[0] }, { parts[1], sizeof parts[1] } };
+	struct msghdr message = { .msg_iov = vectors, .msg_iovlen = 2 };
+	CHECK_INT(recvmsg(pair[1], &message, MSG_WAITALL), sizeof big);
+	CHECK(!memcmp(parts, big, sizeof big));
+	close(pair[1]);
+	CHECK(!pthread_join(thread, 0));
+	close(pair[0]);
 }
 
 TEST(flags_of_others)

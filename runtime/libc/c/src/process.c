@@ -136,6 +136,9 @@ static int reap(size_t index, int *status, struct rusage *usage, int stays)
 	return child.pid;
 }
 
+// Children of both kinds, also those of this thread alone: there is one kind, and each thread may wait for all.
+#define OF_ALL_KINDS (__WALL | __WNOTHREAD)
+
 // Of a child's resource usage, only the run time is known. No child stops, so WUNTRACED and WCONTINUED change nothing.
 static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 {
@@ -189,7 +192,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *usage)
 
 pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
-	if (options & ~(WNOHANG | WUNTRACED | WCONTINUED)) {
+	if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | OF_ALL_KINDS)) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -200,7 +203,7 @@ pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	pid_t pid = type == P_ALL ? -1 : type == P_PGID ? -(pid_t)id : (pid_t)id;
-	if (options & ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED) || !(options & WEXITED)
+	if (options & ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED | OF_ALL_KINDS) || !(options & WEXITED)
 		|| (type != P_ALL && type != P_PID && type != P_PGID) || (type == P_PID && pid <= 0) || (type == P_PGID && pid > 0)) {
 		errno = EINVAL;
 		return -1;
