@@ -330,36 +330,6 @@ pub fn refusals() {
     println!("{} refusals", counted(SWITCH, "b", "faults"));
 }
 
-/// A guest replaces its kick again and again, and signals the one before each time. The switch waits for the last one only:
-/// a kick costs it a few calls afterwards, as before.
-pub fn kicks() {
-    const TIMES: u64 = 500;
-    let guest = Guest::new(SWITCH, "a");
-    let mut last = guest.kicks[1].duplicate_handle(Rights::SAME_RIGHTS).map(Event::from).expect("a handle");
-    for _ in 0..TIMES {
-        let next = Event::create().expect("an event");
-        let handle = next.duplicate_handle(Rights::SAME_RIGHTS).expect("a handle");
-        let say = |request: Request, handles: Vec<Handle>| {
-            guest.front.channel.write_handles(&request.to_bytes(false), handles).expect("the switch is there");
-        };
-        say(Request::SetVringEnable(1, false), Vec::new());
-        say(Request::SetVringKick(1), vec![handle]);
-        say(Request::SetVringEnable(1, true), Vec::new());
-        last.signal(Signals::NONE, Signals::EVENT_SIGNALED).expect("an event");
-        last = next;
-        thread::sleep(Duration::from_millis(1));
-    }
-    let before = counted(SWITCH, "a", "calls");
-    for _ in 0..20 {
-        last.signal(Signals::NONE, Signals::EVENT_SIGNALED).expect("an event");
-        thread::sleep(Duration::from_millis(1));
-    }
-    let calls = counted(SWITCH, "a", "calls") - before;
-    assert!(calls < TIMES, "{calls} calls for 20 kicks");
-    assert_eq!(counted(SWITCH, "a", "faults"), 0);
-    println!("{TIMES} kicks were replaced");
-}
-
 /// A process that is a guest at a port, and sends until it is killed. Its frames tell which of these processes it is.
 pub fn guest(port: &str, life: u8) {
     let mut guest = Guest::new(SWITCH, port);

@@ -30,7 +30,6 @@ fn main() {
         Some("refusals") => cases::refusals(),
         Some("memory") => memory::gone(),
         Some("pages") => memory::pages(),
-        Some("kicks") => cases::kicks(),
         Some("outside") => outside::outside(),
         Some("kill") => cases::kill(number(1).unwrap_or(5) as u8),
         Some("guest") => cases::guest(arguments.get(1).map_or("c", String::as_str), number(2).unwrap_or(1) as u8),

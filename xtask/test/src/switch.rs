@@ -46,7 +46,6 @@ pub fn tests(args: &TestArgs) -> Vec<Test> {
         test("refusals", &["refusals"], "refusals"),
         test("memory", &["memory"], "memory went four times"),
         test("pages", &["pages"], "100000 pages"),
-        test("kicks", &["kicks"], "500 kicks were replaced"),
         test("kill", &["kill", "5"], "a guest was killed 5 times"),
         test("soak", &["soak", "1", "20000"], "dropped for want of buffers"),
         test("hostile", &["hostile", "1", "10000"], "mutations"),
